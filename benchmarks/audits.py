@@ -64,12 +64,17 @@ class Audit:
         none = np.zeros(0, dtype=np.int64)
         self.ledger = Ledger(self.strata, (), (), none, none)
         self.known = np.zeros((len(self.strata.sizes), classes + 1), dtype=np.int64)
+        self.carried: npt.NDArray[np.float64] | None = None
         self.seconds = {"round": 0.0, "next": 0.0, "look": 0.0}
 
     def begin_round(self, *, is_even: bool) -> None:
         """Write down the next round; even chances for all if *is_even*."""
         start = time.process_time()
-        following = next_round(self.ledger, self.known, self.goal, is_even=is_even)
+        following = next_round(
+            *(self.ledger, self.known, self.goal),
+            is_even=is_even,
+            carried=self.carried,
+        )
         self.ledger = replace(
             self.ledger,
             rounds=(*self.ledger.rounds, following),
@@ -139,18 +144,23 @@ def pass_rate(
     return truth, np.where(is_right, truth, 1 - truth)[:, None]
 
 
-def labels_of_pass_rate(audit: Audit, most: int) -> float:
+def labels_of_goal(audit: Audit, most: int) -> float:
     """Return how many labels the goal takes, between the two looks around it."""
     standings: tuple = ()
     before, labels, half_width = (0, 1.0), 24, audit.goal.half_width
+    aim = audit.goal.aim
     assert half_width is not None
     while labels < most:
         audit.draw(labels)
         found = look(
-            audit.ledger, LEVEL, standings=standings, wanted=(2,), is_balanced=False
+            *(audit.ledger, LEVEL),
+            standings=standings,
+            wanted=() if aim is None else (aim,),
+            is_balanced=aim is None,
         )
         standings = found.standings
-        half = float(found.measures.high[2] - found.measures.low[2]) / 2
+        low, high = found.balanced if aim is None else (x[aim] for x in found.measures)
+        half = float(high - low) / 2
         if half <= half_width:
             was, now, wanted = (one**-2 for one in (before[1], half, half_width))
             share = (wanted - was) / max(now - was, 1e-12)
@@ -173,9 +183,78 @@ def judged(n: int, rates: Sequence[float], replays: int, most: int) -> Iterator[
                     said, none = np.zeros_like(truth), np.full(n, np.nan)
                     goal = Goal(2, half_width, None)
                     audit = Audit(said, none, truth, seed, verdicts, goal)
-                    runs.append(labels_of_pass_rate(audit, most))
+                    runs.append(labels_of_goal(audit, most))
                 cells.append(f"{np.median(runs):,.0f}")
             yield f"| {rate:.0%}, {judge or 'none'} | {' | '.join(cells)} |"
+
+
+def week(n: int, seed: int, *, has_judge: bool) -> tuple:
+    """Return a week's labels, a tenth of them positive, and what is known of it.
+
+    The detector is right in 90 %, its confidences tell where, a judge is right in 85 %.
+    """
+    rng = np.random.default_rng(seed)
+    truth = (np.arange(n) < n // 10).astype(np.int64)
+    wrong = np.minimum(expit(rng.normal(-3.35, 2.0, n)), 0.5)
+    wrong = np.minimum(wrong * 0.1 / wrong.mean(), 0.5)
+    said = np.where(rng.random(n) < wrong, 1 - truth, truth)
+    judged = np.where(rng.random(n) < 0.85, truth, 1 - truth)[:, None]
+    return said, 1.0 - wrong, truth, judged if has_judge else None
+
+
+def weekly(n: int, replays: int, most: int) -> Iterator[str]:
+    """Yield what a week takes with what 400 labels of the week before have taught."""
+    yield f"| {n:,} queries | without a judge | with a judge right in 85 % |"
+    yield "|---|--:|--:|"
+    for aim, half_width in ((2, 0.05), (2, 0.03), (None, 0.05)):
+        cells = []
+        for has_judge in (False, True):
+            runs = []
+            for seed in range(replays):
+                goal = Goal(aim, half_width, None)
+                last, now = (
+                    Audit(said, sure, truth, seed, judged, goal)
+                    for said, sure, truth, judged in (
+                        week(n, 2 * seed + part, has_judge=has_judge) for part in (0, 1)
+                    )
+                )
+                last.draw(400)
+                now.carried = stats.carry_over(last.ledger, None, now.strata)
+                runs.append(labels_of_goal(now, most))
+            low, middle, high = np.quantile(runs, (0.25, 0.5, 0.75))
+            cells.append(f"{middle:,.0f} ({low:,.0f} to {high:,.0f})")
+        name = "balanced" if aim is None else "overall"
+        yield f"| {name} \N{PLUS-MINUS SIGN} {half_width:g} | {' | '.join(cells)} |"
+
+
+def rechecked(n: int, count: int, replays: int) -> Iterator[str]:
+    """Yield how wide re-checks of *count* of *n* labels leave the accuracies."""
+    yield f"| {count} of {n:,}, wrong first labels | overall | balanced | process |"
+    yield "|---|--:|--:|--:|"
+    for error in (0.0, 0.02, 0.05):
+        widths = []
+        for seed in range(replays):
+            rng = np.random.default_rng(seed)
+            truth = rng.integers(0, 2, n)
+            said = np.where(rng.random(n) < 0.9, truth, 1 - truth)
+            first = np.where(rng.random(n) < error, 1 - truth, truth)
+            pairs = 2 * said + first
+            sizes = np.bincount(pairs, minlength=4)
+            cells = tuple(stats.Cell(c // 2, c % 2, int(sizes[c])) for c in range(4))
+            due = [
+                stats.draw_times(KEY, f"{seed} {i}", differs=said[i] != first[i])[1]
+                for i in range(n)
+            ]
+            draws = tuple(
+                stats.Drawn(int(pairs[i]), int(truth[i]))
+                for i in np.argsort(due)[:count]
+            )
+            found = stats.recheck_accuracies(2, cells, (), draws, LEVEL)
+            overall = found.measures.high[2] - found.measures.low[2]
+            others = (found.balanced, found.process)
+            widths.append([overall, *(one.high - one.low for one in others)])
+        cells_of = " | ".join(f"{one:.3f}" for one in np.median(widths, axis=0))
+        yield f"| {error:.0%} | {cells_of} |"
 
 
 def steps(most: int) -> list[int]:
@@ -362,6 +441,7 @@ def main() -> None:
     parser.add_argument("--most-labels", type=int, default=12_000)
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--pass-rates", nargs="*", type=float, default=[0.7, 0.9, 0.97])
+    parser.add_argument("--weeks", type=int, default=15)
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
     arguments = parser.parse_args()
     for line in timings(arguments.queries, 2_000):
@@ -369,6 +449,12 @@ def main() -> None:
     print()
     replays, most = arguments.replays, arguments.most_labels
     for line in judged(50_000, arguments.pass_rates, replays, most):
+        print(line, flush=True)
+    print()
+    for line in weekly(10_000, max(replays, arguments.weeks), most):
+        print(line, flush=True)
+    print()
+    for line in rechecked(1_000, 200, max(replays, arguments.weeks)):
         print(line, flush=True)
     if not arguments.methods:
         return

@@ -80,6 +80,7 @@ EVENTS = {
     "audit.finished": "{name}: the audit {audit} is finished.",
     "audit.below_target": "{name}: the audit {audit} proves that the {measured} was "
     "below its target.",
+    "audit.waiting": "{name}: the audit {audit} waits for about {labels}.",
     "version.first_seen": "{name}: version {version} was seen for the first time.",
     "import.failed": "{name}: the import {id} failed.",
 }

@@ -21,6 +21,14 @@ def door(service: Service, tracker: Tracker):
     return made
 
 
+def test_a_schedule_is_begun_and_has_made_nothing_yet(door):
+    schedule = door.begin_schedule("Weekly", every="week", labels=40)
+    assert (schedule["every"], schedule["audits"]) == ("week", 0)
+    door.begin_audit("Now", half_width=0.3)
+    assert len(door.audits()) == 1
+    assert door.audits(every="week") == []
+
+
 @pytest.mark.slow
 def test_an_audit_is_labelled_until_its_goal_and_closed(door):
     audit = door.begin_audit("November", half_width=0.2, seed="1", version="*")

@@ -102,17 +102,23 @@ class Audit(Mapping[str, Any]):
 
 def begin_audit(server: Server, detector: str, said: Mapping[str, Any]) -> Audit:
     """Begin an audit of *detector* as the API takes it."""
+    return Audit(post_audit(server, detector, said), detector, server)
+
+
+def post_audit(server: Server, detector: str, said: Mapping[str, Any]) -> Any:
+    """Send what an audit, or a schedule of audits, is to be; return the answer."""
     given = {name: value for name, value in said.items() if value is not None}
-    content = _post(server, f"{path_of(detector)}/audits", given)
-    return Audit(content, detector, server)
+    return _post(server, f"{path_of(detector)}/audits", given)
 
 
-def list_audits(server: Server, detector: str) -> list[Audit]:
-    """Return all audits of *detector*, the newest first."""
+def list_audits(server: Server, detector: str, every: str | None) -> list[Audit]:
+    """Return the audits of *detector*, or those made *every* span, the newest first."""
     found: list[Audit] = []
     after = None
     while True:
-        page = server.get(f"{path_of(detector)}/audits", limit=100, after=after).json
+        page = server.get(
+            f"{path_of(detector)}/audits", limit=100, after=after, every=every
+        ).json
         found += [Audit(one, detector, server) for one in page["items"]]
         if page["next"] is None:
             return found

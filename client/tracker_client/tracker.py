@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tracker_client import frames, rows
-from tracker_client.audits import Audit, begin_audit, list_audits
+from tracker_client.audits import Audit, begin_audit, list_audits, post_audit
 from tracker_client.estimates import Estimate
 from tracker_client.sending import Sender, refused_path
 from tracker_client.server import Server, checked, path_of
@@ -447,9 +447,25 @@ class Detector:
         }
         return begin_audit(self._server, self.name, said)
 
-    def audits(self) -> list[Audit]:
-        """Return the audits of this detector, the newest first."""
-        return list_audits(self._server, self.name)
+    def begin_schedule(
+        self, name: str, *, every: str = "week", **more: Any
+    ) -> Mapping[str, Any]:
+        """Make an audit of each week, day or month by itself; return the schedule.
+
+        *more* are further fields of the API: ``half_width`` or ``labels``, ``aim``,
+        ``target``, ``time_zone``, ``labelers``, ``version``, ``where``, ``uses``.
+        Raises ServerError, UnreachableError.
+        """
+        said = {"name": name, "every": every, **more}
+        schedule: Mapping[str, Any] = post_audit(self._server, self.name, said)
+        return schedule
+
+    def audits(self, *, every: str | None = None) -> list[Audit]:
+        """Return the audits of this detector, the newest first.
+
+        With *every* they are those that schedules made of each week, day or month.
+        """
+        return list_audits(self._server, self.name, every)
 
     def wait_for_verdict(
         self,

@@ -771,6 +771,7 @@ def _create_tables() -> None:
         sa.Column("stopped_at", INSTANT, nullable=True),
         sa.Column("first_since", INSTANT, nullable=False),
         sa.Column("next_since", INSTANT, nullable=False),
+        sa.Column("labelers", sa.Text(), server_default="[]", nullable=False),
         sa.Column("skipped", sa.Text(), server_default="[]", nullable=False),
         sa.ForeignKeyConstraint(
             ["detector_id"],
@@ -812,6 +813,7 @@ def _create_tables() -> None:
         sa.Column("labels_expected", BIG, nullable=False),
         sa.Column("labels_at_random", BIG, nullable=False),
         sa.Column("answered", BIG, server_default="0", nullable=False),
+        sa.Column("reminders", sa.Integer(), server_default="0", nullable=False),
         sa.Column("created_by", sa.Text(), nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("paused_at", INSTANT, nullable=True),

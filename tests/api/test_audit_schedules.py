@@ -22,6 +22,7 @@ WEEKLY = {
     "aim": "overall",
     "half_width": 0.1,
     "target": 0.9,
+    "labelers": ["ann", "bob"],
 }
 
 
@@ -187,6 +188,11 @@ def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0
     assert result["below_target"] is True
     assert schedule_of(api)["below_target"] == [second["id"]]
     events = api.get("/detectors/door/events").json["items"]
+    waits = [one["data"] for one in events if one["type"] == "audit.waiting"]
+    names = [one["name"] for one in (third, second, first)]
+    assert [one["audit"] for one in waits] == names
+    assert waits[-1]["labelers"] == ["ann", "bob"]
+    events = [one for one in events if one["type"] != "audit.waiting"]
     told = [(one["type"], one["data"]["audit"]) for one in events]
     assert told == [
         ("audit.below_target", second["name"]),
@@ -210,6 +216,19 @@ def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0
     third = weekly(api)[0]
     labels, overall = third["result"]["labels"], third["result"]["overall"]
     kept = labels / (labels + 30)
+    # The third differs from both before it by less than so few labels tell.
+    change = third["result"]["change"]
+    assert (change["spans"], change["labels"]) == (2, 50)
+    assert change["low"] < 0.95 - (0.95 + 0.5) / 2 < change["high"]
+    assert second["result"]["change"]["high"] < 0
+    assert first["result"]["change"] is None
+    # Evidence of 53 / 0.05 by itself lists a week, once the year is over.
+    assert second["result"]["log_evidence_below"] > 7
+    assert schedule_of(api)["years"] == []
+    clock.at = datetime(2027, 1, 14, tzinfo=UTC)
+    worker()
+    [year] = schedule_of(api)["years"]
+    assert year == {"year": 2026, "spans": 3, "below_target": [second["id"]]}
     assert third["with_late"]["low"] == pytest.approx(kept * overall["low"])
     assert third["with_late"]["high"] == pytest.approx(1 - kept * (1 - overall["high"]))
 
@@ -317,6 +336,32 @@ def test_a_budget_ends_an_audit_and_what_it_taught_is_carried_over(
     assert sum(map(sum, second.carried)) == 20
     # What was carried is no evidence.
     assert weekly(api)[1]["result"]["labels_used"] == 40
+
+
+def test_people_are_asked_for_their_part_and_reminded_once(api, door, clock, worker):
+    begin(api)
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 200)
+    clock.at += DAY
+    worker()
+    [audit] = weekly(api)
+    asked = api.get("/detectors/door/assignments", role="editor").json["items"]
+    parts = {one["labeler"]: one["labels"] for one in asked}
+    half = -(-audit["labels_expected"] // 2)
+    assert parts == {"ann": half, "bob": half}
+    for day, reminders in ((0, 1), (4, 1), (5, 2), (6, 2)):
+        clock.at = MONDAY + (8 + day) * DAY
+        worker()
+        events = api.get("/detectors/door/events").json["items"]
+        told = [one["data"] for one in events if one["type"] == "audit.waiting"]
+        assert len(told) == reminders, day
+    assert told[0]["labelers"] == ["ann", "bob"]
+    assert told[0]["labels"] > 0
+    api.post(f"/audits/{audit['id']}/pause", role="editor")
+    clock.at = MONDAY + 15 * DAY - timedelta(seconds=1)
+    worker()
+    again = api.get("/detectors/door/events").json["items"]
+    assert len(again) == len(events)
 
 
 def test_a_schedule_is_stopped_once_and_makes_no_more(api, door, clock, worker):

@@ -338,6 +338,58 @@ def test_what_a_closed_audit_said_stays_and_is_told_once(api, pool, tables):
     assert len(told) == 1
 
 
+def test_a_precision_is_of_the_queries_predicted_so(api, pool):
+    audit = begin(api, aim="precision:NO", half_width=0.01)
+    assert (audit["aim"], audit["where"]) == ("precision:NO", ["predicted:NO"])
+    assert audit["queries"] == 15
+    assert len(label(api, audit, 100)) == 15
+    found = estimate(api, audit)
+    # Of every fourth query each ninth is labelled otherwise.
+    wrong = sum(n % 9 == 0 for n in range(0, QUERIES, 4))
+    right = (15 - wrong) / 15
+    assert found["overall"]["low"] <= right <= found["overall"]["high"]
+    assert found["half_width"] < 1e-5
+    assert found["is_reached"] is True
+    # A class alone is its accuracy, which has the name recall as well.
+    assert begin(api, name="recall", aim="recall:NO")["aim"] == "NO"
+
+
+def test_no_answer_is_wrong_whatever_its_label_is(api, pool):
+    rows = "".join(
+        f'{{"key":"none-{n}","predicted":"NO_ANSWER","version":"v1"}}\n'
+        for n in range(6)
+    )
+    sent = api.send_file("/detectors/door/import", rows, "application/x-ndjson")
+    assert sent.status_code == 200, sent.text
+    audit = begin(api, aim="overall", half_width=0.01)
+    assert audit["queries"] == QUERIES + 6
+    path = f"/audits/{audit['id']}/next?count=100"
+    while items := api.get(path, role="labeler").json["items"]:
+        for one in items:
+            said = "YES" if "none" in one["key"] else truth_of(one["key"])
+            body = {"label": said}
+            api.post(f"/queries/{one['id']}/labels", body, role="labeler")
+    found = estimate(api, audit)
+    right = sum(n % 9 != 0 for n in range(QUERIES)) / (QUERIES + 6)
+    assert found["overall"]["low"] <= right <= found["overall"]["high"]
+    assert found["overall"]["high"] - found["overall"]["low"] < 1e-4
+    assert found["confusion"]["YES"]["NO_ANSWER"] == 6
+
+
+def test_of_a_group_the_first_query_stands_in_the_set(api, pool):
+    rows = "".join(
+        f'{{"key":"g{n}","predicted":"YES","group":"event-{n % 5}","version":"v1"}}\n'
+        for n in range(20)
+    )
+    sent = api.send_file("/detectors/door/import", rows, "application/x-ndjson")
+    assert sent.status_code == 200, sent.text
+    audit = begin(api)
+    assert audit["queries"] == QUERIES + 5
+    path = f"/audits/{audit['id']}/next?count=100"
+    keys = {one["key"] for one in api.get(path, role="labeler").json["items"]}
+    assert {key for key in keys if key[0] == "g"} <= {f"g{n}" for n in range(5)}
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("where", "queries"),
@@ -388,6 +440,7 @@ def test_a_set_is_of_the_version_and_the_time_that_are_asked_for(api, pool, cloc
         ({"where": ["metadata.camera:west"]}, "version"),
         ({"version": "v9"}, "version"),
         ({"aim": "MAYBE"}, "aim"),
+        ({"aim": "precision:MAYBE"}, "aim"),
         ({"half_width": 0.7}, "half_width"),
         ({"half_width": 0.1, "target": 0.9}, "body"),
         ({"name": ""}, "name"),

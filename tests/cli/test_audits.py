@@ -31,6 +31,12 @@ def test_an_audit_is_begun_listed_and_exported(door: Shell) -> None:
     assert "no audit 'aud_2'" in door("audits", "export", "aud_2", status=1).stderr
 
 
+def test_a_schedule_is_begun_by_command(door: Shell) -> None:
+    words = ("--every", "week", "--labels", "40", "--labeler", "ann")
+    begun = door("audits", "create", "door", "--name", "weekly", *words).stdout
+    assert begun.strip() == "sch_1"
+
+
 def test_what_is_no_audit_is_refused(door: Shell) -> None:
     words = ("audits", "create", "door", "--name", "all", "--where", "camera:north")
     assert "Error: where: " in door(*words, status=1).stderr

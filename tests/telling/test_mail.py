@@ -23,6 +23,7 @@ from tracker.services.people.accounts import (
     disable_account,
     get_account,
 )
+from tracker.services.telling.events import tell
 from tracker.services.telling.mail import begin_digest, end_digest, mute
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
@@ -81,6 +82,25 @@ def test_only_those_are_told_who_chose_it_and_see_the_detector(
     told = sorted(message["To"] for message in mailbox.taken)
     # Anna asked for other events, bob sees no detector, and dora gave no address.
     assert told == ["carol@example.org", "erik@example.org"]
+
+
+def test_who_is_asked_by_an_audit_is_mailed_whatever_they_chose(
+    database: Database,
+    clock: Clock,
+    door: Detector,
+    anna: str,
+    postman: Loop,
+    mailbox: Mailbox,
+) -> None:
+    data = {"audit": "May", "labels": 12, "labelers": ["bob"]}
+    for asked in (["bob"], [anna, "bob"]):
+        with database.write() as session:
+            told = data | {"labelers": asked}
+            tell(session, "audit.waiting", door, at=clock(), data=told)
+        postman.run()
+    (mail,) = mailbox.taken
+    assert mail["To"] == "anna@example.org"
+    assert mail["Subject"] == "door: the audit May waits for about 12 labels."
 
 
 def test_who_lost_the_detector_or_the_account_meanwhile_is_not_told(

@@ -122,6 +122,11 @@ FIGURES = [
         "its target. With 176 labels it lies between 70.1 % and 82.0 %; the target is "
         "90 %.",
     ),
+    (
+        "audit.waiting",
+        {"audit": "Weekly, 2026-02-02", "labels": 1},
+        "door: the audit Weekly, 2026-02-02 waits for about 1 label.",
+    ),
     ("version.first_seen", {}, "door: version v1 was seen for the first time."),
 ]
 

@@ -74,9 +74,11 @@ def months(shelf: Shelf, clock: Clock, database: Database) -> Months:
     return Months(shelf, clock, database, sheep)
 
 
-def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
-    app: Flask, months: Months
+def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: PLR0915 - of one story.
+    app: Flask, months: Months, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    key = "tracker.services.labelling.auditing.audits._draw_key"
+    monkeypatch.setattr(key, lambda _: "ab" * 32)
     visitor = Visitor(app)
     path = f"/detectors/{months.sheep}/audits"
     fields = {"name": "Every Monday", "aim": "overall", "points": "10"}
@@ -103,7 +105,7 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
     assert "1 of 1 week met the target of 85 %." in page
 
     months.freeze(1)
-    months.answer(60, 2)
+    months.answer(50, 2)
     months.freeze(2)
     months.send(2, 30, first=200)
     months.answer(20, 40)
@@ -112,6 +114,8 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
     assert "the overall accuracy lies so far" in page
     assert "Proved to be below 85 %: 9 February 2026." in page
     assert "1 of 3 weeks met the target" in page
+    assert "9 February 2026 against the 1 week before: the share of right" in page
+    assert "so no change is shown" not in page
     assert shown.find("a", href=f"/detectors/{months.sheep}/label?audit=aud_3")
     assert len(shown.find("rect", class_="band")) == 2
     assert len(shown.find("rect", class_="hollow")) == 1
@@ -122,8 +126,11 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(
     audit = Visitor(app).get("/audits/aud_3")
     assert audit.find("a", href="/audit-schedules/sch_1")
 
+    assert "2026, over its" not in page
     assert Visitor(app).send("/audit-schedules/sch_1/stop").status_code == 303
     page = Visitor(app).get("/audit-schedules/sch_1").text
+    assert "2026, over its 3 weeks: 9 February 2026 were below the target." in page
+    assert "Of such a list on average at most 5 % is wrong." in page
     assert "stopped" in page
     assert "Stop" not in page
     months.freeze(3)

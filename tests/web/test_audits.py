@@ -115,7 +115,7 @@ def test_where_random_labels_would_have_done_it_the_page_says_so(
     address = begin(visitor, sheep)
     label(visitor, sheep, 3)
     # It takes luck: a small set, and confidences that mislead.
-    monkeypatch.setattr(audit_reading, "_needed_at_random", lambda *_: 3)
+    monkeypatch.setattr(audit_reading, "expected_in_all", lambda *_, **__: 3)
     page = visitor.get(address)
     assert "more labels to reach" in page.text
     assert "Random labels would have reached it by now." in page.text
@@ -279,9 +279,30 @@ def test_after_a_hundred_labels_the_page_says_whether_choosing_helps(
     assert "So far choosing tells no more than chance would" in page
 
 
+def test_an_audit_decides_a_target_or_measures_a_precision_by_the_form(
+    visitor: Visitor, sheep: str
+) -> None:
+    page = visitor.get(begin(visitor, sheep, target="99,5", points=""))
+    assert "to tell it from 99.5" in page.text
+    (button,) = page.find("a", class_="btn btn-primary")
+    assert "audit=aud_1" in button.attributes["href"]
+    address = begin(visitor, sheep, name="Precise", aim="precision:ram")
+    page = visitor.get(address)
+    assert "precision of ram" in page.text
+    assert "predicted:ram" in page.text
+    assert "Balanced" not in page.text
+    assert "Balanced: the mean" not in visitor.get(f"{address}/report").text
+
+
 @pytest.mark.parametrize(
     "wrong",
-    [{"points": "x"}, {"where": "camera:north"}, {"name": ""}, {"points": "80"}],
+    [
+        {"points": "x"},
+        {"target": "x"},
+        {"where": "camera:north"},
+        {"name": ""},
+        {"points": "80"},
+    ],
 )
 def test_what_is_wrong_with_the_form_is_said(
     visitor: Visitor, sheep: str, wrong: dict[str, str]

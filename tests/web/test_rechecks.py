@@ -178,7 +178,7 @@ def test_editors_see_how_people_agree_and_err(
     assert "errs too often" in text
     assert "12 of 30" in text or "12/30" in text
     assert "alice and eve" in text
-    assert "Fleiss" in text
+    assert "Cohen's kappa" in text
     assert Visitor(app, "ann", "labeler").client.get(path).status_code == 403
 
 

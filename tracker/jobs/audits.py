@@ -10,16 +10,24 @@ from tracker.jobs.loop import Handler, StoppedError, Watch
 from tracker.services.by import NOBODY, By
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.schedules import freeze_next
-from tracker.services.telling.events import close_audit
+from tracker.services.telling.events import (
+    close_audit,
+    is_reminder_due,
+    remind_of_audit,
+)
 from tracker.storage.labelling.auditing.audit_draws import count_draws
-from tracker.storage.labelling.auditing.audits import find_audit, list_open_scheduled
+from tracker.storage.labelling.auditing.audits import (
+    Audit,
+    find_audit,
+    list_open_scheduled,
+)
 from tracker.storage.labelling.auditing.schedules import list_running
 from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Audits(Handler):
-    """Freezes the set of each span that is due, and closes audits that are done.
+    """Freezes the set of each span that is due, reminds of audits and closes them.
 
     An audit ends when its goal is reached, or with the freezing of the next span.
     Each of both is a transaction, so that a worker that is killed leaves nothing half
@@ -53,6 +61,9 @@ class Audits(Handler):
         with self.database.read() as session:
             audits = list_open_scheduled(session)
             answered = count_draws(session, audits)
+            found = [session.get_one(Audit, one) for one in audits]
+            due = [one.id for one in found if is_reminder_due(one, self.clock())]
+        done += sum(count(self._remind, one) for one in due)
         # To look takes some milliseconds: only where there are new answers.
         seen = {one: answered.get(one, 0) for one in audits}
         changed = [one for one in audits if self._seen.get(one) != seen[one]]
@@ -73,6 +84,17 @@ class Audits(Handler):
             return is_frozen
 
         return self.database.run(freeze)
+
+    def _remind(self, task: Task, audit_id: int) -> bool:
+        def remind(session: Session) -> bool:
+            check_held(session, task)
+            audit, at = session.get_one(Audit, audit_id), self.clock()
+            is_due = is_reminder_due(audit, at)
+            if is_due:
+                remind_of_audit(session, audit, at)
+            return is_due
+
+        return self.database.run(remind)
 
     def _close_if_done(self, task: Task, audit_id: int) -> bool:
         def close(session: Session) -> bool:

@@ -18,6 +18,11 @@ from tracker.stats.active.learning import carry_over, next_round, round_length
 from tracker.stats.active.ledger import OPEN, Ledger
 from tracker.stats.active.looks import Look, Standing, look
 from tracker.stats.active.rounds import UNIT, Round
+from tracker.stats.active.series import (
+    change_since,
+    list_on_average,
+    log_evidence_below,
+)
 from tracker.stats.active.strata import (
     MISSING,
     Ints,

@@ -134,6 +134,8 @@ POOLS = [
     (tiny((2, 4), (1, 2), unclear=(1, 1)), PAIRS, ()),
     (tiny((3, 4), (3, 2), predicted=(1, 0), sure=(0.99, 0.5)), PAIRS, (0, 4)),
     (replace(several_classes(6, 11), confidence=np.full(6, np.nan)), PAIRS, ()),
+    # The second half has no answer, and can be labelled all the same.
+    (tiny((3, 3), (1, 2), predicted=(1, 2)), PAIRS, ()),
     # A judge that says nothing of one query, and that is wrong of others.
     (
         replace(

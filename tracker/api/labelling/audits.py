@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from flask import Response
 from pydantic import Field, RootModel
@@ -21,16 +21,13 @@ from tracker.http import (
 )
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import Address, KeyName
 from tracker.services.labelling.auditing import audit_draws, schedules
 from tracker.services.labelling.auditing import audits as services
 from tracker.services.labelling.auditing.audit_estimates import (
-    METHOD,
-    AuditEstimate,
     AuditMoment,
-    expected_left,
+    SetEstimate,
     get_audit_estimate,
     list_audit_history,
 )
@@ -44,14 +41,14 @@ from tracker.services.labelling.auditing.schedules import ScheduleSummary
 from tracker.services.labelling.queues import NextQuery
 from tracker.services.queries.queries import load_metadata
 from tracker.services.telling.events import close_audit as close
-from tracker.shapes import Score, Shape
+from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labelling.auditing.schedules import list_schedules
 from tracker.storage.queries.queries import find_query_of
-from tracker.words import TARGETED, one_of
+from tracker.words import TARGETED
 
 routes = build_routes("audits", "The fewest labels for a fixed set of queries.")
 
@@ -110,27 +107,6 @@ class AuditDraws(Shape):
     items: list[AuditDraw]
     next: None = Field(
         description="Always null: the draws after these come once these are labelled."
-    )
-
-
-class SetEstimate(Estimate):
-    """The estimate of an audit's set; intervals hold at every look at once."""
-
-    method: Annotated[str, one_of([METHOD])]
-    audit: str = Field(description="The id of the audit.")
-    queries: int = Field(description="The number of queries in the set.")
-    overall: Score = Field(description="The accuracy over all queries of the set.")
-    draws: int = Field(description="The number of draws so far.")
-    open_draws: int = Field(description="The number of draws without a label.")
-    labels_used: int = Field(
-        description="The number of draws that count: those before the first open one."
-    )
-    half_width: float = Field(
-        description="Half the width of the interval that the audit aims at."
-    )
-    is_reached: bool = Field(description="Whether the audit has reached its goal.")
-    labels_left: int = Field(
-        description="The approximate number of further labels that reach the goal."
     )
 
 
@@ -277,23 +253,7 @@ def estimate_audit(path: IdPath) -> dict[str, Any]:
     """Compute the estimate of an audit's set of queries, by the method active."""
     with database().read() as session:
         audit = services.get_audit(session, path.id)
-        found = get_audit_estimate(session, audit, computed_at=now())
-        return _describe_estimate(audit, found).dump()
-
-
-def _describe_estimate(audit: Audit, found: AuditEstimate) -> SetEstimate:
-    return SetEstimate(
-        **dict(found.estimate),
-        audit=dump_id("aud", audit.id),
-        queries=found.queries,
-        overall=found.overall,
-        draws=found.draws,
-        open_draws=found.open_draws,
-        labels_used=found.labels_used,
-        half_width=found.half_width,
-        is_reached=found.is_reached,
-        labels_left=expected_left(audit, found),
-    )
+        return get_audit_estimate(session, audit, computed_at=now()).dump()
 
 
 @routes.get("/audits/<id>/savings", responses=answers({200: AuditSavings}, 404))
@@ -329,7 +289,9 @@ def get_audit_history(path: IdPath) -> dict[str, Any]:
 @requires("editor")
 def extend_audit(path: IdPath, body: AuditChange) -> dict[str, Any]:
     """Give an audit a narrower aim; all labels given so far count."""
-    return _change(path, lambda session, audit: extend(session, audit, body, by()))
+    with database().write() as session:
+        audit = extend(session, services.get_audit(session, path.id), body, by())
+        return services.describe_audit(session, audit).dump()
 
 
 @routes.post(
@@ -338,7 +300,7 @@ def extend_audit(path: IdPath, body: AuditChange) -> dict[str, Any]:
 @requires("editor")
 def pause_audit(path: IdPath) -> Response:
     """Draw nothing more from an audit until it is resumed."""
-    return _change_once(path, pause)
+    return _change(path, pause)
 
 
 @routes.post(
@@ -347,7 +309,7 @@ def pause_audit(path: IdPath) -> Response:
 @requires("editor")
 def resume_audit(path: IdPath) -> Response:
     """Resume an audit that was paused."""
-    return _change_once(path, resume)
+    return _change(path, resume)
 
 
 @routes.post(
@@ -356,20 +318,10 @@ def resume_audit(path: IdPath) -> Response:
 @requires("editor")
 def close_audit(path: IdPath) -> Response:
     """Close an audit: its result is kept, drawing ends, and its seed is revealed."""
-    return _change_once(path, close)
+    return _change(path, close)
 
 
-def _change(path: IdPath, change: Callable[[Session, Audit], Audit]) -> dict[str, Any]:
-    def work(session: Session) -> dict[str, Any]:
-        audit = change(session, services.get_audit(session, path.id))
-        return services.describe_audit(session, audit).dump()
-
-    return database().run(work)
-
-
-def _change_once(
-    path: IdPath, change: Callable[[Session, Audit, By], Audit]
-) -> Response:
+def _change(path: IdPath, change: Callable[[Session, Audit, By], Audit]) -> Response:
     def work(session: Session) -> tuple[Shape, int]:
         audit = change(session, services.get_audit(session, path.id), by())
         return services.describe_audit(session, audit), 200

@@ -15,7 +15,13 @@ from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audit_reasons import list_draw_rows
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.auditing.audits import create_audit, get_audit
+from tracker.services.labelling.auditing.audits import (
+    aimed_of,
+    create_audit,
+    get_audit,
+    measure_of,
+)
+from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
 from tracker.storage.labelling.auditing.audits import list_audits
@@ -43,35 +49,43 @@ def audits() -> None:
     "--half-width", type=float, help="The goal: half the width of the interval."
 )
 @click.option("--target", type=float, help="Or: what it is to lie above or below.")
+@click.option("--labels", type=int, help="Or: how many labels it takes.")
+@click.option("--every", help="week, day or month: makes an audit of each by itself.")
+@click.option("--time-zone", help="Where the days of these begin.")
+@click.option("--labeler", "labelers", multiple=True, help="Who is asked.")
 @click.option("--seed", help="A seed, to get the same draws again.")
-def create(detector: str, where: tuple[str, ...], **said: Any) -> None:
-    """Start an audit of queries of DETECTOR, and print its id."""
+def create(
+    detector: str, where: tuple[str, ...], labelers: tuple[str, ...], **said: Any
+) -> None:
+    """Start an audit of queries of DETECTOR, or a schedule, and print its id."""
     values = {name: value for name, value in said.items() if value is not None}
-    new = parse_input(NewAudit, {**values, "where": list(where)})
+    lists = {"where": list(where), "labelers": list(labelers)}
+    new = parse_input(NewAudit, {**values, **lists})
     with connected(load_settings()) as database, database.write() as session:
         found = get_open_detector(session, detector)
-        audit = create_audit(session, found, new, by())
-        click.echo(dump_id("aud", audit.id))
+        if new.every:
+            click.echo(dump_id("sch", create_schedule(session, found, new, by()).id))
+        else:
+            click.echo(dump_id("aud", create_audit(session, found, new, by()).id))
 
 
 @audits.command(name="list")
 @click.argument("detector")
 def list_them(detector: str) -> None:
     """List the audits of DETECTOR with their intervals, the newest first."""
-    table = Table("id", "name", "queries", "labels", "balanced accuracy", "begun")
+    table = Table("id", "name", "queries", "labels", "measure", "interval", "begun")
     with connected(load_settings()) as database, database.read() as session:
         found = get_detector(session, detector)
         for audit in list_audits(session, found.id, limit=None):
-            estimate = get_audit_estimate(
-                session, audit, computed_at=utc_now()
-            ).estimate
-            balanced = estimate.balanced
+            estimate = get_audit_estimate(session, audit, computed_at=utc_now())
+            aimed = aimed_of(audit, estimate)
             table.add_row(
                 dump_id("aud", audit.id),
                 audit.name,
                 f"{audit.queries:,}",
                 f"{estimate.labels:,}",
-                f"{balanced.low:.4f} to {balanced.high:.4f}",
+                measure_of(audit),
+                f"{aimed.low:.4f} to {aimed.high:.4f}",
                 dump_instant(audit.created_at),
             )
     print_table(table)

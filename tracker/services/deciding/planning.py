@@ -10,17 +10,15 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.errors import ConflictError
 from tracker.services.estimates.advice import Advice
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
-from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_sets import (
     NewAudit,
     choose_version,
     read_set,
 )
-from tracker.services.labelling.auditing.audits import label_code
+from tracker.services.labelling.auditing.audits import aim_index, stored_aim
 from tracker.services.wording import invalid
 from tracker.shapes import OfClass, OfDetector, Score
 from tracker.stats import (
@@ -31,11 +29,10 @@ from tracker.stats import (
     next_class,
 )
 from tracker.storage.detectors import Detector
-from tracker.words import BALANCED, DECIDING_METHOD, EXACT, OVERALL, RECALL
+from tracker.words import DECIDING_METHOD, EXACT
 
 # A forecast reads all queries of a version, and carries out an audit of them.
 _MOST_FORESEEN_QUERIES, _MOST_FORESEEN_CLASSES = 100_000, 20
-_AUDITED = (BALANCED, OVERALL, RECALL)
 
 USUAL_WIDTH = 0.1
 USUAL_POWER = 0.8
@@ -180,33 +177,26 @@ def price_audit(session: Session, detector: Detector, estimate: Estimate) -> Est
     advice = None if decision is None else decision.advice
     if decision is None or advice is None or estimate.version is None:
         return estimate
-    measure = read_measure(decision.measure)
     is_few = (
         len(detector.classes) <= _MOST_FORESEEN_CLASSES
         and (estimate.population.of or math.inf) <= _MOST_FORESEEN_QUERIES
     )
-    if advice.random_queries is None or measure.kind not in _AUDITED or not is_few:
+    if advice.random_queries is None or not is_few:
         return estimate
     wanted = NewAudit(
         name="forecast",
         version=estimate.version,
-        aim=measure.of or measure.kind,
+        aim=decision.measure,
         target=decision.target,
     )
     version_id = choose_version(session, detector, wanted)
-    try:
-        _, strata, _, known, _ = read_set(
-            session, detector, wanted, version_id, at=estimate.computed_at
-        )
-    except ConflictError:
-        # An audit does not tell how right no answer is.
-        return estimate
+    _, strata, _, known, _ = read_set(
+        session, detector, wanted, version_id, at=estimate.computed_at
+    )
     if known.sum() == strata.sizes.sum():
         # Every query is labelled: nothing is left to draw.
         return estimate
-    aim = None
-    if measure.kind != BALANCED:
-        aim = label_code(detector.classes, wanted.aim)
+    aim = aim_index(detector.classes, stored_aim(wanted))
     goal = stats.Goal(aim, None, decision.target)
     level = detector.confidence_level
     advice = advice.with_audit(stats.foresee_labels(strata, known, goal, level))

@@ -39,9 +39,8 @@ class Advice(Shape):
     audit_labels: int | None = Field(
         default=None,
         description="About how many labels an audit would take, by its forecast; null "
-        "where none was made: in estimates and gates by API, for measures other than "
-        "balanced and recall, for more than 100,000 queries or 20 classes, and where "
-        "every query has a label.",
+        "where none was made: in estimates and gates by API, for more than 100,000 "
+        "queries or 20 classes, and where every query has a label.",
     )
     text: str = Field(description="The advice in plain words.")
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated
 
@@ -79,7 +78,6 @@ def assign(
 
 
 def end_assignment(session: Session, detector: Detector, labeler: str, by: By) -> None:
-    """End a person's assignment; raises NotFoundError if there is none."""
     found = storage.find_assignment(session, detector.id, labeler)
     if found is None:
         raise missing("assignment", labeler)
@@ -167,25 +165,17 @@ class LabelerReport(Shape):
     gold: list[Labeler] = Field(description="The labelers, by gold queries.")
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """On how many of the queries that several people labelled they agreed."""
-
-    share: Score
-    disputed: int
-
-
-def get_agreement(session: Session, detector: Detector) -> Agreement:
-    """Return how often labelers agree, with the exact interval of that share."""
+def get_agreement(session: Session, detector: Detector) -> tuple[Score, int]:
+    """Return how often labelers agree, and how many queries are disputed."""
     counts = count_agreement(session, detector.id)
     share = _score(detector, counts.get(AGREED, 0), sum(counts.values()))
-    return Agreement(share, counts.get(DISPUTED, 0))
+    return share, counts.get(DISPUTED, 0)
 
 
 def get_labelers(session: Session, detector: Detector) -> LabelerReport:
     """Return how the people who labelled agree, and how often each of them errs."""
     rechecked = storage.list_rechecked(session, detector.id)
-    found = get_agreement(session, detector)
+    agreed, disputed = get_agreement(session, detector)
     words = [
         *_list_words(session, detector),
         *({row.labeler: row.label, row.second: row.answer} for row in rechecked),
@@ -194,8 +184,8 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
         detector=dump_id("det", detector.id),
         name=detector.name,
         confidence_level=detector.confidence_level,
-        agreed=found.share,
-        disputed=found.disputed,
+        agreed=agreed,
+        disputed=disputed,
         pairs=_compare_pairs(detector, words),
         items=_judge_each(
             detector,

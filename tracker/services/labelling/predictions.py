@@ -12,7 +12,6 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -219,7 +218,9 @@ def complete_query(
         image=waiting.image,
     )
     for given in waiting.labels:
-        add_label(session, query.id, _read_label(given), by.credit(_who(given)))
+        at = parse_instant(given["labelled_at"])
+        new_label = NewLabel(label=given["label"], labelled_at=at)
+        add_label(session, query.id, new_label, by.credit(str(given["labeler"])))
     session.delete(waiting)
     session.flush()
     withdraw(session, PREDICTION, str(waiting.id))
@@ -270,16 +271,6 @@ def label_any(session: Session, query_id: str, label: str, by: By) -> GivenLabel
         waiting.labels = [*waiting.labels, given]
         session.flush()
     return GivenLabel(label, by.at)
-
-
-def _read_label(given: dict[str, Any]) -> NewLabel:
-    return NewLabel(
-        label=given["label"], labelled_at=parse_instant(given["labelled_at"])
-    )
-
-
-def _who(given: dict[str, Any]) -> str:
-    return str(given["labeler"])
 
 
 _MOST_ANSWER = 64 * 2**10

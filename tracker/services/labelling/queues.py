@@ -56,35 +56,18 @@ ORDERS = ("confidence", "newest")
 class QueueChoice(Input):
     """Which queue, and of the targeted one which queries and in which order."""
 
-    queue: str | None = Field(
-        default=None,
-        description="random, targeted, disagreements or recheck; unless given, "
-        "targeted where something is picked, else random.",
-    )
-    order: Annotated[str, one_of(ORDERS)] | None = Field(
-        default=None,
-        description="Of the targeted queue: confidence, the lowest first, or newest.",
-    )
-    audit: Key | None = Field(
-        default=None, description="The audit whose draws are wanted, and no queue."
-    )
+    queue: str | None = None
+    order: Annotated[str, one_of(ORDERS)] | None = None
+    # The audit whose draws are wanted, and no queue.
+    audit: Key | None = None
     predicted: LabelText | None = None
-    version: VersionWanted | None = Field(
-        default=None,
-        description="* for all; of the random queue, and of recheck, the shown one "
-        "unless given.",
-    )
+    # By default the random queue and re-checks are of the version that is shown.
+    version: VersionWanted | None = None
     min_confidence: Probability | None = None
     max_confidence: Probability | None = None
-    where: list[str] | None = Field(
-        default=None, description="Of the targeted queue: conditions on its queries."
-    )
-    old: VersionName | None = Field(
-        default=None, description="Of disagreements: the version that came before."
-    )
-    new: VersionName | None = Field(
-        default=None, description="Of disagreements: the version to judge."
-    )
+    where: list[str] | None = None
+    old: VersionName | None = None
+    new: VersionName | None = None
 
 
 _PICKING = ("order", "predicted", "min_confidence", "max_confidence", "where")

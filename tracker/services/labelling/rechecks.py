@@ -88,7 +88,6 @@ class Recheck(Shape):
 
 
 def describe_recheck(found: storage.Recheck) -> Recheck:
-    """Return a second label as it is answered."""
     return Recheck.from_row(
         found,
         query=dump_id("iq", found.query_id),
@@ -228,7 +227,9 @@ def add_recheck(
     found.answer, found.labeler, found.note = new.label, who.name, new.note
     found.is_trusted = is_trusted
     found.answered_at = by.at
-    current.agreement = _compare(current, new.label)
+    if current.agreement != SETTLED:
+        # A slip that was changed within minutes leaves no dispute behind.
+        current.agreement = DISPUTED if new.label != current.label else AGREED
     session.flush()
     if current.input is not None:
         storage.share_answers(session, detector.id, [current.input])
@@ -255,16 +256,6 @@ def _find_open(
             f"{who.name} labelled this query before; another person must do it again"
         )
     return found
-
-
-def _compare(query: Query, answer: str) -> str:
-    """Return where *query* stands, of which somebody else said *answer*."""
-    if query.agreement == SETTLED:
-        return SETTLED
-    if answer != query.label:
-        return DISPUTED
-    # A slip that was changed within minutes leaves no dispute behind.
-    return AGREED
 
 
 def may_answer_again(found: storage.Recheck | None, who: str, at: datetime) -> bool:

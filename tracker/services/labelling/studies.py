@@ -157,7 +157,6 @@ class Study(Shape):
 
 
 def describe_study(study: storage.Study) -> Study:
-    """Return a study as it is answered."""
     ids = {
         "id": dump_id("stu", study.id),
         "detector": dump_id("det", study.detector_id),
@@ -222,7 +221,6 @@ def _check_same(session: Session, stored: storage.Study, new: NewStudy) -> None:
 
 
 def get_study(session: Session, reference: str) -> storage.Study:
-    """Return the study of that id; raises NotFoundError."""
     study_id = parse_id("stu", reference)
     study = None if study_id is None else session.get(storage.Study, study_id)
     if study is None:
@@ -369,7 +367,6 @@ def build_study_report(
 
 
 def describe_study_report(analysis: StudyAnalysis) -> StudyReport:
-    """Return a study with its intervals as it is answered."""
     return StudyReport(
         **dict(describe_study(analysis.study)),
         confidence_level=analysis.confidence_level,

@@ -16,6 +16,7 @@ from tracker.services.estimates.fold import Fold
 from tracker.services.estimates.slices.slice_counts import Slices
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Address, Instant
+from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audit_lifecycle import end_audit
 from tracker.services.labelling.auditing.audits import (
     aimed_of,
@@ -43,6 +44,7 @@ STALLED = "labels.stalled"
 SLICE_WORSE = "slice.worse"
 IMPORT_FAILED = "import.failed"
 AUDIT_FINISHED, AUDIT_BELOW = "audit.finished", "audit.below_target"
+AUDIT_WAITING = "audit.waiting"
 
 
 class Event(Shape):
@@ -248,6 +250,34 @@ def close_audit(session: Session, audit: Audit, by: By) -> Audit:
             data |= {"schedule": schedule.name, "target": schedule.target}
             tell(session, AUDIT_BELOW, detector, at=by.at, data=data)
     return ended
+
+
+def is_reminder_due(audit: Audit, at: datetime) -> bool:
+    """Return whether it is to be told that a scheduled audit waits for labels.
+
+    That is when it begins, and once more when two thirds of its time are over.
+    """
+    assert audit.since is not None
+    assert audit.until is not None
+    is_late = at >= audit.created_at + (audit.until - audit.since) * 2 / 3
+    is_open = audit.paused_at is None and audit.closed_at is None
+    return is_open and audit.reminders < 1 + is_late
+
+
+def remind_of_audit(session: Session, audit: Audit, at: datetime) -> None:
+    """Tell that an audit waits for labels, and mail those who are asked for them."""
+    schedule = session.get_one(AuditSchedule, audit.schedule_id)
+    audit.reminders = 2 if audit.reminders else 1
+    found = get_audit_estimate(session, audit, computed_at=at)
+    data = {
+        "audit": audit.name,
+        "id": dump_id("aud", audit.id),
+        "labels": found.labels_left,
+        "schedule": schedule.name,
+        "labelers": schedule.labelers,
+    }
+    detector = session.get_one(Detector, audit.detector_id)
+    tell(session, AUDIT_WAITING, detector, at=at, data=data)
 
 
 def tell_failed_import(session: Session, import_id: int, at: datetime) -> None:

@@ -268,8 +268,7 @@ def choose_mail(session: Session, account: Account, choice: MailChoice, by: By) 
 def queue_notices(session: Session, event: Event) -> None:
     """Note whom to tell of an event, in the transaction of the event."""
     for account in storage.list_readers(session):
-        is_wanted = event.type in (account.mail_events or ())
-        if is_wanted and _is_told(session, account, event.detector_id):
+        if _wants(account, event) and _is_told(session, account, event.detector_id):
             about = {"account_id": account.id, "detector_id": event.detector_id}
             session.add(Notice(**about, event_id=event.id))
             enqueue(
@@ -280,6 +279,12 @@ def queue_notices(session: Session, event: Event) -> None:
                 due_at=event.happened_at,
             )
     session.flush()
+
+
+def _wants(account: Account, event: Event) -> bool:
+    """Return whether a person chose to be told of an event, or is asked by it."""
+    is_asked = account.name in event.data.get("labelers", ())
+    return is_asked or event.type in (account.mail_events or ())
 
 
 def _is_told(session: Session, account: Account, detector_id: int) -> bool:
@@ -313,8 +318,7 @@ def begin_digest(
     detector = session.get_one(Detector, detector_id)
     told = storage.list_notices(session, account_id, detector_id, last=last)
     ids = [number for number, _ in told]
-    wanted = account.mail_events or ()
-    events = [event for _, event in told if event.type in wanted]
+    events = [event for _, event in told if _wants(account, event)]
     if not events or not _is_told(session, account, detector.id):
         return None, ids
     message = begin_letter(head, str(account.email), at)

@@ -66,7 +66,7 @@ def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
     """Return the labels of one way to draw: the median of so many made-up audits."""
     wrong, rows = fitted(strata, known, AS_SAID)
     chances = wrong[:, None] * rows
-    chances[np.arange(len(wrong)), strata.predicted] = 1.0 - wrong
+    chances[strata.own] = 1.0 - wrong[strata.own[0]]
     shares = _with_known(strata, known, chances)
     left = int(strata.sizes.sum() - known.sum())
     found = []

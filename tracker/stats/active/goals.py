@@ -15,7 +15,6 @@ class Step(NamedTuple):
 
     @property
     def half_width(self) -> float:
-        """Half of the distance between the bounds."""
         return (self.high - self.low) / 2.0
 
 

@@ -167,7 +167,6 @@ class _Expected:
         self.scales = np.append(self.sizes, [max(1.0, float(self.sizes.sum())), 1.0])
 
     def accuracy_of(self, aim: int | None) -> float:
-        """Return the accuracy that is aimed at."""
         if aim is None:
             return float(self.accuracies.mean())
         if aim < len(self.accuracies):
@@ -209,16 +208,18 @@ def fitted(
     *counts* (strata, classes + 1) are the labels so far, and *before* is believed
     without any.
     """
-    said, classes = strata.predicted, strata.classes
-    own = np.arange(len(said)), said
+    said, classes, own = strata.predicted, strata.classes, strata.own
     total = counts.sum(axis=1).astype(np.float64)
-    missed = total - counts[own]
+    missed = total.copy()
+    missed[own[0]] -= counts[own]
     wrong = expit(_logistic(strata, missed, total, before))
     wrong = (missed + _OWN_LABELS * wrong) / (total + _OWN_LABELS)
+    wrong[said == classes] = 1.0
     # A class that nobody predicts is as likely to be missed as others.
     shares = np.bincount(said, weights=strata.sizes, minlength=classes)
-    shares = _SHARE_LABELS * (shares / shares.sum() + 1.0 / classes) / 2.0
-    seen = np.zeros((classes, classes + 1))
+    shares = shares[:classes] / shares.sum()
+    shares = _SHARE_LABELS * (shares + 1.0 / classes) / 2.0
+    seen = np.zeros((classes + 1, classes + 1))
     np.add.at(seen, said, counts)
     mass = (seen + np.append(shares, _UNCLEAR_LABELS))[said]
     mass[own] = 0.0

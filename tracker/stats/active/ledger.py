@@ -109,7 +109,6 @@ class Rows:
     ends: Floats
 
     def first(self, draws: int) -> "Rows":
-        """Return the first *draws* rows."""
         cut: dict[str, Any] = {n: values[:draws] for n, values in vars(self).items()}
         return Rows(**cut | {"ends": self.ends})
 

@@ -37,7 +37,6 @@ class Standing:
     balanced: Ints
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain numbers that `from_json` reads back."""
         return {name: value.tolist() for name, value in vars(self).items()}
 
     def intervals(self) -> tuple[Interval, Interval]:
@@ -51,7 +50,6 @@ class Standing:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Standing":
-        """Return the standing that `as_json` wrote."""
         return cls(**{name: np.asarray(value) for name, value in stored.items()})
 
 
@@ -156,7 +154,8 @@ def _certain(ledger: Ledger, draws: int, which: int) -> Ints:
     )
     left = ledger.left_before(draws, which) + open_ones
     said = np.bincount(strata.predicted, weights=left, minlength=classes)
-    said = np.append(said.astype(np.int64), left.sum())
+    # A query without an answer cannot be right.
+    said = np.append(said[:classes], said[:classes].sum()).astype(np.int64)
     others = np.append(left.sum() - said[:classes], left.sum())
     wrong = of - right
     bounds = np.tile([0, GRID], (classes + 1, 1))

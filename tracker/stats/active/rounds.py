@@ -39,29 +39,17 @@ class Round:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Round":
-        """Return the round that `as_json` wrote."""
-
-        def whole(name: str) -> Ints:
-            return np.asarray(stored[name], dtype=np.int64)
-
-        def real(name: str) -> Floats:
-            return np.asarray(stored[name], dtype=np.float64)
-
-        return cls(
-            start=int(stored["start"]),
-            weights=whole("weights"),
-            wrong=whole("wrong"),
-            rows=whole("rows"),
-            directions=real("directions"),
-            spreads=real("spreads"),
-            wanted=float(stored["wanted"]),
-        )
+        values: dict[str, Any] = {
+            name: np.asarray(value) if isinstance(value, list) else value
+            for name, value in stored.items()
+        }
+        return cls(**values)
 
 
 def label_chances(strata: Strata, wrong: Ints, rows: Ints) -> Ints:
     """Return the model's chance of each label, (strata, classes) in units of 1/UNIT."""
     chances: Ints = (wrong[:, None] * rows) // UNIT
-    chances[np.arange(len(wrong)), strata.predicted] = UNIT - wrong
+    chances[strata.own] = UNIT - wrong[strata.own[0]]
     return chances
 
 

@@ -27,8 +27,9 @@ class Strata(NamedTuple):
     """The strata of a set: who is in one differs in nothing that the choice goes by.
 
     *predicted*, *bins* and *sizes* have one entry for each stratum: the class that
-    the detector said, the bin of its confidence and how many queries there are;
-    *verdicts* (strata, columns) says what judges said: a class, MISSING or DIFFERS.
+    the detector said, `classes` where it gave no answer, which is never right, the bin
+    of its confidence and how many queries there are; *verdicts* (strata, columns) says
+    what judges said: a class, MISSING or DIFFERS.
     """
 
     classes: int
@@ -36,6 +37,12 @@ class Strata(NamedTuple):
     bins: Ints
     sizes: Ints
     verdicts: Ints
+
+    @property
+    def own(self) -> tuple[Ints, Ints]:
+        """Return which strata have an answer, and which."""
+        answered = np.flatnonzero(self.predicted < self.classes)
+        return answered, self.predicted[answered]
 
 
 def build_strata(
@@ -46,11 +53,12 @@ def build_strata(
 ) -> tuple[Strata, Ints]:
     """Return the strata of a set, and the stratum of each query.
 
-    *predicted* holds classes from 0 on, *confidence* numbers in [0, 1] or NaN for
-    none, *verdicts* (queries, judges) classes or MISSING.  Bins are half a unit of
-    the log odds of being wrong wide.  Up to three judges are told apart; of more, or
-    where that makes more than 400 strata, it counts how many agree with the detector,
-    differ and are missing, and where that makes more, which of these is the most.
+    *predicted* holds classes from 0 on, their number for no answer, *confidence*
+    numbers in [0, 1] or NaN for none, *verdicts* (queries, judges) classes or MISSING.
+    Bins are half a unit of the log odds of being wrong wide.  Up to three judges are
+    told apart; of more, or where that makes more than 400 strata, it counts how many
+    agree with the detector, differ and are missing, and where that makes more, which of
+    these is the most.
 
     Raises ValueError unless there are 2 or more classes, at least one query and
     every class and confidence is in range.
@@ -62,8 +70,8 @@ def build_strata(
         raise ValueError("predicted and confidence must be lists of the same length")
     if judged.shape[:-1] != said.shape or not _in_range(judged, MISSING, classes):
         raise ValueError("verdicts must have a row of classes or MISSING for each")
-    if not _in_range(said, 0, classes):
-        raise ValueError(f"predicted must hold classes from 0 to {classes - 1}")
+    if not _in_range(said, 0, classes + 1):
+        raise ValueError(f"predicted must hold classes from 0 to {classes}")
     if not (np.isnan(sure) | ((sure >= 0) & (sure <= 1))).all():
         raise ValueError("confidence must lie between 0 and 1")
     bins = confidence_bins(sure)

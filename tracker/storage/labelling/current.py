@@ -83,7 +83,6 @@ def lock_labelled(session: Session, query_id: int, labeler: str) -> Labelled | N
 
 
 def find_labelled(session: Session, query_id: int, labeler: str) -> Labelled | None:
-    """Return a query without locking it."""
     return _find(session, _FIND, query_id, labeler)
 
 

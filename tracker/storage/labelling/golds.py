@@ -66,7 +66,6 @@ class GoldAnswer(Base):
 
 
 def count_golds(session: Session, detector_id: int) -> int:
-    """Count the gold queries of a detector."""
     statement = select(func.count()).where(
         Query.detector_id == detector_id, Query.is_gold
     )
@@ -142,7 +141,6 @@ def count_used(session: Session, detector_id: int, names: Collection[str]) -> in
 def list_answers_of(
     session: Session, query_id: int, labeler: str
 ) -> Sequence[GoldAnswer]:
-    """Return what a person answered to a gold query, the newest first."""
     statement = (
         select(GoldAnswer)
         .where(GoldAnswer.query_id == query_id, GoldAnswer.labeler == labeler)

@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labels import Label, is_of_query
@@ -86,7 +86,6 @@ def put_references(
 
 
 def delete_reference(session: Session, detector_id: int, name: str) -> None:
-    """Delete the reference of an input, if it has one."""
     session.execute(
         delete(Reference).where(
             Reference.detector_id == detector_id, Reference.input == name
@@ -201,26 +200,6 @@ def find_truths(
     # Before inputs had a truth their queries could be given different ones.
     newest_last = sorted(rows, key=attrgetter("created_at", "id"))
     return {row.input: row for row in newest_last}
-
-
-def list_contradictions(session: Session, query: Query) -> Sequence[Any]:
-    """Return ``version`` and ``label`` of queries that contradict the label of *query*.
-
-    They have its input and another label, which was stored before labels were shared
-    by all queries with one input.
-    """
-    statement = (
-        select(Version.name.label("version"), Query.label)
-        .join(Version, Version.id == Query.version_id)
-        .where(
-            Query.detector_id == query.detector_id,
-            Query.input == query.input,
-            Query.label != query.label,
-        )
-        .distinct()
-        .order_by(Version.name, Query.label)
-    )
-    return session.execute(statement).all()
 
 
 def iter_queries_of(

@@ -82,7 +82,6 @@ def find_judgements(session: Session, query_ids: Sequence[int]) -> Sequence[Any]
 
 
 def list_judges(session: Session, detector_id: int) -> Sequence[str]:
-    """Return the names of the judges of a detector."""
     statement = select(Judgement.judge).where(Judgement.detector_id == detector_id)
     return session.scalars(statement.distinct().order_by(Judgement.judge)).all()
 

@@ -36,7 +36,6 @@ def find_assignment(
 
 
 def list_assignments(session: Session, detector_id: int) -> Sequence[Assignment]:
-    """Return what each person is asked for, by name."""
     statement = (
         select(Assignment)
         .where(Assignment.detector_id == detector_id)

@@ -36,7 +36,6 @@ class RandomQueue:
         return self.sampling
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """Return what is true of the queries that wait here."""
         found = [
             Query.detector_id == self.detector_id,
             Query.queue_rank < self.rate,
@@ -104,7 +103,6 @@ class TargetedQueue:
         return repr(self)
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """Return what is true of the queries that wait here."""
         found = [
             Query.detector_id == self.detector_id,
             Query.label.is_(None),
@@ -150,7 +148,6 @@ class DisagreementQueue:
         return repr(self)
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """Return what is true of the queries that wait here."""
         other = aliased(Query)
         differs = select(other.id).where(
             other.detector_id == self.detector_id,
@@ -159,7 +156,6 @@ class DisagreementQueue:
             other.predicted != Query.predicted,
             other.label.is_(None),
             ~other.is_repeat,
-            ~_has_newer(other),
         )
         return [
             Query.detector_id == self.detector_id,
@@ -171,7 +167,6 @@ class DisagreementQueue:
             Query.input.is_not(None),
             # With OFFSET PostgreSQL asks for each query in the order of the ranks.
             differs.offset(0).exists(),
-            ~_has_newer(Query),
         ]
 
     def order(self) -> list[Any]:
@@ -179,25 +174,6 @@ class DisagreementQueue:
 
     def holds(self, query: Query) -> bool:
         return query.label is None
-
-
-def _has_newer(query: Any) -> ColumnElement[bool]:
-    """Return whether the version got the input of *query* once more, later.
-
-    Only of what was stored before repeats were told apart.
-    """
-    newer = aliased(Query)
-    return (
-        select(newer.id)
-        .where(
-            newer.detector_id == query.detector_id,
-            newer.version_id == query.version_id,
-            newer.input == query.input,
-            newer.id > query.id,
-            ~newer.is_repeat,
-        )
-        .exists()
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +190,6 @@ class AuditQueue:
         return f"audit {self.audit_id}"
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """Return what is true of the queries that wait here."""
         drawn = select(AuditDraw.query_id).where(
             AuditDraw.audit_id == self.audit_id, AuditDraw.labeler == self.labeler
         )
@@ -225,7 +200,6 @@ class AuditQueue:
         ]
 
     def order(self) -> list[Any]:
-        """Return what they are sorted by."""
         number = select(AuditDraw.number).where(
             AuditDraw.audit_id == self.audit_id, AuditDraw.query_id == Query.id
         )
@@ -252,7 +226,6 @@ class RecheckQueue:
         return f"recheck {self.version_id}"
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """Return what is true of the queries that wait here."""
         is_open: ColumnElement[bool] = Recheck.answered_at.is_(None)
         if self.is_trusted:
             is_open |= Recheck.is_trusted.is_(False)

@@ -167,7 +167,6 @@ def draw_more(
 def list_inputs(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> Sequence[str]:
-    """Return the inputs of these queries, of those that have one."""
     statement = select(Query.input).where(
         Query.detector_id == detector_id,
         Query.id.in_(query_ids),
@@ -177,7 +176,6 @@ def list_inputs(
 
 
 def find_recheck(session: Session, query_id: int) -> Recheck | None:
-    """Return what was drawn of a query, with its answer if there is one."""
     return session.get(Recheck, query_id)
 
 
@@ -187,7 +185,6 @@ def find_rechecks(session: Session, query_ids: Sequence[int]) -> dict[int, Reche
 
 
 def is_waiting(session: Session, query_id: int) -> bool:
-    """Return whether a query was drawn and nobody has answered it."""
     found = find_recheck(session, query_id)
     return found is not None and found.answered_at is None
 
@@ -264,6 +261,5 @@ def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> 
 
 
 def erase_recheck(session: Session, query: Query) -> None:
-    """Take away the note of what was said of *query* the second time."""
     statement = update(Recheck).where(Recheck.query_id == query.id)
     session.execute(statement.values(note=None))

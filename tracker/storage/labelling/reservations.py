@@ -298,15 +298,11 @@ def count_drawn(
     An input whose other query has a label with one of *standings* is counted as a pair.
     """
     own, other = aliased(Query), aliased(Query)
-    newest = (
-        select(func.max(Query.id))
-        .where(
-            Query.detector_id == detector_id,
-            Query.version_id == Draw.other_version_id,
-            Query.input == own.input,
-            ~Query.is_repeat,
-        )
-        .scalar_subquery()
+    is_other = and_(
+        other.detector_id == detector_id,
+        other.version_id == Draw.other_version_id,
+        other.input == own.input,
+        ~other.is_repeat,
     )
     is_new = own.version_id == new_id
     is_own_right, is_other_right = (
@@ -318,11 +314,10 @@ def count_drawn(
         .add_columns(_count(~is_new, is_own_right, is_other_right))
         .select_from(Draw)
         .join(own, own.id == Draw.query_id)
-        .join(other, other.id == newest)
+        .join(other, is_other)
         .where(
             Draw.detector_id == detector_id,
             on_postgresql(own.detector_id == detector_id),
-            on_postgresql(other.detector_id == detector_id),
             or_(
                 and_(own.version_id == new_id, Draw.other_version_id == old_id),
                 and_(own.version_id == old_id, Draw.other_version_id == new_id),

@@ -62,7 +62,6 @@ def add_rounds(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def find_study_by_name(session: Session, detector_id: int, name: str) -> Study | None:
-    """Return the study of a detector that has this name."""
     statement = select(Study).where(
         Study.detector_id == detector_id, Study.name == name
     )
@@ -76,7 +75,6 @@ def list_studies(
     before: int | None = None,
     limit: int | None = None,
 ) -> Sequence[Study]:
-    """Return the studies of a detector, the newest first."""
     own = Study.detector_id == detector_id
     return list_newest(session, Study, own, before=before, limit=limit)
 

@@ -9,15 +9,14 @@ from sqlalchemy.orm import Session
 from tracker.http import find_comparison
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audit_estimates import (
-    AuditEstimate,
     AuditMoment,
+    SetEstimate,
     build_audit_estimate,
     build_history,
     expected_in_all,
-    expected_left,
 )
 from tracker.services.labelling.auditing.audit_reasons import Reason, find_last_reason
-from tracker.services.labelling.auditing.audits import aimed_at, goal_of
+from tracker.services.labelling.auditing.audits import aimed_of, goal_of
 from tracker.stats import OPEN, Step
 from tracker.storage.labelling.auditing.audit_draws import count_labelers
 from tracker.storage.labelling.auditing.audits import Audit
@@ -30,7 +29,7 @@ from tracker.web.drawing.readings import (
     read_balanced,
     read_classes,
 )
-from tracker.words import OVERALL
+from tracker.words import PRECISION
 
 # A difference of fewer of the labels is within the luck of a simulation.
 _LEAST_GAIN = 0.15
@@ -40,13 +39,14 @@ _LEAST_GAIN = 0.15
 class AuditReading:
     """What an audit says, how it got there, and what random labels would have said."""
 
-    found: AuditEstimate
+    found: SetEstimate
     aimed: Reading
     readings: Sequence[Reading]
     axis: Axis
     history: Sequence[AuditMoment]
     closing: Closing
-    labels_left: int
+    # How many queries had no label before the audit.
+    drawable: int
     # How many more random labels would reach the goal.
     left_at_random: int
     half_width_at_random: float
@@ -93,17 +93,24 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     look = look_at(audit, record)
     found = build_audit_estimate(session, audit, record, look, at)
     history = build_history(audit, record, look, computed_at=at)
-    balanced, classes = read_balanced(found.estimate), read_classes(found.estimate)
+    readings = [read_balanced(found), *read_classes(found)]
+    aimed = read_aimed(audit, found, readings)
+    if (audit.aim or "").startswith(PRECISION):
+        # Of one prediction alone the accuracies of classes mean nothing.
+        readings = [aimed]
     comparison, steps = find_comparison(audit, record), _steps(audit, history)
-    used, left = found.labels_used, expected_left(audit, found)
+    used, left = found.labels_used, found.labels_left
     at_random = comparison.half_width_at_random(used, found.half_width)
-    needed = _needed_at_random(audit, found, at_random)
+    score = aimed_of(audit, found)
+    middle = (score.low + score.high) / 2.0
+    step = Step(used, middle - at_random, middle + at_random)
+    needed = expected_in_all(audit, record.drawable, step, at_random=True)
     is_open = audit.closed_at is None and not found.is_reached
     return AuditReading(
         found=found,
-        aimed=read_aimed(audit, found, [balanced, *classes]),
-        readings=[balanced, *classes],
-        axis=build_axis([balanced, *classes]),
+        aimed=aimed,
+        readings=readings,
+        axis=build_axis(readings),
         history=history,
         closing=draw_closing(
             steps,
@@ -112,7 +119,7 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
             expected=used + left if is_open else None,
             at_random=needed if is_open else None,
         ),
-        labels_left=left,
+        drawable=record.drawable,
         left_at_random=max(0, needed - used),
         half_width_at_random=at_random,
         labels_saved=comparison.labels_saved(used),
@@ -124,18 +131,18 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
 
 
 def read_aimed(
-    audit: Audit, found: AuditEstimate, readings: Sequence[Reading]
+    audit: Audit, found: SetEstimate, readings: Sequence[Reading]
 ) -> Reading:
     """Return what an audit aims at; *readings* are balanced and the classes."""
     if audit.aim is None or audit.aim in audit.classes:
         return readings[1 + audit.classes.index(audit.aim) if audit.aim else 0]
-    return read(found.overall, name=OVERALL.capitalize(), tone=0)
+    return read(found.overall, name=audit.aim.partition(":")[0].capitalize(), tone=0)
 
 
 def _steps(audit: Audit, history: Sequence[AuditMoment]) -> list[Step]:
     found: dict[int, Step] = {}
     for point in history:
-        score = aimed_at(audit, [*point.classes, point.overall], point.balanced)
+        score = aimed_of(audit, point)
         # The last of those after as many draws is the narrowest.
         found[point.draws] = Step(point.draws, score.low, score.high)
     return list(found.values())
@@ -145,9 +152,3 @@ def _is_learnt(record: Record) -> bool:
     ledger = record.ledger
     before = ledger.labels[: ledger.rounds[-1].start]
     return bool(ledger.known[-1].any() or (before != OPEN).any())
-
-
-def _needed_at_random(audit: Audit, found: AuditEstimate, half_width: float) -> int:
-    middle = (found.aimed.low + found.aimed.high) / 2.0
-    step = Step(found.labels_used, middle - half_width, middle + half_width)
-    return expected_in_all(audit, found.drawable, step, at_random=True)

@@ -1,6 +1,6 @@
 """Audits: the list of them, the form to begin one, and one of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, now, requires
-from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing.audit_lifecycle import (
@@ -38,7 +37,6 @@ from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import count_draws
-from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labelling.auditing.schedules import list_schedules
 from tracker.web.blueprint import allow_style, cut_page, pages
 from tracker.web.downloads import download
@@ -110,20 +108,27 @@ def _read_form(typed: Mapping[str, str]) -> NewAudit:
     if "plan" in typed and "every" in values:
         values.setdefault("since", _LIKE.get(values.pop("every"), "7d"))
         values.setdefault("version", "*")
-    values["half_width"] = _read_points(typed)
+    if typed.get("target", "").strip():
+        values["target"] = _read_share(typed, "target", "a percentage, such as 90")
+    if "every" in values or "target" not in values:
+        values["half_width"] = _read_points(typed)
+    names = map(str.strip, typed.get("labelers", "").split(","))
+    values["labelers"] = [one for one in names if one and "plan" not in typed]
     conditions = typed.get("where", "").splitlines()
     values["where"] = [line.strip() for line in conditions if line.strip()]
     return parse_input(NewAudit, values)
 
 
 def _read_points(typed: Mapping[str, str]) -> float:
-    points = typed.get("points", "").strip().replace(",", ".")
+    return _read_share(typed, "points", "a number of points, such as 3")
+
+
+def _read_share(typed: Mapping[str, str], name: str, what: str) -> float:
+    number = typed.get(name, "").strip().replace(",", ".")
     try:
-        return float(points) / 100.0
+        return float(number) / 100.0
     except ValueError:
-        raise invalid(
-            "points", points, "it must be a number of points, such as 3"
-        ) from None
+        raise invalid(name, number, f"it must be {what}") from None
 
 
 def _render_list(
@@ -230,34 +235,16 @@ def narrow_audit(audit_id: str) -> ResponseReturnValue:
     return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)
 
 
-@pages.post("/audits/<audit_id>/pause")
+_CHANGES = {"pause": pause_audit, "resume": resume_audit, "close": close_audit}
+
+
+@pages.post("/audits/<audit_id>/<any(pause, resume, close):change>")
 @requires("editor")
-def hold_audit(audit_id: str) -> ResponseReturnValue:
-    """Draw nothing more from an audit for a while."""
-    return _change(audit_id, pause_audit)
-
-
-@pages.post("/audits/<audit_id>/resume")
-@requires("editor")
-def go_on_with_audit(audit_id: str) -> ResponseReturnValue:
-    """Go on with an audit that was paused."""
-    return _change(audit_id, resume_audit)
-
-
-@pages.post("/audits/<audit_id>/close")
-@requires("editor")
-def finish_audit(audit_id: str) -> ResponseReturnValue:
-    """Close an audit before or after its goal is reached."""
-    return _change(audit_id, close_audit)
-
-
-def _change(
-    audit_id: str, change: Callable[[Session, Audit, By], Audit]
-) -> ResponseReturnValue:
+def change_audit(audit_id: str, change: str) -> ResponseReturnValue:
+    """Pause an audit, go on with it, or close it."""
+    do = _CHANGES[change]
     try:
-        database().run(
-            lambda session: change(session, get_audit(session, audit_id), by())
-        )
+        database().run(lambda session: do(session, get_audit(session, audit_id), by()))
     except ConflictError as error:
         flash(f"Nothing was changed: {error}.")
     return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)

@@ -12,7 +12,6 @@ from tracker.services.deciding.planning import choose_next, labels_for_class
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.labelling.auditing.audit_estimates import (
-    expected_left,
     get_audit_estimate,
 )
 from tracker.services.labelling.labels import Today, count_today
@@ -152,15 +151,14 @@ def _audit_progress(
     """Return the progress of an audit, which ignores other queries."""
     audit = session.get_one(Audit, queue.audit_id)
     found = get_audit_estimate(session, audit, computed_at=now())
-    estimate = found.estimate
-    balanced, classes = read_balanced(estimate), read_classes(estimate)
+    balanced, classes = read_balanced(found), read_classes(found)
     reading = read_aimed(audit, found, [balanced, *classes])
-    few = read_classes(estimate, limit=_MOST_CLASSES)
+    few = read_classes(found, limit=_MOST_CLASSES)
     return Progress(
-        estimate=estimate,
+        estimate=found,
         reading=reading,
         axis=build_axis([reading, *few], audit.target),
-        labels=estimate.labels + estimate.unclear,
+        labels=found.labels + found.unclear,
         today=count_today(session, detector, labeler=account().name, at=now()),
         classes=few,
         next_class=detector.classes[0],
@@ -169,5 +167,5 @@ def _audit_progress(
         is_for_others=False,
         versions=1,
         assignment=find_assignment(session, detector.id, account().name),
-        audit_left=expected_left(audit, found),
+        audit_left=found.labels_left,
     )

@@ -7,6 +7,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.http import by, database, now, requires
+from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
@@ -22,12 +23,12 @@ from tracker.services.labelling.auditing.schedules import (
     get_schedule,
     stop_schedule,
 )
-from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing.audits import Audit, list_scheduled
 from tracker.storage.labelling.auditing.schedules import AuditSchedule
 from tracker.web.blueprint import pages
+from tracker.web.drawing.differences import draw_change
 from tracker.web.drawing.weeks import draw_weeks
 
 # The most bars that one can tell apart.
@@ -54,6 +55,13 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
         drawn = draw_weeks(found)
         lates = {one.id: count_late(session, one) for one in made}
         results = {one.id: find_result(one) for one in made}
+        rows = list(zip(made, drawn["bars"][::-1], strict=True))
+        # The newest that could be compared with those before it comes first.
+        changes = [
+            (bar, said.change, draw_change(Change.from_row(said.change), "", 0))
+            for one, bar in rows
+            if (said := results[one.id]) and said.change
+        ]
         return render_template(
             "audits/schedule.html",
             detector=detector,
@@ -61,7 +69,8 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
             summary=describe_schedule(session, schedule),
             found=found,
             drawn=drawn,
-            rows=list(zip(made, drawn["bars"][::-1], strict=True)),
+            rows=rows,
+            changes=changes,
             verdicts=[_judge(schedule, one) for one in found.items],
             results=results,
             lates=lates,
@@ -103,21 +112,17 @@ def _read_spans(
 
 def _read_span(session: Session, audit: Audit) -> SpanAccuracy:
     result = find_result(audit)
-    aimed: Accuracy
-    if result is None:
-        found = get_audit_estimate(session, audit, computed_at=now())
-        aimed, labels, unclear = found.aimed, found.estimate.labels, 0
-    else:
-        aimed, labels, unclear = aimed_of(audit, result), result.labels, result.unclear
+    found = result or get_audit_estimate(session, audit, computed_at=now())
+    aimed = aimed_of(audit, found)
     assert audit.since is not None
     assert audit.until is not None
     return SpanAccuracy(
         since=audit.since,
         until=audit.until,
         queries=audit.queries,
-        labels=labels,
-        drawn=labels + unclear,
-        unclear=unclear,
+        labels=found.labels,
+        drawn=found.labels + found.unclear,
+        unclear=found.unclear,
         correct=0,
         accuracy=aimed.accuracy,
         low=aimed.low,

@@ -23,7 +23,6 @@ from tracker.services.queries import erasing
 from tracker.services.queries.queries import get_query
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
-from tracker.storage.labelling.inputs import list_contradictions
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
 from tracker.storage.queries.queries import Query, find_query_of
 from tracker.storage.queries.tags import list_tags
@@ -115,10 +114,9 @@ def show_waiting(detector_id: str) -> ResponseReturnValue:
 
 
 def _describe_agreement(session: Session, detector: Detector) -> dict[str, Any]:
-    found = get_agreement(session, detector)
-    compared = found.share.labelled
-    reading = read(found.share, name="Agreement", tone=1)
-    return {"agreement": reading if compared else None, "disputed": found.disputed}
+    agreed, disputed = get_agreement(session, detector)
+    reading = read(agreed, name="Agreement", tone=1)
+    return {"agreement": reading if agreed.labelled else None, "disputed": disputed}
 
 
 @pages.get("/queries/<query_id>")
@@ -199,9 +197,6 @@ def render_query(session: Session, query: Query, form: Form) -> str:
         gold=_find_gold(session, query),
         judgements=list_judgements(session, query),
         second=_find_second(session, query),
-        contradictions=(
-            list_contradictions(session, query) if query.agreement == DISPUTED else []
-        ),
         detector=detector,
         query=query,
         version=session.get_one(Version, query.version_id),

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -25,32 +25,32 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labels import find_labels
-from tracker.words import OVERALL, Verdict
+from tracker.words import NO_ANSWER, OVERALL, Verdict, one_of
 
 METHOD = "active"
 # From so many labels on the interval itself says how many more it takes.
 _ENOUGH = 100
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEstimate:
-    """The estimate of a set, in the shape of any other, and what is an audit's own.
+class SetEstimate(Estimate):
+    """The estimate of an audit's set; intervals hold at every look at once."""
 
-    *labels_used* are those that count as evidence: the draws before the first one
-    that is open.  *half_width* is that of the aim.
-    """
-
-    estimate: Estimate
-    overall: Score
-    queries: int
-    draws: int
-    open_draws: int
-    labels_used: int
-    half_width: float
-    is_reached: bool
-    # What is aimed at, and how many queries had no label before the audit.
-    aimed: Score
-    drawable: int
+    method: Annotated[str, one_of([METHOD])]
+    audit: str = Field(description="The id of the audit.")
+    queries: int = Field(description="The number of queries in the set.")
+    overall: Score = Field(description="The accuracy over all queries of the set.")
+    draws: int = Field(description="The number of draws so far.")
+    open_draws: int = Field(description="The number of draws without a label.")
+    labels_used: int = Field(
+        description="The number of draws that count: those before the first open one."
+    )
+    half_width: float = Field(
+        description="Half the width of the interval that the audit aims at."
+    )
+    is_reached: bool = Field(description="Whether the audit has reached its goal.")
+    labels_left: int = Field(
+        description="The approximate number of further labels that reach the goal."
+    )
 
 
 class AuditMoment(Shape):
@@ -69,7 +69,7 @@ class AuditMoment(Shape):
 
 def get_audit_estimate(
     session: Session, audit: Audit, *, computed_at: datetime
-) -> AuditEstimate:
+) -> SetEstimate:
     """Compute the intervals of an audit from every label committed so far."""
     record = load_record(session, audit)
     found = look_at(audit, record)
@@ -78,17 +78,20 @@ def get_audit_estimate(
 
 def build_audit_estimate(
     session: Session, audit: Audit, record: Record, found: Look, computed_at: datetime
-) -> AuditEstimate:
+) -> SetEstimate:
     """Return a look at an audit as an estimate."""
     detector = session.get_one(Detector, audit.detector_id)
     scopes = _scopes(audit, found.measures, found.estimates, found)
     classes, overall = scopes[:-1], scopes[-1]
     balanced = _balanced(found.balanced, classes)
     confusion, unclear = _confusion(audit, record)
-    labelled = overall.labelled + unclear
     aimed = aimed_at(audit, scopes, balanced)
-    decision, half_width = _decide(audit, aimed), (aimed.high - aimed.low) / 2.0
-    estimate = Estimate(
+    decision = _decide(audit, aimed)
+    labels = overall.labelled + unclear
+    is_reached = _is_reached(audit, aimed, labels, record)
+    step = Step(found.settled, aimed.low, aimed.high)
+    left = expected_in_all(audit, record.drawable, step) - found.settled
+    return SetEstimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
         version=_name_version(session, audit),
@@ -96,7 +99,7 @@ def build_audit_estimate(
         confidence_level=audit.confidence_level,
         method=METHOD,
         basis=f"{overall.labelled:,} labels of a set of {audit.queries:,} queries.",
-        population=Population(kind=LIVE, queries=labelled, of=audit.queries),
+        population=Population(kind=LIVE, queries=labels, of=audit.queries),
         unit="query",
         labels=overall.labelled,
         unclear=unclear,
@@ -113,33 +116,24 @@ def build_audit_estimate(
         target=audit.target,
         decision=decision,
         no_decision_because=None if decision else "the audit has no target",
-    )
-    return AuditEstimate(
-        estimate=estimate,
-        overall=Score.from_row(overall),
+        audit=dump_id("aud", audit.id),
         queries=audit.queries,
+        overall=Score.from_row(overall),
         draws=len(record.draws),
         open_draws=int((record.ledger.labels == OPEN).sum()),
         labels_used=found.settled,
-        half_width=half_width,
-        is_reached=_is_reached(audit, estimate, half_width, record),
-        aimed=aimed,
-        drawable=record.drawable,
+        half_width=step.half_width,
+        is_reached=is_reached,
+        labels_left=0 if is_reached else max(1, left),
     )
 
 
-def _is_reached(
-    audit: Audit, estimate: Estimate, half_width: float, record: Record
-) -> bool:
+def _is_reached(audit: Audit, aimed: Accuracy, labels: int, record: Record) -> bool:
     """Return whether the goal is reached, or no label is left to give."""
     if audit.budget is not None:
         return record.ledger.settled >= min(audit.budget, record.drawable)
-    if audit.half_width is not None and half_width <= audit.half_width:
-        return True
-    decision = estimate.decision
-    if decision is not None and decision.verdict != "undecided":
-        return True
-    return estimate.population.queries == estimate.population.of
+    step = Step(labels, aimed.low, aimed.high)
+    return goal_of(audit).is_reached(step) or labels == audit.queries
 
 
 def _name_version(session: Session, audit: Audit) -> str:
@@ -230,15 +224,6 @@ def expected_in_all(
     return labels_needed(step, goal_of(audit), drawable)
 
 
-def expected_left(audit: Audit, estimate: AuditEstimate) -> int:
-    """Return about how many more labels the goal takes."""
-    if estimate.is_reached:
-        return 0
-    aimed = estimate.aimed
-    step = Step(estimate.labels_used, aimed.low, aimed.high)
-    return max(1, expected_in_all(audit, estimate.drawable, step) - step.labels)
-
-
 def _decide(audit: Audit, aimed: Score) -> Decision | None:
     if audit.target is None:
         return None
@@ -305,7 +290,7 @@ def _confusion(audit: Audit, record: Record) -> tuple[dict[str, dict[str, int]],
     np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
     table: dict[str, dict[str, int]] = {name: {} for name in audit.classes}
     for stratum, row in enumerate(counts.tolist()):
-        said = audit.classes[int(ledger.strata.predicted[stratum])]
+        said = [*audit.classes, NO_ANSWER][int(ledger.strata.predicted[stratum])]
         for place, name in enumerate(audit.classes):
             if row[place]:
                 table[name][said] = table[name].get(said, 0) + row[place]

@@ -1,5 +1,7 @@
 """An audit is paused, resumed, extended by a narrower aim, and ended."""
 
+from typing import Any
+
 from pydantic import Field
 from sqlalchemy.orm import Session
 
@@ -8,9 +10,20 @@ from tracker.services.by import By
 from tracker.services.fields import Input
 from tracker.services.labelling.auditing.audit_draws import load_record
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.audits import AuditResult, goal_of
+from tracker.services.labelling.auditing.audits import (
+    AuditResult,
+    ChangeSince,
+    goal_of,
+)
 from tracker.services.wording import show
-from tracker.stats import Step, labels_needed, look
+from tracker.stats import (
+    Ledger,
+    Step,
+    change_since,
+    labels_needed,
+    log_evidence_below,
+    look,
+)
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import count_draws
@@ -19,6 +32,8 @@ from tracker.storage.labelling.auditing.schedules import AuditSchedule
 
 # The most that a year can have.
 SPANS_A_YEAR = {"day": 366, "week": 53, "month": 12}
+# So many spans before are compared, and half-widths so many labels of each.
+_MOST_BEFORE, _COMPARED = 4, 5
 
 
 class AuditChange(Input):
@@ -123,30 +138,58 @@ def _build_result(session: Session, audit: Audit, by: By) -> AuditResult:
         found,
         at=by.at,
         by=by.name,
-        labels=found.estimate.labels,
-        unclear=found.estimate.unclear,
-        classes=list(found.estimate.classes),
-        balanced=found.estimate.balanced,
-        below_target=_is_below_target(session, audit),
+        **_compare(session, audit),
     )
 
 
-def _is_below_target(session: Session, audit: Audit) -> bool | None:
-    """Return whether the accuracy of a schedule's span is proved to be too low.
+def _compare(session: Session, audit: Audit) -> dict[str, Any]:
+    """Return what a span of a schedule says beside its target and the spans before.
 
-    At a level at which a year of such spans has a false alarm with a chance of at most
-    1 - confidence_level.  An upper bound alone may be wrong twice as often as an
-    interval; of the balanced accuracy both bounds rest on the same box.
+    It is below the target at a level at which a year of such spans has a false alarm
+    with a chance of at most 1 - confidence_level.  An upper bound alone may be wrong
+    twice as often as an interval; of the balanced accuracy both bounds rest on the same
+    box.
     """
-    schedule = audit.schedule_id and session.get_one(AuditSchedule, audit.schedule_id)
-    if not schedule or schedule.target is None:
+    names = "below_target", "log_evidence_below", "change"
+    values: dict[str, Any] = dict.fromkeys(names)
+    if audit.schedule_id is None:
+        return values
+    schedule = session.get_one(AuditSchedule, audit.schedule_id)
+    aim, ledger = goal_of(audit).aim, load_record(session, audit).ledger
+    values["change"] = _find_change(session, audit, schedule, ledger)
+    if schedule.target is not None:
+        error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
+        found = look(ledger, 1.0 - (error if aim is None else 2.0 * error))
+        high = found.balanced.high if aim is None else found.measures.high[aim]
+        values["below_target"] = bool(high < schedule.target)
+        if aim is not None:
+            evidence = log_evidence_below(ledger, aim, schedule.target)
+            values["log_evidence_below"] = evidence
+    return values
+
+
+def _find_change(
+    session: Session, audit: Audit, schedule: AuditSchedule, ledger: Ledger
+) -> ChangeSince | None:
+    """Compare a span with those before, by as many draws as were fixed beforehand."""
+    earlier = storage.list_scheduled(
+        session, schedule.id, limit=_MOST_BEFORE, before=audit.since
+    )
+    ledgers = [load_record(session, one).ledger for one in earlier]
+    draws = schedule.labels or round(_COMPARED / (schedule.half_width or 1.0))
+    found = None
+    if earlier:
+        found = change_since(ledgers, ledger, draws, audit.confidence_level)
+    if found is None:
         return None
-    error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
-    aim = goal_of(audit).aim
-    ledger = load_record(session, audit).ledger
-    found = look(ledger, 1.0 - (error if aim is None else 2.0 * error))
-    high = found.balanced.high if aim is None else found.measures.high[aim]
-    return bool(high < schedule.target)
+    difference, (low, high) = found
+    return ChangeSince(
+        spans=len(earlier),
+        labels=draws,
+        difference=difference,
+        low=max(-1.0, float(low)),
+        high=min(1.0, float(high)),
+    )
 
 
 def _lock_open(session: Session, audit: Audit) -> Audit:

@@ -14,12 +14,13 @@ from pydantic import (
 )
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, InvalidInputError
+from tracker.errors import InvalidInputError
 from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import (
     Input,
-    LabelText,
+    KeyName,
     Level,
+    MeasureName,
     StudyName,
     VersionWanted,
     is_span,
@@ -35,16 +36,12 @@ from tracker.stats import MISSING, Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import judgements
 from tracker.storage.labelling.auditing import audits as storage
-from tracker.words import BALANCED, NO_ANSWER
+from tracker.words import BALANCED, PRECISION
 
 MOST_QUERIES = 1_000_000
 MOST_JUDGES = 10
 # A day is added to the name of a schedule, and that is the name of an audit.
 MOST_IN_NAME = 180
-_HAS_NO_ANSWER = (
-    "some queries of this set have no answer, and an audit cannot tell how right no "
-    "answer is; choose a span or a slice without them"
-)
 CONFIDENCE, JUDGE = "confidence", "judge:"
 
 
@@ -113,6 +110,11 @@ class NewAudit(Input):
         description="Where the days of these spans begin; by default that of the "
         "workspace.",
     )
+    labelers: Annotated[list[KeyName], Field(max_length=50)] = Field(
+        default=[],
+        description="With every, who is asked for the labels: they are assigned equal "
+        "parts of each audit, and mailed while it waits.",
+    )
     version: VersionWanted | None = Field(
         default=None,
         description="The version; by default the one that is shown, with every all "
@@ -135,9 +137,10 @@ class NewAudit(Input):
         description="What it goes by beside the predictions: confidence, and "
         f"judge:NAME of up to {MOST_JUDGES} judges; by default all there is.",
     )
-    aim: LabelText = Field(
+    aim: MeasureName = Field(
         default=BALANCED,
-        description="balanced, overall, or the class that matters most.",
+        description="balanced, overall, a class (or recall:CLASS), or precision:CLASS, "
+        "whose set is the queries predicted so.",
     )
     half_width: Annotated[float, Field(gt=0, lt=0.5)] | None = Field(
         default=None,
@@ -163,14 +166,20 @@ class NewAudit(Input):
         given = [name for name in self._goals() if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"give {' or '.join(given)}, not both")
-        its = ("since", "until", "seed") if self.every else ("time_zone",)
+        its = ("since", "until", "seed") if self.every else ("time_zone", "labelers")
         for name in its:
-            if getattr(self, name) is not None:
+            if getattr(self, name):
                 word = "no" if self.every else "an"
                 raise ValueError(f"{name} is for {word} audit with every")
         if self.every and len(self.name) > MOST_IN_NAME:
             raise ValueError(f"a name with every has up to {MOST_IN_NAME} characters")
         return self
+
+    @property
+    def conditions(self) -> list[str]:
+        """What is true of the set: a precision is one of the predictions alone."""
+        kind, _, of = self.aim.partition(":")
+        return [*self.where, *([f"predicted:{of}"] if kind == PRECISION and of else [])]
 
     def _goals(self) -> list[str]:
         return ["half_width", "labels", *([] if self.every else ["target"])]
@@ -227,16 +236,15 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
         version_id=version_id,
         since=since,
         until=until,
-        where=parse_where(session, detector, new.where, at=at),
+        where=parse_where(session, detector, new.conditions, at=at),
         arrived_before=arrived_before,
     )
     for row in rows:
         if len(ids) == MOST_QUERIES:
             raise invalid("since", None, f"a set has up to {MOST_QUERIES:,} queries")
-        if row.predicted == NO_ANSWER:
-            raise ConflictError(_HAS_NO_ANSWER)
         ids.append(row.id)
-        said.append(places[row.predicted])
+        # What is no class is no answer, and wrong whatever the label is.
+        said.append(places.get(row.predicted, len(places)))
         sure.append(np.nan if row.confidence is None else row.confidence)
         none = -1 if row.label is None else len(places)
         labels.append(places.get(row.label, none))

@@ -14,11 +14,9 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.detectors import (
-    check_class,
-)
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.weeks import Cut
+from tracker.services.evidence.measure import parse_measure
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_sets import (
     NewAudit,
@@ -46,13 +44,28 @@ from tracker.storage.labelling.auditing import audits as storage
 from tracker.storage.labelling.auditing.audit_draws import mark_known
 from tracker.storage.labelling.auditing.audits import Audit, AuditRound
 from tracker.storage.labelling.auditing.schedules import AuditSchedule
-from tracker.words import BALANCED, OVERALL
+from tracker.words import BALANCED, RECALL
 
 MOST_CLASSES = 50
 _USUAL_HALF_WIDTH = 0.05
 _NARROWEST, _WIDEST = 0.005, 0.4
 _AT_ONCE = 20_000
 _A = TypeVar("_A", bound=Accuracy)
+
+
+class ChangeSince(Shape):
+    """The share of right queries in a span, less its mean over the spans before.
+
+    It is of all queries of each set, and UNCLEAR counts as not right.
+    """
+
+    spans: int = Field(description="How many spans before, up to four.")
+    labels: int = Field(
+        description="How many draws of each count, as the schedule fixed it."
+    )
+    difference: float
+    low: float
+    high: float
 
 
 class AuditResult(Shape):
@@ -77,6 +90,16 @@ class AuditResult(Shape):
         description="Of an audit of a schedule with a target: whether its accuracy is "
         "proved to lie below it. The chance that a year has a span of which this is "
         "said wrongly is at most 1 - confidence_level.",
+    )
+    log_evidence_below: float | None = Field(
+        default=None,
+        description="The natural logarithm of the evidence (an e-value) that the "
+        "accuracy lies below the target; null for the balanced one.",
+    )
+    change: ChangeSince | None = Field(
+        default=None,
+        description="Of a span of a schedule, how it differs from those before; null "
+        "where one has too few labels.",
     )
 
 
@@ -104,7 +127,7 @@ class AuditSummary(Shape):
         description="What it goes by beside the predictions, as it was when the audit "
         "began: confidence, judge:NAME."
     )
-    aim: str = Field(description="balanced, overall, or a class.")
+    aim: str = Field(description="balanced, overall, a class or precision:CLASS.")
     half_width: float | None
     target: float | None
     confidence_level: float
@@ -182,7 +205,6 @@ def find_result(audit: Any) -> AuditResult | None:
 
 
 def measure_of(audit: Audit) -> str:
-    """Return the name of the measure that is aimed at."""
     return (
         f"recall:{audit.aim}" if audit.aim in audit.classes else audit.aim or BALANCED
     )
@@ -194,9 +216,10 @@ def aimed_at(audit: Audit, scopes: Sequence[_A], balanced: _A) -> _A:
     return balanced if aim is None else scopes[aim]
 
 
-def aimed_of(audit: Audit, result: AuditResult) -> Accuracy:
-    """Return what a closed audit says of what it aimed at."""
-    return aimed_at(audit, [*result.classes, result.overall], result.balanced)
+def aimed_of(audit: Audit, found: Any) -> Accuracy:
+    """Return what an estimate, a moment or the result of an audit says of its aim."""
+    aimed: Accuracy = aimed_at(audit, [*found.classes, found.overall], found.balanced)
+    return aimed
 
 
 def count_late(session: Session, audit: Audit) -> int:
@@ -253,7 +276,7 @@ def plan_audit(
     ids, strata, index, known, uses = read_set(
         session, detector, new, version_id, at=at, arrived_before=arrived_before
     )
-    aim = _aim_index(detector.classes, stored_aim(new))
+    aim = aim_index(detector.classes, stored_aim(new))
     goal = Goal(aim, half_width_of(new), new.target)
     forecast = foresee(strata, known, goal, detector.confidence_level)
     if new.labels is not None:
@@ -265,8 +288,8 @@ def check_aim(detector: Detector, new: NewAudit) -> None:
     """Raise InvalidInputError for an aim that no audit of the detector can have."""
     if len(detector.classes) > MOST_CLASSES:
         raise invalid("aim", new.aim, f"audits are for up to {MOST_CLASSES} classes")
-    if new.aim not in {BALANCED, OVERALL}:
-        check_class(detector, new.aim, field="aim", may_be_unclear=False)
+    if new.aim not in detector.classes:
+        parse_measure(new.aim, detector.classes, field="aim", others=("a class",))
 
 
 def _for_budget(
@@ -342,7 +365,7 @@ def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> 
         name=new.name,
         since=since,
         until=until,
-        where=new.where,
+        where=new.conditions,
         uses=plan.uses,
         aim=stored_aim(new),
         half_width=plan.goal.half_width,
@@ -363,7 +386,6 @@ def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> 
 
 
 def get_audit(session: Session, reference: str) -> Audit:
-    """Return the audit of that id; raises NotFoundError."""
     audit_id = parse_id("aud", reference)
     audit = None if audit_id is None else storage.find_audit(session, audit_id)
     if audit is None:
@@ -372,16 +394,17 @@ def get_audit(session: Session, reference: str) -> Audit:
 
 
 def goal_of(audit: Audit) -> Goal:
-    return Goal(_aim_index(audit.classes, audit.aim), audit.half_width, audit.target)
+    return Goal(aim_index(audit.classes, audit.aim), audit.half_width, audit.target)
 
 
-def _aim_index(classes: list[str], aim: str | None) -> int | None:
-    """Return the position of the class, or behind them for overall."""
+def aim_index(classes: list[str], aim: str | None) -> int | None:
+    """Return the position of the class, or behind them for all queries of the set."""
     return None if aim is None else label_code(classes, aim)
 
 
 def stored_aim(new: NewAudit) -> str | None:
-    return None if new.aim == BALANCED else new.aim
+    """Return a class, overall or a precision; None for the balanced accuracy."""
+    return None if new.aim == BALANCED else new.aim.removeprefix(f"{RECALL}:")
 
 
 def label_code(classes: list[str], label: str) -> int:
@@ -395,7 +418,6 @@ def carried_of(audit: Audit) -> Floats | None:
 
 
 def strata_of(audit: Audit) -> Strata:
-    """Return the strata of an audit."""
     stored = {
         name: np.asarray(audit.strata[name], dtype=np.int64)
         for name in ("predicted", "bins", "sizes", "verdicts")

@@ -5,7 +5,10 @@ after its end.  Each span has its own key, its own draws and its own level; what
 audits before it have taught decides where to look, and is no evidence.
 """
 
+import math
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -16,6 +19,7 @@ from tracker.services.by import NOBODY, By
 from tracker.services.estimates.weeks import Cut, begin, following
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_draws import load_record
+from tracker.services.labelling.auditing.audit_lifecycle import SPANS_A_YEAR
 from tracker.services.labelling.auditing.audit_sets import NewAudit, choose_version
 from tracker.services.labelling.auditing.audits import (
     AuditPlan,
@@ -27,10 +31,11 @@ from tracker.services.labelling.auditing.audits import (
     half_width_of,
     stored_aim,
 )
+from tracker.services.labelling.labelers import NewAssignment, assign
 from tracker.services.queries.where import parse_where
 from tracker.services.wording import dump_instant, missing, show
 from tracker.shapes import Shape
-from tracker.stats import Floats, carry_over
+from tracker.stats import Floats, carry_over, list_on_average
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, list_versions, name_version, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
@@ -50,6 +55,17 @@ class SkippedSpan(Shape):
     because: str
 
 
+class ScheduleYear(Shape):
+    """What the audits of a year say together, once it is over."""
+
+    year: int
+    spans: int = Field(description="The number of audits that count.")
+    below_target: list[str] = Field(
+        description="The ids of the audits that are listed as below the target: of "
+        "such a list on average at most 1 - confidence_level is wrong."
+    )
+
+
 class ScheduleSummary(Shape):
     """A schedule: what is asked about each span, and what became of them."""
 
@@ -65,6 +81,7 @@ class ScheduleSummary(Shape):
     half_width: float | None
     labels: int | None
     target: float | None = Field(description="What each span is held against.")
+    labelers: list[str] = Field(description="Who is asked for the labels.")
     created_by: str
     created_at: Instant
     stopped_at: Instant | None
@@ -77,6 +94,10 @@ class ScheduleSummary(Shape):
         description="The ids of the closed audits whose accuracy is proved to lie "
         "below the target. The chance that a year has a wrong one among them is at "
         "most 1 - confidence_level."
+    )
+    years: list[ScheduleYear] = Field(
+        description="The years that are over, of a schedule with a target for another "
+        "measure than the balanced accuracy."
     )
     skipped: list[SkippedSpan] = Field(description="The spans without an audit.")
 
@@ -114,6 +135,7 @@ def create_schedule(
         half_width=None if new.labels else half_width_of(new),
         labels=new.labels,
         target=target,
+        labelers=new.labelers,
         created_by=by.name,
         created_at=by.at,
         first_since=midnight_in(day, zone),
@@ -143,7 +165,6 @@ def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSch
 
 
 def get_schedule(session: Session, reference: str) -> AuditSchedule:
-    """Return the schedule of that id; raises NotFoundError."""
     number = parse_id("sch", reference)
     found = None if number is None else session.get(AuditSchedule, number)
     if found is None:
@@ -169,11 +190,37 @@ def describe_schedule(session: Session, schedule: AuditSchedule) -> ScheduleSumm
             for number, result in results.items()
             if result is not None and result.below_target
         ],
+        years=_sum_up_years(session, schedule, made),
         skipped=[
             SkippedSpan(since=datetime.fromisoformat(since), because=why)
             for since, why in schedule.skipped
         ],
     )
+
+
+def _sum_up_years(
+    session: Session, schedule: AuditSchedule, made: Sequence[Any]
+) -> list[ScheduleYear]:
+    """List for each year that is over what lay below the target, by e-BH."""
+    zone = zone_of(schedule.time_zone)
+    level = session.get_one(Detector, schedule.detector_id).confidence_level
+    years: dict[int, list[tuple[int, float | None]]] = {}
+    for one in made:
+        result = find_result(one)
+        known = None if result is None else result.log_evidence_below
+        years.setdefault(day_in(one.since, zone).year, []).append((one.id, known))
+    if schedule.stopped_at is None:
+        years.pop(day_in(schedule.next_since, zone).year, None)
+    found = []
+    for year, spans in years.items():
+        counted = [(number, known) for number, known in spans if known is not None]
+        if len(counted) == len(spans):
+            most = SPANS_A_YEAR[schedule.every]
+            places = list_on_average([known for _, known in counted], most, level)
+            below = [dump_id("aud", counted[place][0]) for place in places]
+            year_of = ScheduleYear(year=year, spans=len(spans), below_target=below)
+            found.append(year_of)
+    return found
 
 
 def freeze_next(
@@ -234,7 +281,10 @@ def _make_audit(
         lambda plan: _learn(session, before, detector, plan),
     )
     by = By(NOBODY, at, credited=schedule.created_by)
-    create_audit(session, detector, new, by, span=span)
+    audit = create_audit(session, detector, new, by, span=span)
+    for name in schedule.labelers:
+        share = math.ceil(audit.labels_expected / len(schedule.labelers))
+        assign(session, detector, NewAssignment(labeler=name, labels=share), by)
 
 
 def _learn(

@@ -176,7 +176,6 @@ def set_sampling(
 
 
 def count_draws(session: Session, audit_ids: Sequence[int]) -> dict[int, int]:
-    """Count the answered draws of each audit."""
     statement = (
         select(AuditDraw.audit_id, func.count())
         .join(Query, Query.id == AuditDraw.query_id)
@@ -206,7 +205,6 @@ def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
 
 
 def find_label(session: Session, detector_id: int, query_id: int) -> str | None:
-    """Return the current label of a query."""
     statement = select(Query.label).where(
         Query.detector_id == detector_id, Query.id == query_id
     )

@@ -12,6 +12,9 @@ from sqlalchemy import (
     Index,
     Text,
     UniqueConstraint,
+    case,
+    cast,
+    distinct,
     func,
     select,
     text,
@@ -83,6 +86,8 @@ class Audit(Base):
     # So many of its first draws have an answer, which is never taken back; counted at
     # the start of each round, so that none has to be looked at again.
     answered: Mapped[int] = mapped_column(BigId, server_default="0")
+    # How often it was told that it waits for labels.
+    reminders: Mapped[int] = mapped_column(default=0, server_default="0")
     created_by: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime]
     # Nothing is drawn from then on, until it is resumed.
@@ -157,26 +162,38 @@ def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
     where: Sequence[Condition],
     arrived_before: datetime | None = None,
 ) -> Iterator[Any]:
-    """Stream the queries of a set: id, predicted, confidence and label."""
+    """Stream the queries of a set: id, predicted, confidence and label.
+
+    Of those of a group the first that arrived stands in the set.
+    """
     conditions = _tests_of_set(detector_id, version_id, since, until)
     if arrived_before is not None:
         conditions.append(Query.created_at < arrived_before)
     conditions += [condition.test(session) for condition in where]
-    statement = select(Query.id, Query.predicted, Query.confidence, Query.label).where(
-        *conditions
-    )
-    return stream(session, statement.order_by(Query.id), rows=20_000)
+    columns = Query.id, Query.predicted, Query.confidence, Query.label
+    statement = select(*columns, Query.version_id, Query.group).where(*conditions)
+    groups: set[tuple[int, str]] = set()
+    for row in stream(session, statement.order_by(Query.id), rows=20_000):
+        if row.group is None or (row.version_id, row.group) not in groups:
+            yield row
+        if row.group is not None:
+            groups.add((row.version_id, row.group))
 
 
 def count_set(session: Session, audit: Audit, where: Sequence[Condition]) -> int:
-    """Count the queries that an audit's set would have if it were frozen now."""
+    """Count the queries that an audit's set would have if it were frozen now.
+
+    Those of a group are one.
+    """
     conditions = _tests_of_set(
         audit.detector_id, audit.version_id, audit.since, audit.until
     )
     conditions += [condition.test(session) for condition in where]
-    return session.scalars(
-        select(func.count()).select_from(Query).where(*conditions)
-    ).one()
+    of_group = cast(Query.version_id, Text) + ":" + Query.group
+    number = func.count(distinct(of_group)) + func.count(
+        case((Query.group.is_(None), 1))
+    )
+    return session.scalars(select(number).where(*conditions)).one()
 
 
 def _tests_of_set(
@@ -204,7 +221,6 @@ def find_audit(session: Session, audit_id: int) -> Audit | None:
 
 
 def find_audit_by_name(session: Session, detector_id: int, name: str) -> Audit | None:
-    """Return the audit of a detector that has this name."""
     statement = select(Audit).where(
         Audit.detector_id == detector_id, Audit.name == name
     )
@@ -235,16 +251,19 @@ def list_audits(
 
 
 def list_scheduled(
-    session: Session, schedule_id: int, *, limit: int
+    session: Session, schedule_id: int, *, limit: int, before: datetime | None = None
 ) -> Sequence[Audit]:
     """Return the audits that a schedule made, the newest span first."""
     statement = select(Audit).where(Audit.schedule_id == schedule_id)
+    if before is not None:
+        statement = statement.where(Audit.since < before)
     return session.scalars(statement.order_by(Audit.since.desc()).limit(limit)).all()
 
 
 def list_results(session: Session, schedule_id: int) -> Sequence[Any]:
-    """Return id and result of each audit of a schedule, the newest span first."""
-    statement = select(Audit.id, Audit.result).where(Audit.schedule_id == schedule_id)
+    """Return id, since and result of each audit of a schedule, the newest first."""
+    columns = Audit.id, Audit.since, Audit.result
+    statement = select(*columns).where(Audit.schedule_id == schedule_id)
     return session.execute(statement.order_by(Audit.since.desc())).all()
 
 

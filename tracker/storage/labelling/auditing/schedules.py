@@ -40,6 +40,10 @@ class AuditSchedule(Base):
     # When its first span begins, and the first one whose set is not frozen yet.
     first_since: Mapped[datetime]
     next_since: Mapped[datetime]
+    # Who is asked for the labels of each span.
+    labelers: Mapped[list[str]] = mapped_column(
+        TextList, default=list, server_default=text("'[]'")
+    )
     # The spans without an audit: when each began, and why.
     skipped: Mapped[list[list[str]]] = mapped_column(
         TextList, default=list, server_default=text("'[]'")
@@ -69,6 +73,5 @@ def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule
 
 
 def list_running(session: Session) -> Sequence[int]:
-    """Return the ids of the schedules that are not stopped."""
     statement = select(AuditSchedule.id).where(AuditSchedule.stopped_at.is_(None))
     return session.scalars(statement.order_by(AuditSchedule.id)).all()
