@@ -85,7 +85,7 @@ def test_the_gate_says_at_each_label_what_those_lives_were_judged_by(
                 GateChoice(target=TARGET, version="v2", not_worse_than="v1"),
                 by(at=bench.clock()),
             )
-        level = method_level(DECIDING_METHOD, LEVEL)
+        level = method_level(DECIDING_METHOD, LEVEL, "live")
         low, high = balanced_interval(DECIDING_METHOD, correct, labelled, level)
         assert (gate.low, gate.high) == (float(low), float(high))
         verdicts = {check.name: check.verdict for check in gate.checks}

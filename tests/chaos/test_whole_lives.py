@@ -3,8 +3,10 @@
 Each life has a detector of its own.  Frames come in events that are right or wrong as a
 whole; two more versions answer alike.  People label from the random queue, one by one
 and then two for each query; somebody labels one more frame wherever the first was
-wrong, and picks mistakes on purpose; some frames are unclear.  A last version is put to
-what the first one had right.  The same labels counted one by one hold far less.
+wrong, and picks mistakes on purpose; some frames are unclear.  Between rounds the
+settings change: how labels come, whose word counts, the measure, the target and the
+level, and back.  A last version is put to what the first one had right.  The same
+labels counted one by one hold far less.
 """
 
 from collections import Counter
@@ -16,6 +18,7 @@ from scipy import stats
 
 from tests.conftest import IS_LONG, by
 from tests.services.conftest import Bench
+from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.queues import QueueChoice, build_queue, reserve
 from tracker.stats import clopper_pearson
@@ -24,8 +27,20 @@ from tracker.storage.queries.queries import Query
 
 CLASSES = ["YES", "NO"]
 ACCURACY = {"YES": 0.75, "NO": 0.9}
-LIVES = 300 if IS_LONG else 20
 EVENTS, FRAMES, LEVEL = 50, 6, 0.95
+# What is set before each round; at the end all is as it was.
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {"labels_wanted": 1, "target": 0.5},
+    {"label_sampling": None, "measure": "overall", "confidence_level": 0.8},
+    {
+        "label_sampling": "random",
+        "labels_wanted": 2,
+        "consensus": "majority",
+        "measure": "balanced",
+        "confidence_level": LEVEL,
+    },
+)
+LIVES = 300 if IS_LONG else 20
 UNCLEAR = 0.1
 
 
@@ -60,6 +75,12 @@ class Life:
                 )
         for version in ("v3", "v2", "v1"):
             self.bench.log_all(row | {"version": version} for row in rows)
+
+    def change(self, settings: dict[str, Any]) -> None:
+        with self.bench.database.write() as session:
+            owner = by("carol", self.bench.clock(), role="admin")
+            change = DetectorChange.model_validate(settings)
+            change_detector(session, self.bench.attached(session), change, owner)
 
     def give(self, query: Query, person: str, **more: object) -> None:
         with self.bench.database.write() as session:
@@ -138,12 +159,13 @@ def test_the_intervals_of_whole_lives_hold_what_they_promise(
         life = Life(database, clock, seed)
         life.log()
         was_wrong: set[str] = set()
-        for people, wanted in ((("ann",), 1), (("ann",), 1), (("ann", "bob"), 2)):
-            with database.write() as session:
-                life.bench.attached(session).labels_wanted = wanted
+        for settings in SETTINGS:
+            life.change(settings)
             life.pick_mistakes()
+            people = ("ann", "bob")[: 1 + (settings.get("labels_wanted") == 2)]
             life.label_some(14, people)
-            seen = misses(life, version="v1", method="anytime")
+            level = {"confidence_level": LEVEL}
+            seen = misses(life, version="v1", method="anytime", **level)
             was_wrong |= {name for name, is_missed in seen.items() if is_missed}
         ever.update(was_wrong)
         for counter, version in ((once, "v1"), (pooled, "*")):

@@ -169,7 +169,11 @@ def test_every_stored_method_is_there_at_every_checkpoint(
         for row in mine[:: 3 * 20]:
             counts, shares = [row[3], 0], [151 / 152, 1 / 152]
             low, high = stats.balanced_interval(
-                method, counts, counts, method_level(method, 0.95), shares=shares
+                method,
+                counts,
+                counts,
+                method_level(method, 0.95, "live"),
+                shares=shares,
             )
             formula = stats.get_method(method).formula
             bounds = (float(low).hex(), float(high).hex())

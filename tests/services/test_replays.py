@@ -7,7 +7,9 @@ import pytest
 from tests.services.conftest import Bench
 from tests.services.test_gates import ask
 from tracker.errors import ConflictError, ForbiddenError
+from tracker.jobs.recompute import recompute_all
 from tracker.services.estimates.decision import Decision
+from tracker.services.estimates.history import iter_history
 from tracker.services.estimates.replays import NOT_RANDOM, SEEN, list_replay
 
 OTHER = {"YES": "NO", "NO": "YES"}
@@ -72,6 +74,23 @@ def test_all_inputs_decide_once_somebody_says_that_the_labels_were_unseen(
     # As of any 116 of 120 labels of its own.
     own = old.estimate(version="v2", method="anytime", target=0.6)
     assert (found.low, found.high) == (own.balanced.low, own.balanced.high)
+    # The history, as it is stored and by the days asked, says the same.
+    recompute_all(old.database, worker="test")
+    for by_word in ("arrival", "asked_at"):
+        with old.database.read() as session:
+            *_, (_, row) = (
+                one
+                for one in iter_history(
+                    session,
+                    old.attached(session),
+                    version="v2",
+                    method="anytime",
+                    by=by_word,
+                )
+                if one[1].scope == "balanced"
+            )
+        assert row.population == "replayed"
+        assert (row.low, row.high) == (found.low, found.high)
     old.say("v2", unseen=False)
     assert decide(old) == SEEN
 

@@ -654,4 +654,5 @@ def test_many_unclear_answers_are_bounded(visitor: Visitor, shelf: Shelf) -> Non
     shelf.add_queries(detector_id, [{"predicted": "YES", "label": "UNCLEAR"}] * 10)
     page = visitor.get(f"/detectors/{detector_id}")
     assert "10 more were “unclear” and are not counted." in page.text
+    assert "of the time, of what people could tell (10 of " in page.text
     assert "Had all of them been right or wrong, it would be right" in page.text

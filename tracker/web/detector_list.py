@@ -158,13 +158,25 @@ class Row:
             "recall": f"when the truth is {of}, it is right",
             "precision": f"when it says {of}, it is right",
         }.get(self.of and measure.kind, "it is right")
-        said = f"{first} {self.said} of the time"
+        said = f"{first} {self.said} of the time{self._of_clear}"
         if self.since:
             said = f"since {self.since_said} {said}"
         if self.before:
             return f"{said[0].upper()}{said[1:]}; before, {span(self.before)}."
         same = "" if self.of or self.since else f", {self.counts_same}"
         return f"{said[0].upper()}{said[1:]}{same}."
+
+    @property
+    def _of_clear(self) -> str:
+        """Whose answers are left out, where they are more than a tenth."""
+        unclear = self.estimate.unclear_bounds
+        if unclear is None:
+            return ""
+        answers = unclear.answers + self.estimate.labels
+        if 10 * unclear.answers <= answers:
+            return ""
+        counts = f"{unclear.answers:,} of {answers:,}"
+        return f", of what people could tell ({counts} were unclear)"
 
     @property
     def counts_same(self) -> str:

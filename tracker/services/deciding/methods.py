@@ -116,7 +116,7 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
             [estimate.correct],
             [estimate.labelled],
             name,
-            method_level(name, estimate.confidence_level),
+            method_level(name, estimate.confidence_level, estimate.population.kind),
             [estimate.shares],
         )
         readings.append(

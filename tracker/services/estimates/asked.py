@@ -76,7 +76,7 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
     population, standings = pick_population(detector, current)
     shares = describe_shares(detector, current, standings)
     bets = None if shares is None else shares.parts
-    level = method_level(method, detector.confidence_level)
+    level = method_level(method, detector.confidence_level, population)
     zone, last = detector.zone, current.last_label_at
     if last is None:
         return

@@ -373,7 +373,8 @@ def list_curve(
         return list(rows)
     level = shared_level(detector.confidence_level, 1 + len(detector.also))
     right, counted = [row.correct for row in rows], [row.labelled for row in rows]
-    ends = class_intervals(method, right, counted, method_level(method, level))
+    level = method_level(method, level, rows[-1].population)
+    ends = class_intervals(method, right, counted, level)
     return [
         row.model_copy(update={"low": float(low), "high": float(high)})
         for row, low, high in zip(rows, ends.low, ends.high, strict=True)
@@ -387,11 +388,11 @@ def _find_now(
     counts = current_counts(session, [version])[version.id]
     if counts.last_label_at is None:
         return {}
-    _, standings = pick_population(detector, counts)
+    population, standings = pick_population(detector, counts)
     correct, labelled = counts.select(standings).by_class(detector.classes)
     shares = describe_shares(detector, counts, standings)
     bets = [None if shares is None else shares.parts]
-    level = method_level(method, detector.confidence_level)
+    level = method_level(method, detector.confidence_level, population)
     scores = score([correct], [labelled], method, level, bets)[0]
     when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
     return {

@@ -14,12 +14,11 @@ from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.samples import count_sample
 from tracker.services.estimates.slices.slice_values import count_slice
 from tracker.services.evidence.populations import LIVE, Standings, targeted_standings
-from tracker.stats import replay_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Selection, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known
-from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED
+from tracker.words import DECIDING_METHOD, RANDOM
 
 
 class Counted(NamedTuple):
@@ -71,9 +70,7 @@ class Counted(NamedTuple):
         """Return the level of the deciding method for all counts."""
         if not self.is_of_version:
             return level
-        if self.population == REPLAYED:
-            return replay_level(level)
-        return method_level(DECIDING_METHOD, level)
+        return method_level(DECIDING_METHOD, level, self.population)
 
 
 def choose_labels(

@@ -14,7 +14,7 @@ from tracker.services.evidence.measure import Confusion, Measure, read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
-from tracker.words import BALANCED, DECIDING_METHOD, Verdict
+from tracker.words import BALANCED, DECIDING_METHOD, REPLAYED, Verdict
 
 NO_TARGET = "the detector has no target"
 TARGETED = (
@@ -154,13 +154,16 @@ def foresee(found: Decision, confusion: Confusion) -> Decision:
     return decide(*terms, shares=claim.shares, since=found.span.since)
 
 
-def method_level(method: str, confidence_level: float) -> float:
+def method_level(method: str, confidence_level: float, population: str) -> float:
     """Return the level at which *method* computes the intervals of a whole version.
 
-    Half of the error of `anytime` is for intervals since a day.
+    Half of the error of `anytime` is for intervals since a day, and a quarter of it for
+    a replay.
     """
     if method != DECIDING_METHOD:
         return confidence_level
+    if population == REPLAYED:
+        return stats.replay_level(confidence_level)
     return stats.level_since(confidence_level, None, 0)
 
 

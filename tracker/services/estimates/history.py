@@ -336,7 +336,7 @@ def _counts_of(rows: Sequence[HistoryRow], method: str) -> ClassCounts:
     # Of overall accuracy the whole is all there is.
     of_classes = rows[1:] or rows
     return ClassCounts(
-        method_level(method, rows[0].confidence_level),
+        method_level(method, rows[0].confidence_level, rows[0].population),
         [row.correct for row in of_classes],
         [row.labelled for row in of_classes],
     )

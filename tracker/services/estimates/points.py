@@ -26,7 +26,7 @@ from tracker.storage.estimates.snapshots import (
     add_measures,
     add_snapshots,
 )
-from tracker.words import EXACT, STORED_METHODS
+from tracker.words import EXACT, REPLAYED, STORED_METHODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def estimate_points(points: Mapping[int, Sequence[Point]], level: float) -> Foun
             correct = [point.correct for _, _, point in chosen]
             labelled = [point.labelled for _, _, point in chosen]
             shares = [point.shares for _, _, point in chosen]
-            at = method_level(method, level)
+            at = method_level(method, level, same[0][2].population)
             rows = score(correct, labelled, method, at, shares)
             for (version_id, number, _), scores in zip(chosen, rows, strict=True):
                 found[version_id].append((number, method, scores))
@@ -88,12 +88,13 @@ def measure_points(points: Mapping[int, Sequence[Point]], level: float) -> Found
 def _alike(points: Mapping[int, Sequence[Point]]) -> Iterator[list[_Placed]]:
     """Yield the points of all versions, those with as many classes together.
 
-    They have shares of the classes, or all have none.
+    They have shares of the classes, or all have none, and are of replays, or none is.
     """
-    groups = defaultdict[tuple[int, bool], list[_Placed]](list)
+    groups = defaultdict[tuple[int, bool, bool], list[_Placed]](list)
     for version_id, some in points.items():
         for number, point in enumerate(some):
-            kind = len(point.correct), point.shares is None
+            is_replay = point.population == REPLAYED
+            kind = len(point.correct), point.shares is None, is_replay
             groups[kind].append((version_id, number, point))
     yield from groups.values()
 
