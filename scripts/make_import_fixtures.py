@@ -2,10 +2,13 @@
 
 Each package is installed into an environment of its own, and not into that of the
 tests: together they would be a gigabyte.  Run it from a checkout with ``make
-import-fixtures``; what it writes is committed.
+import-fixtures``; what it writes is committed, with the versions that wrote it.
+tests/files/samples are of tools that need a server or a licence: known_shapes.py says
+where the shape of each is documented.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests" / "files"
+VERSIONS = FOLDER / "versions.json"
 ROWS = [
     ("a", "YES", "YES", 0.75),
     ("b", "NO", "YES", 1.0),
@@ -143,12 +147,177 @@ export("predictions", [
 ], include_confidence=True, classes=["NO", "YES"])
 export("labels", [row[2] and fo.Classification(label=row[2]) for row in rows])
 """
+HEAD = """
+import json, os, sys
+from pathlib import Path
+folder, rows = Path(sys.argv[1]), json.loads(sys.argv[2])
+work = folder / "work"
+work.mkdir()
+labelled = [row for row in rows if row[2]]
+"""
+DATASETS = """
+from datasets import ClassLabel, Dataset, Features, Value
+names = ClassLabel(names=["YES", "NO"])
+features = Features({"id": Value("string"), "prediction": names, "label": names,
+    "score": Value("float64")})
+data = Dataset.from_list([dict(zip(features, row)) for row in rows], features=features)
+data.to_parquet(str(folder / "datasets.parquet"))
+data.save_to_disk(str(work))
+[path] = work.glob("*.arrow")
+(folder / "datasets.arrow").write_bytes(path.read_bytes())
+"""
+LM_EVAL = """
+os.environ.update(HF_HOME=str(work), HF_HUB_OFFLINE="1")
+import lm_eval
+from lm_eval.api.model import LM
+from lm_eval.api.task import ConfigurableTask
+from lm_eval.loggers import EvaluationTracker
+source = work / "rows.json"
+source.write_text(json.dumps([{"text": row[0], "answer": row[2]} for row in labelled]))
+answers = {row[0]: row[1] for row in rows}
+
+class Model(LM):
+    def generate_until(self, requests, **_):
+        return [answers[one.args[0]] for one in requests]
+
+    def loglikelihood(self, requests, **_):
+        said = (answers[one.args[0]] == one.args[1].strip() for one in requests)
+        return [(-0.1 if is_it else -9.0, False) for is_it in said]
+
+    def loglikelihood_rolling(self, requests, **_):
+        raise NotImplementedError
+
+def task(name, **more):
+    return ConfigurableTask(config={"task": name, "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(source)}}, "test_split": "test",
+        "doc_to_text": "{{text}}", **more})
+
+tasks = {
+    "generate": task("generate", output_type="generate_until",
+        doc_to_target="{{answer}}", generation_kwargs={"until": ["."]},
+        metric_list=[{"metric": "exact_match"}]),
+    "choice": task("choice", output_type="multiple_choice",
+        doc_to_choice=["YES", "NO"], doc_to_target="{{['YES', 'NO'].index(answer)}}"),
+}
+found = lm_eval.evaluate(lm=Model(), task_dict=tasks, log_samples=True,
+    bootstrap_iters=0)
+tracker = EvaluationTracker(output_path=str(work))
+tracker.general_config_tracker.model_name_sanitized = "m"
+tracker.date_id = "1"
+for name, samples in found["samples"].items():
+    tracker.save_results_samples(name, samples)
+    [path] = work.rglob(f"samples_{name}_*.jsonl")
+    (folder / f"lm_eval-{name}.jsonl").write_bytes(path.read_bytes())
+"""
+INSPECT = """
+from inspect_ai import Task, eval as evaluate
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import match
+from inspect_ai.solver import generate
+
+# With its usage said, no tokens are counted, which would load a vocabulary.
+def said(answer):
+    found = ModelOutput.from_content("mockllm/model", answer)
+    found.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return found
+
+outputs = [said(row[1]) for row in labelled for _ in range(2)]
+model = get_model("mockllm/model", custom_outputs=outputs)
+samples = [Sample(id=key, input=f"text {key}", target=label)
+    for key, _, label, _ in labelled]
+task = Task(dataset=samples, solver=generate(), scorer=match(), epochs=2)
+evaluate(task, model=model, log_dir=str(work), log_format="eval", display="none",
+    max_samples=1)
+[path] = work.glob("*.eval")
+(folder / "inspect_ai.eval").write_bytes(path.read_bytes())
+"""
+DEEPEVAL = """
+os.environ.update(DEEPEVAL_TELEMETRY_OPT_OUT="YES")
+os.chdir(work)
+from deepeval import evaluate
+from deepeval.metrics import ExactMatchMetric
+from deepeval.test_case import LLMTestCase
+evaluate([
+    LLMTestCase(input=key, actual_output=predicted, expected_output=label)
+    for key, predicted, label, _ in labelled
+], [ExactMatchMetric()])
+path = work / ".deepeval" / ".latest_test_run.json"
+(folder / "deepeval.json").write_bytes(path.read_bytes())
+"""
+ARGILLA = """
+import argilla as rg
+from argilla.records._io import JsonIO
+who = "12345678-1234-5678-1234-567812345678"
+records = [
+    rg.Record(id=key, fields={"text": f"text {key}"},
+        suggestions=[rg.Suggestion("door", predicted, score=score, agent="m-1")],
+        responses=[rg.Response("door", label, user_id=who, status="submitted")]
+        if label else [])
+    for key, predicted, label, score in rows
+]
+# What Dataset.records.to_json calls; a dataset itself would need a server.
+JsonIO.to_json(records, folder / "argilla.json")
+"""
+DATUMARO = """
+import datumaro as dm
+names = ["YES", "NO"]
+items = [
+    dm.DatasetItem(id=key, annotations=[dm.Label(names.index(label))] if label else [])
+    for key, _, label, _ in rows
+]
+dm.Dataset.from_iterable(items, categories=names).export(str(work), "datumaro")
+[path] = work.rglob("*.json")
+(folder / "datumaro.json").write_bytes(path.read_bytes())
+"""
+EVIDENTLY = """
+import pandas as pd
+from evidently import DataDefinition, Dataset, MulticlassClassification
+lines = [
+    {"target": label, predicted: score, other: 1 - score}
+    for _, predicted, label, score in labelled
+    for other in {"YES", "NO"} - {predicted}
+]
+kind = MulticlassClassification(target="target", prediction_probas=["YES", "NO"])
+data = Dataset.from_pandas(pd.DataFrame(lines),
+    data_definition=DataDefinition(classification=[kind]))
+data.as_dataframe().to_csv(folder / "evidently.csv", index=False)
+"""
+PROMPTFOO = """
+import subprocess
+tests = [
+    {"vars": {"text": predicted, "id": key},
+        "assert": [{"type": "equals", "value": label}]}
+    for key, predicted, label, _ in labelled
+]
+config = {"prompts": ["{{text}}"], "providers": [{"id": "echo", "label": "m-1"}],
+    "tests": tests}
+(work / "config.json").write_text(json.dumps(config))
+subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "promptfoo"],
+    cwd=work, check=True, capture_output=True)
+words = ["eval", "-c", "config.json", "--no-cache", "--no-table", "-o",
+    str(folder.resolve() / "promptfoo.json")]
+# It exits with 100 where an assertion is not met.
+subprocess.run([work / "node_modules" / ".bin" / "promptfoo", *words], cwd=work,
+    check=False, capture_output=True, env={**os.environ,
+    "PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_CONFIG_DIR": str(work)})
+found = json.loads((work / "node_modules" / "promptfoo" / "package.json").read_text())
+(work / "version").write_text(found["version"])
+"""
 PROGRAMS = {
     "pandas": (["pandas", "pyarrow", "openpyxl"], FRAME + PANDAS + OPENPYXL),
     "mlflow": (["mlflow>=3", "pandas"], FRAME + MLFLOW),
     "wandb": (["wandb", "pandas"], FRAME + WANDB),
     "label-studio": (["label-studio-sdk", "pandas"], LABEL_STUDIO),
     "fiftyone": (["fiftyone"], FIFTYONE),
+    "datasets": (["datasets"], HEAD + DATASETS),
+    "lm_eval": (["lm_eval"], HEAD + LM_EVAL),
+    "inspect_ai": (["inspect_ai"], HEAD + INSPECT),
+    "deepeval": (["deepeval"], HEAD + DEEPEVAL),
+    "argilla": (["argilla", "requests"], HEAD + ARGILLA),
+    "datumaro": (["datumaro"], HEAD + DATUMARO),
+    "evidently": (["evidently", "pandas<3"], HEAD + EVIDENTLY),
+    "promptfoo": ([], HEAD + PROMPTFOO),
 }
 
 
@@ -159,15 +328,35 @@ def make(name: str, packages: list[str], program: str) -> None:
         uv = [sys.executable, "-m", "uv", "--quiet"]
         subprocess.run([*uv, "venv", python.parents[1]], check=True)
         install = [*uv, "pip", "install", "--python", python, *packages]
-        if subprocess.run(install, check=False).returncode:
+        if packages and subprocess.run(install, check=False).returncode:
             print(f"{name}: cannot be installed here; its files stay as they are")
             return
         out = Path(folder, "out")
         out.mkdir()
         subprocess.run([python, "-c", program, out, json.dumps(ROWS)], check=True)
-        for path in sorted(one for one in out.iterdir() if one.is_file()):
-            (FOLDER / path.name).write_bytes(path.read_bytes())
-            print(f"{name}: {path.name}, {path.stat().st_size:,} bytes")
+        keep(name, out, find_versions(python, packages))
+
+
+def find_versions(python: Path, packages: list[str]) -> dict[str, str]:
+    """Return which version of each of the *packages* is installed."""
+    program = (
+        "import sys; from importlib.metadata import version; "
+        "print(*map(version, sys.argv[1:]))"
+    )
+    names = [re.split("[<>=]", one)[0] for one in packages]
+    found = subprocess.run([python, "-c", program, *names], check=True, stdout=-1)
+    return dict(zip(names, found.stdout.decode().split(), strict=True))
+
+
+def keep(name: str, out: Path, versions: dict[str, str]) -> None:
+    """Take the files of a package, and note the versions that wrote them."""
+    noted = out / "work" / "version"
+    known = json.loads(VERSIONS.read_text()) if VERSIONS.exists() else {}
+    known[name] = versions or {name: noted.read_text()}
+    VERSIONS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    for path in sorted(one for one in out.iterdir() if one.is_file()):
+        (FOLDER / path.name).write_bytes(path.read_bytes())
+        print(f"{name}: {path.name}, {path.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -50,8 +50,34 @@ FILES: dict[str, list[Any]] = {
     "label-studio.json": ALL,
     "label-studio-csv.csv": LABELS,
     "label-studio-json_min.json": LABELS,
+    "datasets.parquet": ALL,
+    "datasets.arrow": ALL,
     "fiftyone-predictions.json": PREDICTED,
     "fiftyone-labels.json": LABELS,
+}
+CLASSES = [YES, NO]
+CONFUSION = {"YES>YES": 1, "YES>NO": 1, "NO>NO": 1}
+
+
+def of_a_tool(**more: Any) -> dict[str, Any]:
+    """What an import gives of the labelled rows, as a tool writes them."""
+    found = {"classes": CLASSES, "queries": 3, "labels": 3, "references": 0}
+    return found | {"confusion": CONFUSION} | more
+
+
+REFERENCES = of_a_tool(queries=0, labels=0, references=3, confusion={})
+TWICE = {name: 2 * number for name, number in CONFUSION.items()}
+# The first class of a choice has the number 0.
+CHOICE = {"0>0": 1, "0>1": 1, "1>1": 1}
+TOOLS: dict[str, dict[str, Any]] = {
+    "lm_eval-generate.jsonl": of_a_tool(),
+    "lm_eval-choice.jsonl": of_a_tool(classes=["0", "1"], confusion=CHOICE),
+    "inspect_ai.eval": of_a_tool(queries=6, labels=6, confusion=TWICE),
+    "promptfoo.json": of_a_tool(version="m-1"),
+    "deepeval.json": of_a_tool(),
+    "evidently.csv": of_a_tool(),
+    "argilla.json": of_a_tool(queries=4),
+    "datumaro.json": REFERENCES,
 }
 SAMPLES = json.loads((FOLDER / "samples" / "expected.json").read_text())
 # These hold labels of queries that are known already.
@@ -59,7 +85,11 @@ NEEDS_QUERIES = {one for one in FILES if FILES[one] is LABELS}
 
 
 def test_every_fixture_is_imported() -> None:
-    assert {path.name for path in FOLDER.iterdir() if path.is_file()} == set(FILES)
+    assert {path.name for path in FOLDER.iterdir() if path.is_file()} == {
+        *FILES,
+        *TOOLS,
+        "versions.json",
+    }
 
 
 @pytest.fixture
@@ -145,16 +175,17 @@ def test_a_file_says_the_same_by_every_door(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("sample", [*SAMPLES, *TOOLS])
 def test_a_sample_gives_what_it_should_by_every_door(
     api, app, database, database_url, settings, sample: str
 ) -> None:
-    expected = SAMPLES[sample]
+    expected = SAMPLES.get(sample) or TOOLS[sample]
+    path = FOLDER / sample if sample in TOOLS else FOLDER / "samples" / sample
     for door in (by_command, by_page, by_api):
         name = door.__name__.replace("_", "-")
         new = {"name": name, "question": "Is it?", "classes": expected["classes"]}
         detector = api.post("/detectors", new).json["id"]
-        door(api, app, database_url, FOLDER / "samples" / sample, settings, name)
+        door(api, app, database_url, path, settings, name)
         version = expected.get("version")
         found = [
             (one["label"], one["predicted"] or "NO_ANSWER")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.reading.csv_rows import cut_lines
+from tracker.services.imports.reading.mapping import Piece
 from tracker.services.imports.reading.rows import FIELDS as NAMES
 from tracker.services.imports.reading.rows import (
-    Piece,
     Row,
     RowPiece,
     load_json,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import ROOT
 from tests.services.test_file_kinds import DOOR, read
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.choices import read_choices
@@ -270,6 +271,15 @@ def test_the_samples_of_a_log_may_be_in_a_zip_file() -> None:
         ("1", "1"),
         (None, "1"),
     ]
+
+
+@pytest.mark.parametrize("damage", [0, 20, 60, 200])
+def test_a_log_that_is_damaged_is_refused(damage: int) -> None:
+    content = bytearray((ROOT / "tests/files/inspect_ai.eval").read_bytes())
+    start = content.index(b"header.json") + len("header.json") + damage
+    content[start : start + 40] = bytes(40)
+    with pytest.raises(InvalidInputError, match="it is not a log of inspect_ai"):
+        read(bytes(content), "log.eval")
 
 
 def test_a_likelihood_for_each_choice_makes_the_likeliest_the_answer() -> None:

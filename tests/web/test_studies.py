@@ -123,7 +123,7 @@ def test_the_same_file_again_leads_to_the_same_study(
 @pytest.mark.parametrize(
     ("content", "name", "typed", "field", "said"),
     [
-        (b"x", "rounds.xlsx", {}, "file", "its name must end in"),
+        (b"x", "rounds.doc", {}, "file", "its name must end in"),
         (b"x", "", {}, "file", "choose a file first"),
         (b"validation\n0.9\n", "a.csv", {}, "file", "there are 1; a study has from 2"),
         (b"validation\n0.9\n2\n", "a.csv", {}, "file", "row 2, validation: 2.0 is not"),

@@ -35,9 +35,10 @@ from tracker.services.telling.events import tell_failed_import
 from tracker.storage.base import dump_id
 from tracker.storage.images import ImageStore
 from tracker.storage.imports.files import (
+    WAITING,
     Ending,
     Progress,
-    let_wait,
+    change_import,
     note_progress,
     start_import,
 )
@@ -76,7 +77,7 @@ class Imports(Handler):
         tell_failed_import(session, int(task.key), at)
 
     def let_go(self, session: Session, task: Task) -> None:
-        let_wait(session, int(task.key))
+        change_import(session, int(task.key), state=WAITING)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Carry out one import, or say why it cannot be."""

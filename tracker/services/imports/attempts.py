@@ -43,7 +43,7 @@ from tracker.storage.imports.files import (
     Progress,
 )
 from tracker.storage.imports.import_pieces import PieceFile
-from tracker.storage.imports.written import WrittenPiece, note_piece
+from tracker.storage.imports.written import note_batches
 from tracker.storage.tasks import (
     CLEARING,
     Task,
@@ -210,13 +210,14 @@ def take_images(
 def note_written(session: Session, task: Task, written: Written) -> None:
     """Note a piece in its transaction; raises LostTaskError if the task is lost."""
     advance(session, hold(session, task))
-    piece = WrittenPiece(
-        written.outcome.rows,
-        written.rows_done,
-        pack_report(written.outcome),
-        written.batches,
+    storage.change_import(
+        session,
+        int(task.key),
+        rows=written.outcome.rows,
+        rows_done=written.rows_done,
+        report=pack_report(written.outcome),
     )
-    note_piece(session, int(task.key), piece)
+    note_batches(session, int(task.key), written.batches)
 
 
 def end_import(

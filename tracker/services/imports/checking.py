@@ -23,10 +23,9 @@ from tracker.services.fields import (
     VersionName,
     parse_instants,
 )
-from tracker.services.imports.reading.mapping import MappedRows
+from tracker.services.imports.reading.mapping import MappedRows, Piece
 from tracker.services.imports.reading.rows import (
     JUDGE,
-    Piece,
     Row,
     RowPiece,
     read_given,

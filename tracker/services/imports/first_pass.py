@@ -18,8 +18,12 @@ from tracker.services.evidence.units import Elected
 from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.contradictions import Contradictions, Names, brings_input
 from tracker.services.imports.election import Election, have_groups, with_groups
-from tracker.services.imports.reading.mapping import MappedPiece, MappedRows
-from tracker.services.imports.reading.rows import Piece, Row, iter_pieces, read_given
+from tracker.services.imports.reading.mapping import (
+    MappedPiece,
+    MappedRows,
+    Piece,
+)
+from tracker.services.imports.reading.rows import Row, iter_pieces, read_given
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import (
     Keyless,

@@ -182,10 +182,6 @@ def _noted(progress: Progress) -> dict[str, int]:
     return noted if progress.rows is None else noted | {"rows": progress.rows}
 
 
-def let_wait(session: Session, import_id: int) -> None:
-    change_import(session, import_id, state=WAITING)
-
-
 def finish_import(
     session: Session,
     import_id: int,

@@ -14,7 +14,6 @@ from tracker.services.imports.reading.rows import (
     RawPiece,
     Row,
     RowPiece,
-    TablePiece,
     iter_pieces,
 )
 
@@ -54,7 +53,7 @@ def read_answer(value: Any) -> tuple[Any, Any]:
 
 def read_answers(piece: RawPiece, classes: list[str]) -> RawPiece:
     """Return *piece* with each nested answer as its class and its confidence."""
-    if not isinstance(piece, RowPiece | TablePiece) or piece.is_strict:
+    if piece.is_strict:
         return piece
     roles = {name: role_of(name) for name in piece.names}
     nested = {

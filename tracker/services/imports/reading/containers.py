@@ -1,8 +1,10 @@
 """Logs of inspect_ai, which are zip files, and annotations of CVAT, which are XML."""
 
+import io
 import zipfile
 import zlib
 from collections.abc import Iterator
+from os import SEEK_CUR
 from typing import Any, BinaryIO
 from xml.parsers import expat
 
@@ -20,6 +22,9 @@ from tracker.services.wording import show_reason
 HEADER = "header.json"
 _SAMPLES = "samples/"
 _PIECE = 2**20
+# How inspect_ai packs the parts of a log.
+_ZSTANDARD = 93
+_LOCAL_HEADER = 30
 
 
 def is_log(stream: BinaryIO) -> bool:
@@ -37,8 +42,7 @@ def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
     """Return a log as its JSON has it, with the samples one after the other."""
 
     def load(name: str) -> Any:
-        with archive.open(name) as part:
-            content = part.read(LONGEST_ROW + 1)
+        content = _read_part(stream, archive, name)
         unpacked.add(len(content))
         if len(content) > LONGEST_ROW:
             raise InvalidInputError.of(
@@ -62,6 +66,27 @@ def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
         raise InvalidInputError.of(
             "file", f"it is not a log of inspect_ai: {show_reason(error)}"
         ) from error
+
+
+def _read_part(stream: BinaryIO, archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return what a zip file has of *name*, up to a byte more than a row may have."""
+    info = archive.getinfo(name)
+    if info.compress_type != _ZSTANDARD:
+        with archive.open(name) as part:
+            return part.read(LONGEST_ROW + 1)
+    # Heavy, and only for these: Python itself unpacks it from 3.14 on.
+    import pyarrow as pa  # noqa: PLC0415
+
+    # The name and what follows it may be longer here than in the list of all.
+    stream.seek(info.header_offset + _LOCAL_HEADER - 4)
+    sizes = [int.from_bytes(stream.read(2), "little") for _ in range(2)]
+    stream.seek(sum(sizes), SEEK_CUR)
+    packed = io.BytesIO(stream.read(min(info.compress_size, LONGEST_ROW)))
+    try:
+        unpacked = pa.CompressedInputStream(packed, "zstd")
+        return bytes(unpacked.read(LONGEST_ROW + 1))
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(str(error)) from error
 
 
 def xml_pieces(stream: BinaryIO, notes: list[str]) -> Iterator[RawPiece]:

@@ -207,35 +207,27 @@ def _dump_pieces(
 
 def _halves(piece: RawPiece) -> tuple[RawPiece, ...]:
     """Return *piece* in two, none if it has a single row."""
-    rest: RawPiece
-    parts: tuple[RawPiece, ...]
-    match piece:
-        case RowPiece(given=given):
-            middle = len(given) // 2
-            rest = piece._replace(given=given[middle:])
-            parts = piece._replace(given=given[:middle]), rest
-        case TablePiece(first=first, values=values):
-            middle = len(values[0]) // 2 if values else 0
-            rest = piece._replace(
-                first=first + middle, values=[one[middle:] for one in values]
-            )
-            parts = piece._replace(values=[one[:middle] for one in values]), rest
-        case _:
-            return ()
-    return parts if middle else ()
+    if isinstance(piece, RowPiece):
+        middle = len(piece.given) // 2
+        first: RawPiece = piece._replace(given=piece.given[:middle])
+        rest: RawPiece = piece._replace(given=piece.given[middle:])
+    else:
+        middle = len(piece.values[0]) // 2 if piece.values else 0
+        first = piece._replace(values=[one[:middle] for one in piece.values])
+        rest = piece._replace(
+            first=piece.first + middle, values=[one[middle:] for one in piece.values]
+        )
+    return (first, rest) if middle else ()
 
 
 def _dump_piece(piece: RawPiece) -> list[Any]:
-    match piece:
-        case TablePiece():
-            return ["table", *piece]
-        case RowPiece(given=given):
-            rows = [
-                (number, values, [(one.field, one.message) for one in errors], nulls)
-                for number, values, errors, nulls in given
-            ]
-            return ["rows", rows, *piece[1:]]
-    raise TypeError(type(piece).__name__)
+    if isinstance(piece, TablePiece):
+        return ["table", *piece]
+    rows = [
+        (number, values, [(one.field, one.message) for one in errors], nulls)
+        for number, values, errors, nulls in piece.given
+    ]
+    return ["rows", rows, *piece[1:]]
 
 
 def load_piece(said: list[Any]) -> RawPiece:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from tracker.services.imports.reading.shapes import Record, Shape, find, only
+from tracker.services.imports.reading.shapes import Record, Shape, find, first_of, only
 from tracker.services.wording import show
 from tracker.words import NO_ANSWER
 
@@ -202,7 +202,10 @@ SHAPES = (
             "input": _promptfoo_input,
             "predicted": "response.output",
             "label": _promptfoo_truth,
-            "version": "provider.id | provider",
+            "version": lambda record, _: (
+                find(record, "provider.label")
+                or first_of(record, {}, "provider.id | provider")
+            ),
         },
         records="results.results",
     ),
@@ -220,11 +223,14 @@ SHAPES = (
         is_row=lambda record, _: record.get("type") == "match",
     ),
     # https://deepeval.com/docs/evaluation-flags-and-configs, .deepeval/.latest_test_run
-    Shape(
-        "a test run of deepeval",
-        "testCases",
-        {"input": "input", "predicted": "actualOutput", "label": "expectedOutput"},
-        records="testCases",
+    *(
+        Shape(
+            "a test run of deepeval",
+            cases,
+            {"input": "input", "predicted": "actualOutput", "label": "expectedOutput"},
+            records=cases,
+        )
+        for cases in ("testCases", "testRunData.testCases")
     ),
     # https://langfuse.com/docs/api-and-data-platform/features/export-from-ui
     Shape(

@@ -50,7 +50,7 @@ Guess = Callable[[str], bool]
 
 
 class MappedPiece:
-    """Rows of a file by the names of the fields; see ``Piece``."""
+    """Rows of a file by the names of the fields."""
 
     def __init__(
         self,
@@ -185,6 +185,10 @@ class MappedPiece:
         if found is not None:
             values["metadata"] = found
         return Row(row.number, values, tuple(errors))
+
+
+# Some rows, to be looked at one by one or by column.
+Piece = RawPiece | MappedPiece
 
 
 def _refuse_late_prediction(row: int) -> NoReturn:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.strict_json import load_json
@@ -64,43 +64,6 @@ class Row(NamedTuple):
         return self._replace(values=values, errors=errors)
 
 
-class Piece(Protocol):
-    """Some rows that follow on each other, to be looked at one by one or by column."""
-
-    @property
-    def first(self) -> int:
-        """The number of the first row."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """What the columns are called."""
-
-    @property
-    def is_strict(self) -> bool:
-        """Whether a value of another type is wrong, as in the API's own documents."""
-
-    def rows(self) -> list[Row]:
-        """Return them row by row."""
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return them by column, None where a row says nothing.
-
-        Raises ValueError where a row has to be looked at by itself.
-        """
-
-
-class RawPiece(Piece, Protocol):
-    """Some rows of a file by the names of its columns."""
-
-    @property
-    def has_header(self) -> bool:
-        """Whether all rows have the same columns, named before them."""
-
-    @property
-    def has_comma(self) -> bool:
-        """Whether numbers may have a decimal comma."""
-
-
 class RowPiece(NamedTuple):
     """Rows that were read one by one, each with names of its own."""
 
@@ -155,7 +118,6 @@ class TablePiece(NamedTuple):
         return set(map(type, self.values[self.names.index(name)]))
 
     def rows(self) -> list[Row]:
-        """Return them row by row."""
         return [
             _object_row(number, dict(zip(self.names, line, strict=True)))
             for number, line in enumerate(zip(*self.values, strict=True), self.first)
@@ -163,6 +125,10 @@ class TablePiece(NamedTuple):
 
     def columns(self) -> dict[str, list[Any]]:
         return dict(zip(self.names, self.values, strict=True))
+
+
+# Some rows of a file by the names of its columns.
+RawPiece = RowPiece | TablePiece
 
 
 def read_given(values: list[Any], read: Callable[[list[Any]], list[Any]]) -> list[Any]:
