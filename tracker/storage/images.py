@@ -111,15 +111,12 @@ class ImageBucket:
             try:
                 self._bucket.head(place)
             except FileNotFoundError:
-                self._put_new(place, content)
+                try:
+                    # In parts, one that breaks off would leave some of them behind.
+                    self._bucket.put(place, content, use_multipart=False)
+                except FileNotFoundError as error:
+                    raise UnavailableError(_NO_BUCKET) from error
         return name
-
-    def _put_new(self, place: str, content: bytes) -> None:
-        try:
-            # In parts, one that breaks off would leave some of them behind.
-            self._bucket.put(place, content, use_multipart=False)
-        except FileNotFoundError as error:
-            raise UnavailableError(_NO_BUCKET) from error
 
     def get(self, name: str) -> bytes:
         with _translated_errors():
@@ -186,7 +183,7 @@ def _open_bucket(settings: Settings) -> "S3Store":
         )
     except BaseError as error:
         raise ConfigurationError(
-            f"TRACKER_IMAGE_STORE cannot be opened: {_first_line(error)}"
+            "TRACKER_IMAGE_STORE cannot be opened: " + str(error).partition("\n")[0]
         ) from error
 
 
@@ -227,10 +224,6 @@ def place_of(name: str) -> str:
 
 def is_whole(name: str, content: bytes) -> bool:
     return name == name_of(content, name.partition(".")[2])
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
 
 
 def sync_folder(folder: Path) -> None:

@@ -143,7 +143,6 @@ def list_webhooks(session: Session) -> Sequence[Webhook]:
 
 
 def list_reachable(session: Session, *, at: datetime) -> Sequence[int]:
-    """Return the webhooks that are enabled and have not asked to be left alone."""
     is_rested = or_(Webhook.rests_until.is_(None), Webhook.rests_until <= at)
     statement = select(Webhook.id).where(Webhook.disabled_at.is_(None), is_rested)
     return session.scalars(statement.order_by(Webhook.id)).all()

@@ -161,7 +161,6 @@ def actor_of_account(session: Session, account: Account) -> Actor:
 
 
 def actor_of_key(session: Asked, key: ShownKey) -> Actor:
-    """Return the program that shows *key* as one who asks."""
     seen = None
     if not key.has_all_detectors:
         seen = frozenset(people.list_key_detector_ids(session, key.id))
@@ -268,7 +267,6 @@ def disable_account(session: Session, account: Account, by: By) -> None:
 
 
 def enable_account(session: Session, account: Account, by: By) -> None:
-    """Let an account in again, with the password that it had."""
     account.disabled_at = None
     by.record(session, "account enabled", account.name)
 

@@ -179,12 +179,10 @@ def find_signed_in(
 
 
 def is_to_be_noted(browser: SignIn, *, at: datetime) -> bool:
-    """Return whether it is time to note that a browser was seen again."""
     return at - browser.seen_at > _SEEN_EVERY
 
 
 def end_sign_in(session: Session, token: str) -> None:
-    """Make what a browser shows useless, wherever it was copied to."""
     storage.delete_sign_in(session, digest_of(token))
 
 

@@ -110,7 +110,6 @@ def ask_address(session: Session, account_id: int, email: str, at: datetime) -> 
 
 
 def is_being_asked(session: Session, account_id: int) -> bool:
-    """Whether the mail to the address of an account is still to be sent."""
     return find_task(session, ADDRESS, str(account_id)) is not None
 
 
@@ -409,7 +408,6 @@ def _signer(secret_key: str) -> URLSafeSerializer:
 def mute(
     session: Session, account: Account, detector: Detector, by: By, *, is_muted: bool
 ) -> None:
-    """End the mail to a person about a detector, or let it come again."""
     storage.set_muted(session, account.id, detector.id, is_muted=is_muted)
     action = "mail ended" if is_muted else "mail wanted again"
     by.record(session, action, account.name, detector=detector.name)

@@ -119,7 +119,6 @@ def lock_found(
 
 
 def listed(session: Session, keys: Sequence[Any]) -> Select[tuple[Any]]:
-    """Return *keys* as what a column can be looked for in."""
     # Thousands of keys as one parameter: as many parameters cost more than the
     # look-up itself.
     if is_sqlite(session):
