@@ -358,7 +358,6 @@ def add_versions(
 
 
 def lock_versions(session: Session, detector_id: int) -> list[Version]:
-    """Return the versions of a detector as they are now, which no other changes."""
     chosen = select(Version).where(Version.detector_id == detector_id)
     locked = chosen.order_by(Version.id).with_for_update(key_share=True)
     return list(session.scalars(locked, execution_options={"populate_existing": True}))

@@ -54,7 +54,6 @@ class ImageFolder:
     """Images as files of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep images in *folder*, which is made when the first one arrives."""
         self._folder = folder
 
     def put(self, content: bytes, suffix: str) -> str:
@@ -84,7 +83,6 @@ class ImageFolder:
         (self._folder / place_of(name)).unlink(missing_ok=True)
 
     def iter_names(self) -> Iterator[str]:
-        """Yield the name of every image, whether or not a query points at it."""
         for path in self._folder.rglob("*"):
             is_in_place = path == self._folder / place_of(path.name)
             if is_in_place and path.is_file():
@@ -98,7 +96,6 @@ class ImageBucket:
     """
 
     def __init__(self, bucket: "S3Store") -> None:
-        """Keep images in *bucket*, which must be there."""
         self._bucket = bucket
 
     def put(self, content: bytes, suffix: str) -> str:
@@ -127,7 +124,6 @@ class ImageBucket:
             self._bucket.delete(place_of(name))
 
     def iter_names(self) -> Iterator[str]:
-        """Yield the name of every image, whether or not a query points at it."""
         with _translated_errors():
             for objects in self._bucket.list():
                 for found in objects:

@@ -259,7 +259,6 @@ def take_link(session: Session, digest: str) -> SignInLink | None:
 def delete_expired(
     session: Session, *, at: datetime, seen_until: datetime, made_until: datetime
 ) -> None:
-    """Delete links past *at*, and browsers last seen or signed in too long ago."""
     session.execute(delete(SignInLink).where(SignInLink.expires_at <= at))
     old = (SignIn.seen_at <= seen_until) | (SignIn.created_at <= made_until)
     session.execute(delete(SignIn).where(old))

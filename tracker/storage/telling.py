@@ -85,7 +85,6 @@ def find_last_event(session: Session, detector_id: int, kind: str) -> Event | No
 def list_news(
     session: Session, after: int, *, among: Collection[int] | None, limit: int
 ) -> Sequence[Event]:
-    """Return the events after that one of detectors in use, the newest first."""
     conditions = (Event.id > after, Event.detector_id.in_(select_open(among)))
     return list_newest(session, Event, *conditions, before=None, limit=limit)
 

@@ -99,7 +99,6 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def hash_password(password: str) -> str:
-    """Return what is stored of *password*: Argon2id with a salt of its own."""
     with _ONE_AT_A_TIME:
         return _HASHER.hash(_encoded(password))
 

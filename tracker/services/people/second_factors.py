@@ -155,7 +155,6 @@ def reset_second_factor(session: Session, account: Account, by: By) -> None:
 
 
 def begin_step(session: Session, account: Account, by: By, *, how: str) -> str:
-    """Return what a browser shows that has done the first step to sign in."""
     storage.delete_expired_steps(session, at=by.at)
     token = secrets.token_urlsafe(32)
     add_step(session, account, digest_of(token), by, how=how)

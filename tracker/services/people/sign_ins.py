@@ -86,7 +86,6 @@ def invite(session: Session, account: Account, by: By) -> str:
 
 
 def find_link(session: Session, token: str, *, at: datetime) -> Account | None:
-    """Return whom a link would sign in, None if it is unknown, used or too old."""
     return _owner_of(session, session.get(SignInLink, digest_of(token)), at)
 
 
@@ -125,7 +124,6 @@ def begin_try(session: Session, name: str, by: By) -> None:
 
 
 def forget_tries(session: Session, name: str) -> None:
-    """Forget what was tried for an account that has shown the right thing."""
     storage.delete_tries_of(session, digest_of(name))
 
 

@@ -63,7 +63,6 @@ class Letterhead:
 
     @property
     def host(self) -> str:
-        """The name of this server, as it stands in the id of a message."""
         return urlsplit(self.public_url).hostname or "localhost"
 
 
@@ -183,7 +182,6 @@ def note_check(
 
 
 def sign_address(secret_key: str, account_id: int, email: str) -> str:
-    """Return what proves that a person reads the mail of an address."""
     return str(_address_signer(secret_key).dumps([account_id, email]))
 
 
