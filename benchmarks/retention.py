@@ -24,7 +24,7 @@ from rig import (
     random_rows,
 )
 
-from tracker.services.operations.retention import delete_unlabelled
+from tracker.jobs.retention import delete_unlabelled
 from tracker.storage.database import Database
 from tracker.storage.operations.retention import Place, list_unlabelled
 

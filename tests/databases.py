@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from alembic import command
 from sqlalchemy import create_engine, event, make_url, text
 
 from tracker.storage.database import Database, open_database
@@ -157,6 +158,11 @@ def _empty(database: Database, schema_before: str) -> bool:
             connection.execute(text(f"DELETE FROM {name}"))
         connection.execute(_RESTART_SEQUENCES)
     return True
+
+
+def downgrade(database: Database, revision: str) -> None:
+    """Take the schema back to *revision*; what newer tables held is lost."""
+    command.downgrade(schema.alembic_config(database), revision)
 
 
 def renamed(url: str, name: str) -> str:

@@ -8,6 +8,7 @@ from alembic import command
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
+from tests.databases import downgrade
 from tracker.storage.database import Database
 from tracker.storage.operations import schema
 
@@ -191,12 +192,12 @@ def test_each_revision_goes_down_and_up_again_with_data_in_the_tables(
     fill(database)
     assert [name for name in table_names(database) if not count(database, name)] == []
     for revision in sorted(revisions(), reverse=True)[1:]:
-        schema.downgrade(database, revision)
+        downgrade(database, revision)
         assert count(database, "labels") == 1
         schema.upgrade(database)
         assert schema.current_revision(database) == schema.head_revision()
         assert count(database, "snapshot_intervals") == 1
-    schema.downgrade(database, "base")
+    downgrade(database, "base")
     assert table_names(database) == set()
     schema.upgrade(database)
     assert table_names(database) == set(schema.metadata.tables)

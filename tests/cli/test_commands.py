@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.conftest import WHOLE
+from tests.databases import downgrade
 from tests.services.conftest import PUBLISHED
 from tracker.cli import main
 from tracker.stats import balanced_anytime, class_intervals
@@ -298,10 +299,9 @@ def test_beyond_loopback_serving_is_refused_with_the_reason(shell: Shell) -> Non
 
 def test_an_empty_database_is_refused(shell: Shell) -> None:
     from tracker.storage.database import open_database
-    from tracker.storage.operations import schema
 
     database = open_database(shell.environ["TRACKER_DATABASE_URL"])
-    schema.downgrade(database, "base")
+    downgrade(database, "base")
     database.close()
 
     assert "tracker db upgrade" in shell("detectors", "list", status=1).stderr

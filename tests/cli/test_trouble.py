@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -207,3 +208,26 @@ def test_a_web_server_does_not_share_the_port_of_another(shell: Shell) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: --port {port} cannot be had on 127.0.0.1")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
+    mount = f"mount --bind {tmp_path} {tmp_path}"
+    alone = ["unshare", "--mount", "sh", "-c"]
+    if os.geteuid() or subprocess.run([*alone, mount], check=False).returncode:
+        pytest.skip("a read-only mount takes root and a namespace of its own")
+    environ = clean_environ(TRACKER_DATA_DIR=str(tmp_path))
+    subprocess.run([*TRACKER, "db", "upgrade"], env=environ, check=True)
+    mount += f" && mount -o remount,bind,ro {tmp_path}"
+    for words in (["serve"], ["worker"]):
+        command = shlex.join([*TRACKER, *words])
+        done = subprocess.run(
+            [*alone, f"{mount} && exec {command}"],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        [line] = done.stderr.splitlines()
+        assert done.returncode == 1
+        assert "its disk may be read-only" in line

@@ -27,17 +27,17 @@ from tests.services.conftest import Bench
 from tracker.errors import NotFoundError
 from tracker.jobs.loop import Loop
 from tracker.jobs.recompute import recompute_all
-from tracker.jobs.retention import Retention
+from tracker.jobs.retention import (
+    ANSWERED_WITHIN,
+    Retention,
+    delete_records,
+    delete_unlabelled,
+)
 from tracker.services.estimates.query_lists import count_shown
 from tracker.services.estimates.recount import recount
 from tracker.services.evidence.populations import compared_standings
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.queues import RESERVED_FOR, skip
-from tracker.services.operations.retention import (
-    ANSWERED_WITHIN,
-    delete_records,
-    delete_unlabelled,
-)
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import list_versions

@@ -12,9 +12,9 @@ from tests.services.test_groups import change, import_csv
 from tests.services.test_reservations import ask
 from tracker.errors import InvalidInputError
 from tracker.jobs.recompute import recompute_all
+from tracker.jobs.retention import delete_unlabelled
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.labelling.golds import NewGold, mark_gold
-from tracker.services.operations.retention import delete_unlabelled
 from tracker.services.queries.erasing import erase_query
 from tracker.stats import anytime, balanced_anytime, finite_anytime, span_share
 from tracker.storage.base import dump_id

@@ -10,14 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text, update
 
 from tests.conftest import Clock
-from tests.databases import noted_statements
+from tests.databases import downgrade, noted_statements
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import read
 from tracker.app import create_app
 from tracker.settings import Settings
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Version
-from tracker.storage.operations import schema
 
 
 def test_it_is_alive(visitor: Visitor) -> None:
@@ -90,7 +89,7 @@ def test_a_silent_worker_is_noticed(
 
 
 def test_an_old_schema_is_not_ready(visitor: Visitor, database: Database) -> None:
-    schema.downgrade(database, "-1")
+    downgrade(database, "-1")
     page = visitor.get("/readyz")
     assert page.status == 503
     assert "run tracker db upgrade" in json.loads(page.html)["checks"]["schema"]
@@ -100,7 +99,7 @@ def test_a_schema_that_changes_under_a_running_server_is_a_503_that_says_so(
     visitor: Visitor, database: Database
 ) -> None:
     assert visitor.get("/").status == 200
-    schema.downgrade(database, "base")
+    downgrade(database, "base")
     page = visitor.get("/")
     assert page.status == 503
     assert "The database is empty" in page.html

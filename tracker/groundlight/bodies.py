@@ -7,7 +7,7 @@ import base64
 import binascii
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
 from tracker.services.device import BINARY
 from tracker.services.fields import Input, Key, KeyName, Metadata, Probability
@@ -19,10 +19,6 @@ class Body(Input):
     """Base of what the SDK sends."""
 
     model_config = ConfigDict(extra="ignore")
-
-
-def _strip(value: object) -> object:
-    return value.strip() if isinstance(value, str) else value
 
 
 def _decode(value: object) -> object:
@@ -48,7 +44,7 @@ def _write_number(value: object) -> object:
     return str(value) if is_number else value
 
 
-_Words = Annotated[str, BeforeValidator(_strip)]
+_Words = Annotated[str, StringConstraints(strip_whitespace=True)]
 _Metadata = Annotated[Metadata | None, BeforeValidator(_decode)]
 _Patience = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)]
 

@@ -123,6 +123,7 @@ def _quote(said: object) -> str:
 def dump_result(
     settings: DeviceSettings, answer: str, confidence: float | None, source: str
 ) -> dict[str, Any]:
+    """Return the result of a query whose answer is a class, or UNCLEAR."""
     result = {
         "confidence": confidence,
         "from_edge": False,
@@ -145,6 +146,7 @@ def find_detector(session: Session, detector_id: str) -> Detector:
 
 
 def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
+    """Return a detector as the SDK reads it."""
     settings = device.get_settings(session, detector)
     return {
         "id": dump_id("det", detector.id),

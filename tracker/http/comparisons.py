@@ -1,6 +1,5 @@
 """What random labels would have given an audit, kept until a round begins."""
 
-import threading
 from collections import OrderedDict
 
 from flask import current_app
@@ -16,32 +15,19 @@ _EXTENSION = "tracker-comparisons"
 _MOST = 200
 
 
-class Comparisons:
-    """The comparison of each audit, which takes about a second to simulate.
+def find_comparison(audit: Audit, record: Record) -> Comparison:
+    """Return the comparison of *audit*, which takes about a second to simulate.
 
     It goes by the labels from before the last round, so that it is right until
     another round begins, the goal is another one or such a label is corrected.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[int, int, str], Comparison] = OrderedDict()
-
-    def find(self, audit: Audit, record: Record) -> Comparison:
-        """Return the comparison of *audit* as of its last round."""
-        key = (audit.id, len(record.rounds), record.digests[-1])
-        with self._lock:
-            found = self._known.pop(key, None)
-        # Two at once may both simulate; they find the same.
-        found = found or compare_with_random(audit, record)
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > _MOST:
-                self._known.popitem(last=False)
-        return found
-
-
-def find_comparison(audit: Audit, record: Record) -> Comparison:
-    known = current_app.extensions.setdefault(_EXTENSION, Comparisons())
-    assert isinstance(known, Comparisons)
-    return known.find(audit, record)
+    found = OrderedDict[tuple[int, int, str], Comparison]()
+    known = current_app.extensions.setdefault(_EXTENSION, found)
+    key = (audit.id, len(record.rounds), record.digests[-1])
+    # Two threads at once may both simulate; they find the same.
+    comparison = known.pop(key, None) or compare_with_random(audit, record)
+    known[key] = comparison
+    for old in [*known][:-_MOST]:
+        known.pop(old, None)
+    assert isinstance(comparison, Comparison)
+    return comparison

@@ -88,6 +88,5 @@ def _read(file: IO[bytes], held: ExitStack) -> Iterator[bytes]:
 
 
 def name_file(detector: Detector, what: str, suffix: str) -> str:
-    """Return a file name for *detector* that is safe in a header."""
     name = _UNSAFE.sub("-", detector.name)[:80].strip("-.")
     return f"{name or f'det_{detector.id}'}-{what}.{suffix}"

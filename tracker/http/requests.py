@@ -156,7 +156,6 @@ def account() -> Actor:
 
 
 def find_account() -> Actor | None:
-    """Return the account or key of this request; None on a public page."""
     found = g.get("account")
     assert found is None or isinstance(found, Actor)
     return found

@@ -19,7 +19,6 @@ from tracker.settings import Settings
 
 
 def no_content() -> Response:
-    """Return a 204, which has no body and so no Content-Type."""
     response = Response(status=204)
     del response.headers["Content-Type"]
     return response

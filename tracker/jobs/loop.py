@@ -43,7 +43,6 @@ class Watch:
     is_lost: bool = False
 
     def check(self) -> None:
-        """Raise LostTaskError or StoppedError where the work is no longer wanted."""
         if self.is_lost:
             raise LostTaskError("another worker has taken the task")
         if self.stop.is_set():

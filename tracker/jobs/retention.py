@@ -9,8 +9,15 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.jobs.loop import Handler, Watch
-from tracker.services.operations.retention import delete_records, delete_unlabelled
-from tracker.storage.operations.retention import Place, list_unlabelled
+from tracker.storage import tasks as storage
+from tracker.storage import telling
+from tracker.storage.estimates import job_runs
+from tracker.storage.operations.retention import (
+    Place,
+    delete_disposable,
+    list_unlabelled,
+    lock_disposable,
+)
 from tracker.storage.queries.waiting import delete_unlabelled as delete_waiting
 from tracker.storage.tasks import RETENTION, Task, finish, hold
 
@@ -20,6 +27,31 @@ log = structlog.get_logger("tracker.job")
 _LONGEST_SECONDS = 50.0
 # Longer than anybody who waits for SQLite sleeps before looking again.
 _PAUSE_SECONDS = 0.15
+# Deliveries that have ended, tasks that were given up, and runs without a snapshot.
+_RECORDS_KEPT = timedelta(days=30)
+_DELETED_AT_ONCE = 1_000
+# A labeler may answer a query long after the reservation has ended.
+ANSWERED_WITHIN = timedelta(days=1)
+
+
+def delete_unlabelled(
+    session: Session, places: Sequence[Place], *, deleted_at: datetime
+) -> int:
+    """Delete those of the queries that nothing needs any more, and count them.
+
+    Needed is what has or had a label, what was reserved for a labeler within the last
+    day, what the job has yet to count, and what has the input of a labelled query, by
+    which versions are compared.  So no estimate, count or comparison changes.
+    """
+    reserved_until = deleted_at - ANSWERED_WITHIN
+    locked = lock_disposable(session, places, reserved_until=reserved_until)
+    return delete_disposable(session, locked, reserved_until=reserved_until)
+
+
+def delete_records(session: Session, at: datetime) -> None:
+    before = at - _RECORDS_KEPT
+    for delete in (telling.delete_ended, storage.delete_ended, job_runs.delete_runs):
+        delete(session, before=before, limit=_DELETED_AT_ONCE)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

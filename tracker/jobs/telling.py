@@ -236,7 +236,6 @@ class Exporter(Handler):
     kind = ESTIMATES
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
-        """Whether there are new estimates and no task to send them."""
         if time.monotonic() < self._next_look or find_task(session, ESTIMATES, ""):
             return False
         self._next_look = time.monotonic() + self.every_seconds

@@ -45,7 +45,6 @@ class By:
 
     @property
     def name(self) -> str:
-        """Whose work it is: the labeler of a label, who added a study."""
         return self.credited or self.actor.name
 
     @property

@@ -70,7 +70,6 @@ def list_groups(session: Session, by: By) -> Sequence[DetectorGroup]:
 
 
 def create_group(session: Session, name: str, by: By) -> tuple[DetectorGroup, bool]:
-    """Return the group of that name, and whether there was none."""
     group, is_new = storage.add_group(session, name, created_at=by.at)
     if is_new:
         by.record(session, "detector group made", name)

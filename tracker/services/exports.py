@@ -80,7 +80,6 @@ def _flat_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _flat(value: object) -> object:
-    """Return an object or a list as its JSON, for a file that has cells alone."""
     return _encode(value) if isinstance(value, dict | list) else value
 
 

@@ -51,7 +51,6 @@ T = TypeVar("T", bound=Input)
 
 
 def parse_input(model: type[T], values: Mapping[str, Any]) -> T:
-    """Return *values* as *model*; raises InvalidInputError that names the fields."""
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
@@ -80,7 +79,6 @@ def parse_instant(value: object) -> datetime:
 
 
 def is_span(value: object) -> bool:
-    """Return whether *value* says how long ago, such as 7d."""
     return _match_span(value) is not None
 
 
@@ -155,20 +153,16 @@ def _check_class(value: str) -> str:
     return value
 
 
-def _check_classes(value: list[str]) -> list[str]:
-    seen: set[str] = set()
-    for name in value:
-        if name in seen:
-            raise ValueError(f"the class {show(name)} is given twice")
-        seen.add(name)
-    return value
+def _each_once(noun: str) -> AfterValidator:
+    def check(value: list[str]) -> list[str]:
+        seen: set[str] = set()
+        for name in value:
+            if name in seen:
+                raise ValueError(f"the {noun} {show(name)} is given twice")
+            seen.add(name)
+        return value
 
-
-def _check_slices(value: list[str]) -> list[str]:
-    for name in value:
-        if value.count(name) > 1:
-            raise ValueError(f"the key {show(name)} is given twice")
-    return value
+    return AfterValidator(check)
 
 
 def _check_version(value: str) -> str:
@@ -247,7 +241,7 @@ ClassName = Annotated[
 Classes = Annotated[
     list[ClassName],
     Field(min_length=2, max_length=1000),
-    AfterValidator(_check_classes),
+    _each_once("class"),
 ]
 VersionWanted = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
@@ -274,7 +268,7 @@ GroupBy = Annotated[
 SliceNames = Annotated[
     list[MetadataKey],
     Field(max_length=8),
-    AfterValidator(_check_slices),
+    _each_once("key"),
 ]
 StudyName = Annotated[
     str, Field(min_length=1, max_length=200), AfterValidator(_check_name)

@@ -276,6 +276,5 @@ def _ask(  # noqa: PLR0913, PLR0917 - one exchange.
 
 
 def _cut(stream: socket.socket) -> None:
-    """End an exchange that has reached its deadline, whatever it waits for."""
     with suppress(OSError):
         stream.shutdown(socket.SHUT_RDWR)

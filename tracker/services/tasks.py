@@ -85,7 +85,6 @@ def rest_seconds(kind: str, attempts: int) -> float:
 
 
 def is_over(task: Task, *, at: datetime) -> bool:
-    """Whether a task that failed once more is given up."""
     policy = POLICIES[task.kind]
     if policy.most_attempts is not None and task.vain_attempts >= policy.most_attempts:
         return True

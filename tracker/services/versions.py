@@ -91,7 +91,6 @@ def _read_hour(hour: str) -> datetime:
 
 
 def _begin_window(hour: str) -> str:
-    """Return the last hour before the 24 that end with *hour*."""
     return (_read_hour(hour) - _WINDOW).strftime(_HOUR)
 
 

@@ -105,5 +105,4 @@ def _cells(values: Sequence[Any]) -> Iterator[str]:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """Return a character as Office writes what XML cannot hold."""
     return f"_x{ord(found[0]):04X}_"

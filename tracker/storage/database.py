@@ -74,7 +74,6 @@ class _Turns:
         self._lock.release()
 
     def take_if_free(self) -> None:
-        """Take the turn, or raise UnavailableError at once."""
         if not self._lock.acquire(blocking=False):
             raise UnavailableError(_OTHERS_WRITE)
 
@@ -97,7 +96,6 @@ class _Slots:
         self._inside.depth = depth + 1
 
     def take_if_free(self) -> None:
-        """Take a slot, or raise UnavailableError at once."""
         if not self._free.acquire(blocking=False):
             raise UnavailableError("others are writing")
         self._inside.depth = 1
@@ -321,7 +319,6 @@ def translated(
 
 
 def _is_answer(error: Exception) -> bool:
-    """Return True for an error that SQLite answers with, such as a missing table."""
     said = getattr(error, "orig", None)
     return getattr(said, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 

@@ -120,7 +120,6 @@ class Detector(Base):
 
     @property
     def zone(self) -> tzinfo:
-        """The zone of the days that its labels are counted by."""
         return zone_of(self.time_zone)
 
 
@@ -191,7 +190,6 @@ def find_detector(session: Session, detector_id: int) -> Detector | None:
 
 
 def load_detectors(session: Session, ids: Collection[int]) -> list[Detector]:
-    """Return the detectors with these ids that there are, in the order of *ids*."""
     found = session.scalars(select(Detector).where(Detector.id.in_(ids)))
     by_id = {detector.id: detector for detector in found}
     return [by_id[one] for one in ids if one in by_id]
@@ -233,7 +231,6 @@ def list_detectors(  # noqa: PLR0913 - what to leave out, and where to go on.
 
 
 def select_open(among: Collection[int] | None) -> Select[int]:
-    """Return a selection of the ids of detectors in use, *among* those if not None."""
     found = select(Detector.id).where(Detector.archived_at.is_(None))
     return found if among is None else found.where(Detector.id.in_(among))
 
@@ -361,7 +358,6 @@ def add_versions(
 
 
 def lock_versions(session: Session, detector_id: int) -> list[Version]:
-    """Return the versions of a detector as they are now, which no other changes."""
     chosen = select(Version).where(Version.detector_id == detector_id)
     locked = chosen.order_by(Version.id).with_for_update(key_share=True)
     return list(session.scalars(locked, execution_options={"populate_existing": True}))

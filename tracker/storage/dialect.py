@@ -114,7 +114,6 @@ def day_of(session: Session, instant: Any) -> ColumnElement[str]:
 
 
 def minute_of(session: Session, instant: Any) -> ColumnElement[str]:
-    """Return the minute of an *instant* in UTC, as 2026-01-31 12:05."""
     if is_sqlite(session):
         return func.substr(instant, 1, 16, type_=String())
     in_utc = func.timezone("UTC", instant)

@@ -54,7 +54,6 @@ class ImageFolder:
     """Images as files of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep images in *folder*, which is made when the first one arrives."""
         self._folder = folder
 
     def put(self, content: bytes, suffix: str) -> str:
@@ -84,7 +83,6 @@ class ImageFolder:
         (self._folder / place_of(name)).unlink(missing_ok=True)
 
     def iter_names(self) -> Iterator[str]:
-        """Yield the name of every image, whether or not a query points at it."""
         for path in self._folder.rglob("*"):
             is_in_place = path == self._folder / place_of(path.name)
             if is_in_place and path.is_file():
@@ -98,7 +96,6 @@ class ImageBucket:
     """
 
     def __init__(self, bucket: "S3Store") -> None:
-        """Keep images in *bucket*, which must be there."""
         self._bucket = bucket
 
     def put(self, content: bytes, suffix: str) -> str:
@@ -111,15 +108,12 @@ class ImageBucket:
             try:
                 self._bucket.head(place)
             except FileNotFoundError:
-                self._put_new(place, content)
+                try:
+                    # In parts, one that breaks off would leave some of them behind.
+                    self._bucket.put(place, content, use_multipart=False)
+                except FileNotFoundError as error:
+                    raise UnavailableError(_NO_BUCKET) from error
         return name
-
-    def _put_new(self, place: str, content: bytes) -> None:
-        try:
-            # In parts, one that breaks off would leave some of them behind.
-            self._bucket.put(place, content, use_multipart=False)
-        except FileNotFoundError as error:
-            raise UnavailableError(_NO_BUCKET) from error
 
     def get(self, name: str) -> bytes:
         with _translated_errors():
@@ -130,7 +124,6 @@ class ImageBucket:
             self._bucket.delete(place_of(name))
 
     def iter_names(self) -> Iterator[str]:
-        """Yield the name of every image, whether or not a query points at it."""
         with _translated_errors():
             for objects in self._bucket.list():
                 for found in objects:
@@ -186,7 +179,7 @@ def _open_bucket(settings: Settings) -> "S3Store":
         )
     except BaseError as error:
         raise ConfigurationError(
-            f"TRACKER_IMAGE_STORE cannot be opened: {_first_line(error)}"
+            "TRACKER_IMAGE_STORE cannot be opened: " + str(error).partition("\n")[0]
         ) from error
 
 
@@ -227,10 +220,6 @@ def place_of(name: str) -> str:
 
 def is_whole(name: str, content: bytes) -> bool:
     return name == name_of(content, name.partition(".")[2])
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
 
 
 def sync_folder(folder: Path) -> None:

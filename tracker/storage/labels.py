@@ -65,7 +65,6 @@ class Label(Base):
 
 
 def truth_of(label: Any) -> ColumnElement[str]:
-    """Return the class of the query once *label*, the table or an alias, was given."""
     return func.coalesce(label.truth, label.label)
 
 
@@ -125,7 +124,6 @@ def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
 def find_labels(
     session: Session, detector_id: int, label_ids: Sequence[int]
 ) -> dict[int, Mapping[str, Any]]:
-    """Return these labels of a detector by id, as mappings of every column."""
     statement = select(*Label.__table__.c).where(
         Label.detector_id == detector_id, Label.id.in_(label_ids)
     )
@@ -157,13 +155,11 @@ def erase_notes(session: Session, query: Query) -> None:
 
 
 def is_of_query() -> ColumnElement[bool]:
-    """Return the condition that a label was given to the query beside it."""
     is_near = on_postgresql(Label.detector_id == Query.detector_id)
     return and_(Label.query_id == Query.id, is_near)
 
 
 def is_replaced(old: Any) -> ColumnElement[bool]:
-    """Return the condition that a label replaces the *old* one beside it."""
     is_near = on_postgresql(old.detector_id == Label.detector_id)
     return and_(old.id == Label.replaces_id, is_near)
 

@@ -259,7 +259,6 @@ def take_link(session: Session, digest: str) -> SignInLink | None:
 def delete_expired(
     session: Session, *, at: datetime, seen_until: datetime, made_until: datetime
 ) -> None:
-    """Delete links past *at*, and browsers last seen or signed in too long ago."""
     session.execute(delete(SignInLink).where(SignInLink.expires_at <= at))
     old = (SignIn.seen_at <= seen_until) | (SignIn.created_at <= made_until)
     session.execute(delete(SignIn).where(old))
@@ -374,7 +373,6 @@ def find_passkey(session: Session, credential: str) -> Passkey | None:
 
 
 def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str]:
-    """Delete the passkeys of an account, or that of an ``id``; return their names."""
     chosen = delete(Passkey).where(Passkey.account_id == account_id)
     statement = chosen.filter_by(**which).returning(Passkey.name)
     return [*session.scalars(statement)]
@@ -405,7 +403,6 @@ def take_recovery_code(session: Session, account_id: int, digest: str) -> bool:
 
 
 def delete_steps(session: Session, account_id: int) -> None:
-    """End every sign-in of an account that waits for its second step."""
     session.execute(delete(SignInStep).where(SignInStep.account_id == account_id))
 
 
@@ -480,7 +477,6 @@ def find_key_by_name(session: Session, name: str) -> ApiKey | None:
 
 
 def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
-    """Note that a key was used, unless somebody else is noting the same."""
     # A skipped lock is no loss: the other one writes the same minute.
     chosen = select(ApiKey.id).where(ApiKey.id == key_id)
     if session.scalar(chosen.with_for_update(skip_locked=True)) is not None:

@@ -147,7 +147,6 @@ def _check_life(dialect: Any, connection: Any, record: Any, _fairy: Any) -> None
 
 
 def _has_news(connection: Any) -> bool:
-    """Return whether the server has sent something that nobody has read."""
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)
     return bool(waiting.poll(0))

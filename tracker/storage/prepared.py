@@ -36,7 +36,6 @@ class Prepared:
 
     @classmethod
     def adding(cls, table: Table) -> "Prepared":
-        """Return what inserts a row into *table*, with a value for every column."""
         return cls(insert(table), columns=table.c.keys())
 
     def all(self, session: Asked, values: Mapping[str, Any]) -> list[Any]:
@@ -46,7 +45,6 @@ class Prepared:
         return compiled.read(rows)
 
     def first(self, session: Asked, values: Mapping[str, Any]) -> Any:
-        """Run it, and return its first row, None if there is none."""
         return next(iter(self.all(session, values)), None)
 
     def run(self, session: Asked, *values: Mapping[str, Any]) -> None:

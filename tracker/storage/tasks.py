@@ -177,7 +177,6 @@ def _is_due(kind: str, lane: str, at: datetime) -> ColumnElement[bool]:
 
 
 def is_due(session: Session, kind: str, *, at: datetime, lane: str = "") -> bool:
-    """Whether a task of that kind can be taken; to ask takes no write."""
     found = select(Task.id).where(_is_due(kind, lane, at)).limit(1)
     return session.scalar(found) is not None
 

@@ -85,7 +85,6 @@ def find_last_event(session: Session, detector_id: int, kind: str) -> Event | No
 def list_news(
     session: Session, after: int, *, among: Collection[int] | None, limit: int
 ) -> Sequence[Event]:
-    """Return the events after that one of detectors in use, the newest first."""
     conditions = (Event.id > after, Event.detector_id.in_(select_open(among)))
     return list_newest(session, Event, *conditions, before=None, limit=limit)
 
@@ -143,7 +142,6 @@ def list_webhooks(session: Session) -> Sequence[Webhook]:
 
 
 def list_reachable(session: Session, *, at: datetime) -> Sequence[int]:
-    """Return the webhooks that are enabled and have not asked to be left alone."""
     is_rested = or_(Webhook.rests_until.is_(None), Webhook.rests_until <= at)
     statement = select(Webhook.id).where(Webhook.disabled_at.is_(None), is_rested)
     return session.scalars(statement.order_by(Webhook.id)).all()

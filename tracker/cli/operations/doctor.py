@@ -17,7 +17,7 @@ from tracker.services.operations.doctor import (
 from tracker.storage.database import describe_damage
 from tracker.storage.detectors import list_detectors
 from tracker.storage.dialect import find_damage
-from tracker.storage.images import ImageStore, open_image_store
+from tracker.storage.images import open_image_store
 from tracker.storage.operations import schema
 from tracker.storage.operations.backup import iter_image_names
 
@@ -43,7 +43,9 @@ def doctor() -> None:
         # query that names it, and only erasing deletes it.
         named = set(iter_image_names(session))
         unnamed = sum(name not in named for name in images.iter_names())
-        problems += _check_images(named, images)
+        with click.progressbar(sorted(named), label="Images", file=sys.stderr) as bar:
+            found = [check_image(name, images) for name in bar]
+        problems += [wrong for wrong in found if wrong]
     if unnamed:
         click.echo(f"Images that belong to no query, which does no harm: {unnamed:,}.")
     for problem in problems[:_MOST_SHOWN]:
@@ -63,8 +65,3 @@ def _check_detectors(session: Session) -> list[Problem]:
         for detector in bar:
             problems += check_detector(session, detector)
     return problems
-
-
-def _check_images(named: set[str], images: ImageStore) -> list[Problem]:
-    with click.progressbar(sorted(named), label="Images", file=sys.stderr) as bar:
-        return [wrong for name in bar if (wrong := check_image(name, images))]

@@ -68,7 +68,6 @@ class Supervisor:
             self._tell(name, self._line)
 
     def tell(self, line: str) -> None:
-        """Hand *line* to each process, and to those that are started from now on."""
         self._line = line
         for name in self._running:
             self._begun[name] = time.monotonic()

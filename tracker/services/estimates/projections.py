@@ -107,7 +107,6 @@ class VersionFold:
             one.load(rows)
 
     def add(self, change: Change) -> None:
-        """Take the next change."""
         for take in self._takers:
             take(change)
         if change.created_at is not None:
@@ -156,7 +155,6 @@ class Projection(ABC):
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:  # noqa: ARG003
-        """Return the counts in a row of its own, each under the words for it."""
         return {}
 
 
@@ -215,7 +213,6 @@ class Cells(Projection):
 
     @property
     def tally(self) -> Tally:
-        """The population that an estimate is of now."""
         for one in self._tallies.values():
             if one.scored or one.unclear:
                 return one
@@ -231,7 +228,6 @@ class Cells(Projection):
                 self._count(cell, number)
 
     def add(self, change: Change) -> None:
-        """Count a label, and no longer the one that it replaces."""
         self.counts.take(change)
         self._take_share(change)
         if change.added is not None:
@@ -315,7 +311,6 @@ class Days(Projection):
                 self._days[date.fromisoformat(day)] = Counts.load(kept.state)
 
     def add(self, change: Change) -> None:
-        """Count a label on its day, and no longer the one that it replaces."""
         if change.day is not None:
             counts = self._days.get(change.day)
             if counts is None:
@@ -335,7 +330,6 @@ class Days(Projection):
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        """Return the count of each cell of the day."""
         if place[0] != DAYS:
             return {}
         numbers = name_counts(Counts.load(kept.state))
@@ -362,7 +356,6 @@ class Confidences(Projection):
         return self._rows.setdefault(key_of(step), {}).setdefault(step, Bin())
 
     def add(self, change: Change) -> None:
-        """Count a label, and no longer the one that it replaces."""
         if change.step is not None:
             if change.added is not None:
                 self.at(change.step).count(change.added, 1)
@@ -494,6 +487,7 @@ class Checkpoints(Projection):
         return tuple(method for method in STORED_METHODS if method != "joint")
 
     def dump(self) -> dict[Place, Kept]:
+        """Return the only row."""
         state = {
             "next": self._next,
             "next_joint": self._next_joint,

@@ -334,7 +334,9 @@ def open_backup(
     """
     _check_seal(path, key)
     with _named_damage(), zipfile.ZipFile(path) as archive:
-        _check_compression(archive)
+        for member in archive.infolist():
+            if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise _damaged(f"{show(member.filename)} is packed in another way")
         manifest = _read_manifest(archive)
         _check_members(archive, manifest)
         _check_tables(archive, manifest, on_progress)
@@ -370,12 +372,6 @@ def _check_seal(path: Path, key: str) -> None:
         "its last bytes do not fit the others, or it is signed and TRACKER_BACKUP_KEY "
         "is missing"
     )
-
-
-def _check_compression(archive: zipfile.ZipFile) -> None:
-    for member in archive.infolist():
-        if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            raise _damaged(f"{show(member.filename)} is packed in another way")
 
 
 def _read_manifest(archive: zipfile.ZipFile) -> Manifest:

@@ -99,7 +99,6 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def hash_password(password: str) -> str:
-    """Return what is stored of *password*: Argon2id with a salt of its own."""
     with _ONE_AT_A_TIME:
         return _HASHER.hash(_encoded(password))
 
@@ -161,7 +160,6 @@ def actor_of_account(session: Session, account: Account) -> Actor:
 
 
 def actor_of_key(session: Asked, key: ShownKey) -> Actor:
-    """Return the program that shows *key* as one who asks."""
     seen = None
     if not key.has_all_detectors:
         seen = frozenset(people.list_key_detector_ids(session, key.id))
@@ -268,7 +266,6 @@ def disable_account(session: Session, account: Account, by: By) -> None:
 
 
 def enable_account(session: Session, account: Account, by: By) -> None:
-    """Let an account in again, with the password that it had."""
     account.disabled_at = None
     by.record(session, "account enabled", account.name)
 

@@ -88,7 +88,6 @@ def _parse_expiry(text: str, *, at: datetime) -> datetime:
 
 
 def find_valid_key(session: Asked, text: str, *, at: datetime) -> ShownKey | None:
-    """Return the key with that text, unless it is unknown, revoked or expired."""
     # Found by its hash: comparing hashes tells an attacker nothing by its timing.
     key = storage.find_key_by_digest(session, digest_of(text))
     if key is None or key.revoked_at is not None or has_expired(key, at=at):
@@ -101,7 +100,6 @@ def has_expired(key: ShownKey, *, at: datetime) -> bool:
 
 
 def is_use_to_be_noted(key: ShownKey, *, at: datetime) -> bool:
-    """Return whether it is time to note that *key* was used again."""
     return key.last_used_at is None or at - key.last_used_at >= _USED_EVERY
 
 

@@ -59,7 +59,6 @@ def find_begun_totp(session: Session, account: Account) -> str:
 
 
 def describe_totp(account: Account, secret: str) -> str:
-    """Return the address by which an app takes over *secret*."""
     label = quote(f"{_ISSUER}:{account.name}")
     return f"otpauth://totp/{label}?" + urlencode({"secret": secret, "issuer": _ISSUER})
 
@@ -117,15 +116,13 @@ def make_recovery_codes(session: Session, account: Account, by: By) -> list[str]
     """Return new recovery codes, which nobody can read again; the old ones end."""
     if not storage.has_second_factor(session, account.id):
         raise ConflictError("set up an app or a passkey first")
-    codes = [_new_code() for _ in range(RECOVERY_CODES)]
+    codes = []
+    for _ in range(RECOVERY_CODES):
+        text = base64.b32encode(secrets.token_bytes(10)).decode().lower()
+        codes.append("-".join(text[at : at + 4] for at in range(0, len(text), 4)))
     storage.set_recovery_codes(session, account.id, map(_digest_code, codes))
     by.record(session, "recovery codes made", account.name)
     return codes
-
-
-def _new_code() -> str:
-    text = base64.b32encode(secrets.token_bytes(10)).decode().lower()
-    return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
 
 
 def _digest_code(code: str) -> str:
@@ -158,7 +155,6 @@ def reset_second_factor(session: Session, account: Account, by: By) -> None:
 
 
 def begin_step(session: Session, account: Account, by: By, *, how: str) -> str:
-    """Return what a browser shows that has done the first step to sign in."""
     storage.delete_expired_steps(session, at=by.at)
     token = secrets.token_urlsafe(32)
     add_step(session, account, digest_of(token), by, how=how)

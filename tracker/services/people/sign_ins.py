@@ -86,7 +86,6 @@ def invite(session: Session, account: Account, by: By) -> str:
 
 
 def find_link(session: Session, token: str, *, at: datetime) -> Account | None:
-    """Return whom a link would sign in, None if it is unknown, used or too old."""
     return _owner_of(session, session.get(SignInLink, digest_of(token)), at)
 
 
@@ -125,7 +124,6 @@ def begin_try(session: Session, name: str, by: By) -> None:
 
 
 def forget_tries(session: Session, name: str) -> None:
-    """Forget what was tried for an account that has shown the right thing."""
     storage.delete_tries_of(session, digest_of(name))
 
 
@@ -179,12 +177,10 @@ def find_signed_in(
 
 
 def is_to_be_noted(browser: SignIn, *, at: datetime) -> bool:
-    """Return whether it is time to note that a browser was seen again."""
     return at - browser.seen_at > _SEEN_EVERY
 
 
 def end_sign_in(session: Session, token: str) -> None:
-    """Make what a browser shows useless, wherever it was copied to."""
     storage.delete_sign_in(session, digest_of(token))
 
 

@@ -90,7 +90,6 @@ def get_badge(session: Session, reference: str) -> Badge:
 
 
 def revoke_badge(session: Session, badge: Badge, by: By) -> None:
-    """Take a badge away: its addresses show nothing from now on."""
     by.record(session, "badge revoked", dump_id("bdg", badge.id))
     session.delete(badge)
 

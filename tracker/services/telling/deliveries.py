@@ -97,7 +97,6 @@ def queue_event(session: Session, event: Event) -> None:
 
 
 def queue_test(session: Session, webhook: Webhook, at: datetime) -> storage.Delivery:
-    """Put a message into the outbox that only tries the webhook."""
     data = {"webhook": dump_id("whk", webhook.id)}
     delivery = _queue(session, webhook, TEST_EVENT, data, at)
     session.flush()

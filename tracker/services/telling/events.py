@@ -281,7 +281,6 @@ def remind_of_audit(session: Session, audit: Audit, at: datetime) -> None:
 
 
 def tell_failed_import(session: Session, import_id: int, at: datetime) -> None:
-    """Tell of an import that stopped, or that was rejected."""
     found = session.get_one(FileImport, import_id, populate_existing=True)
     detector = session.get_one(Detector, found.detector_id)
     data = {"id": dump_id("imp", import_id), "state": found.state, "error": found.error}

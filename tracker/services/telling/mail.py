@@ -63,7 +63,6 @@ class Letterhead:
 
     @property
     def host(self) -> str:
-        """The name of this server, as it stands in the id of a message."""
         return urlsplit(self.public_url).hostname or "localhost"
 
 
@@ -110,7 +109,6 @@ def ask_address(session: Session, account_id: int, email: str, at: datetime) -> 
 
 
 def is_being_asked(session: Session, account_id: int) -> bool:
-    """Whether the mail to the address of an account is still to be sent."""
     return find_task(session, ADDRESS, str(account_id)) is not None
 
 
@@ -184,7 +182,6 @@ def note_check(
 
 
 def sign_address(secret_key: str, account_id: int, email: str) -> str:
-    """Return what proves that a person reads the mail of an address."""
     return str(_address_signer(secret_key).dumps([account_id, email]))
 
 
@@ -413,7 +410,6 @@ def _signer(secret_key: str) -> URLSafeSerializer:
 def mute(
     session: Session, account: Account, detector: Detector, by: By, *, is_muted: bool
 ) -> None:
-    """End the mail to a person about a detector, or let it come again."""
     storage.set_muted(session, account.id, detector.id, is_muted=is_muted)
     action = "mail ended" if is_muted else "mail wanted again"
     by.record(session, action, account.name, detector=detector.name)

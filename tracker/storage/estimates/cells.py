@@ -77,7 +77,6 @@ class Change(NamedTuple):
 
     @property
     def is_query(self) -> bool:
-        """Whether it is a new query, without a label."""
         return self.created_at is None
 
     def moves(self, standings: Standings) -> bool:
@@ -160,7 +159,6 @@ class Counts:
         return self.count(frozenset({GROUPED}))
 
     def count(self, standings: Standings) -> int:
-        """Return how many labels have one of *standings*, unclear ones included."""
         return sum(n for cell, n in self.cells.items() if cell.standing in standings)
 
     def scored(self, standings: Standings) -> int:

@@ -64,7 +64,6 @@ def add_job_runs(session: Session, runs: Sequence[JobRun]) -> list[int]:
 
 
 def delete_runs(session: Session, *, before: datetime, limit: int) -> None:
-    """Delete some runs from before an instant to which no snapshot refers."""
     old = select(JobRun.id).where(JobRun.snapshots == 0, JobRun.started_at < before)
     ids = session.scalars(old.limit(limit)).all()
     session.execute(delete(JobRun).where(JobRun.id.in_(ids)))

@@ -90,7 +90,6 @@ def count_groups_again(
 
 
 def draw_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
-    """Return the number of a batch that is not pending yet."""
     batch = add_batch(session, detector_id, created_at=created_at)
     delete_batches(session, [batch])
     return batch
@@ -112,12 +111,10 @@ def make_pending(
 
 
 def first_id(batch: int) -> int:
-    """Return the id of the first row of *batch*; the others follow on it."""
     return batch << _BATCH_BITS
 
 
 def batch_of(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
-    """Return the number of the batch that an id *column* was given out by."""
     return column // BATCH_LIMIT
 
 

@@ -161,7 +161,6 @@ def _select_ranked(
 
 
 def count_asked_in(session: Session, span: SpanOfQueries) -> int:
-    """Count the queries of *span*, ranked or not."""
     statement = select(func.count()).select_from(Query).where(*span.tests())
     return session.scalars(statement).one()
 

@@ -140,7 +140,6 @@ def add_table_rows(
 
 
 def keep_alive(session: Session) -> None:
-    """Let PostgreSQL see that a transaction goes on, which it would end as idle."""
     session.execute(select(1))
 
 

@@ -80,11 +80,6 @@ def upgrade(database: Database, revision: str = "head") -> None:
         ) from error
 
 
-def downgrade(database: Database, revision: str) -> None:
-    """Take the schema back to *revision*; what newer tables held is lost."""
-    command.downgrade(alembic_config(database), revision)
-
-
 def current_revision(database: Database) -> str | None:
     with database.read() as session:
         context = MigrationContext.configure(session.connection())

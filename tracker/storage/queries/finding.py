@@ -96,7 +96,6 @@ def list_sorted(  # noqa: PLR0913 - a place in a list, and which way to go from 
 def count_queries(
     session: Session, conditions: Conditions, *, at_most: int | None = None
 ) -> int:
-    """Return how many queries meet all *conditions*, counting only up to *at_most*."""
     found = select(literal(1).label("one")).select_from(Query).where(*conditions)
     some = found.limit(at_most).subquery()
     return session.scalar(select(func.count()).select_from(some)) or 0
@@ -130,7 +129,6 @@ def is_labelled_by(labeler: str) -> ColumnElement[bool]:
 
 
 def find_first_asked(session: Session, version: Version) -> datetime | None:
-    """Return when the first query of a version was asked, of those there are now."""
     statement = select(Query.asked_at).where(
         Query.detector_id == version.detector_id, Query.version_id == version.id
     )

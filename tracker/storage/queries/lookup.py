@@ -34,7 +34,6 @@ def find_queries_by_key(
 def find_queries_by_input(
     session: Session, detector_id: int, inputs: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the oldest query of each of these *inputs* as rows, locked, by input."""
     found = lock_found(session, _known(detector_id), Query.input, inputs)
     oldest_last = sorted(found, key=attrgetter("id"), reverse=True)
     return {row.input: row for row in oldest_last}
@@ -119,7 +118,6 @@ def lock_found(
 
 
 def listed(session: Session, keys: Sequence[Any]) -> Select[tuple[Any]]:
-    """Return *keys* as what a column can be looked for in."""
     # Thousands of keys as one parameter: as many parameters cost more than the
     # look-up itself.
     if is_sqlite(session):

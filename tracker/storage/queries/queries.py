@@ -365,7 +365,6 @@ _DISPUTED = select(func.count()).where(
 
 
 def count_disputed(session: Session, detector_id: int) -> int:
-    """Count the queries on which labelers disagree and nobody has settled it."""
     return session.scalar(_DISPUTED, {"detector_id": detector_id}) or 0
 
 

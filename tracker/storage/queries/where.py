@@ -42,7 +42,7 @@ class Equals:
     value: Any
 
     def test(self, _session: Session) -> ColumnElement[bool]:
-        found: ColumnElement[bool] = _column(self.column) == self.value
+        found: ColumnElement[bool] = getattr(Query, self.column) == self.value
         return found
 
 
@@ -57,7 +57,7 @@ class Between:
 
     def test(self, _session: Session) -> ColumnElement[bool]:
         """Return the condition on a query; what is None bounds nothing."""
-        value = _column(self.column)
+        value: Any = getattr(Query, self.column)
         tests: list[ColumnElement[bool]] = [true()]
         if self.low is not None:
             tests.append(value >= self.low)
@@ -162,7 +162,3 @@ def index_metadata(session: Session, detector_id: int, names: Iterable[str]) -> 
 
 
 Condition = Equals | Between | Metadata
-
-
-def _column(name: str) -> Any:
-    return getattr(Query, name)
