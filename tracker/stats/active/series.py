@@ -33,7 +33,8 @@ def log_evidence_below(ledger: Ledger, measure: int, target: float) -> float:
         rows = build_rows(replace(ledger, labels=labels)).first(stop + 1)
         return log_mean(ClassBets(rows, measure, -1).log_wealth(cell, point))
 
-    return min(map(wealth, range(ledger.strata.classes + 1)))
+    is_open = stop < len(ledger.labels)
+    return min(map(wealth, range(ledger.strata.classes + 1) if is_open else [0]))
 
 
 def list_on_average(

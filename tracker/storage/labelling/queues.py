@@ -36,6 +36,7 @@ class RandomQueue:
         return self.sampling
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         found = [
             Query.detector_id == self.detector_id,
             Query.queue_rank < self.rate,
@@ -103,6 +104,7 @@ class TargetedQueue:
         return repr(self)
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         found = [
             Query.detector_id == self.detector_id,
             Query.label.is_(None),
@@ -148,6 +150,7 @@ class DisagreementQueue:
         return repr(self)
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         other = aliased(Query)
         differs = select(other.id).where(
             other.detector_id == self.detector_id,
@@ -190,6 +193,7 @@ class AuditQueue:
         return f"audit {self.audit_id}"
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         drawn = select(AuditDraw.query_id).where(
             AuditDraw.audit_id == self.audit_id, AuditDraw.labeler == self.labeler
         )
@@ -226,6 +230,7 @@ class RecheckQueue:
         return f"recheck {self.version_id}"
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         is_open: ColumnElement[bool] = Recheck.answered_at.is_(None)
         if self.is_trusted:
             is_open |= Recheck.is_trusted.is_(False)

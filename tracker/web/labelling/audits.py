@@ -238,7 +238,9 @@ def narrow_audit(audit_id: str) -> ResponseReturnValue:
 _CHANGES = {"pause": pause_audit, "resume": resume_audit, "close": close_audit}
 
 
-@pages.post("/audits/<audit_id>/<any(pause, resume, close):change>")
+@pages.post("/audits/<audit_id>/pause", defaults={"change": "pause"})
+@pages.post("/audits/<audit_id>/resume", defaults={"change": "resume"})
+@pages.post("/audits/<audit_id>/close", defaults={"change": "close"})
 @requires("editor")
 def change_audit(audit_id: str, change: str) -> ResponseReturnValue:
     """Pause an audit, go on with it, or close it."""

@@ -176,6 +176,7 @@ def set_sampling(
 
 
 def count_draws(session: Session, audit_ids: Sequence[int]) -> dict[int, int]:
+    """Count the answered draws of each audit."""
     statement = (
         select(AuditDraw.audit_id, func.count())
         .join(Query, Query.id == AuditDraw.query_id)
