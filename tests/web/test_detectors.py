@@ -554,7 +554,7 @@ def test_an_instant_stands_in_words_with_the_exact_time(
 
 def test_bars_have_the_colours_of_the_chart(app: Flask) -> None:
     css = (shipped_folder("static") / "tracker.css").read_text()
-    light, _, dark = css.partition('[data-bs-theme="dark"]')
+    light, _, dark = css.partition('[data-theme="dark"]')
     for part, colours in ((light, COLOURS["light"]), (dark, COLOURS["dark"])):
         for number, colour in enumerate((colours.balanced, *colours.classes)):
             assert f"--tone-{number}: {colour};" in part
