@@ -202,7 +202,7 @@ def test_a_query_says_that_an_old_label_of_its_input_contradicts_it(
     assert "The same input was labelled NO in version v2" in said
     assert "Each version is scored by its own label until an editor settles" in said
     assert facts(people["ann"].get(f"/detectors/{door}"))["Disputed"] != "0"
-    compared = people["ann"].get(f"/detectors/{door}/compare").text
+    compared = people["ann"].get(f"/detectors/{door}/changes?new=v2").text
     assert (
         "An input whose queries have disputed labels counts by that of v1" in compared
     )
