@@ -1,6 +1,5 @@
 """The panel beside a query to label: how far labelling has come."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask import request
@@ -8,7 +7,6 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.http import account, database, now, requires
-from tracker.services.deciding.planning import choose_next, labels_for_class
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.labelling.auditing.audit_estimates import (
@@ -26,7 +24,6 @@ from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labelling.labelers import Assignment, find_assignment
 from tracker.storage.labelling.queues import AuditQueue, RandomQueue
 from tracker.web.blueprint import answer_live, pages
-from tracker.web.deciding.planning import CHOICES
 from tracker.web.drawing.readings import (
     Axis,
     Reading,
@@ -37,9 +34,6 @@ from tracker.web.drawing.readings import (
 from tracker.web.labelling.audit_reading import read_aimed
 from tracker.web.labelling.label_queues import Chosen, choose_queue
 from tracker.words import DECIDING_METHOD
-
-# More of them would push the page down on a phone.
-_MOST_CLASSES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +48,6 @@ class Progress:
     # Whether all of that waits for other people, because this one has answered it.
     is_for_others: bool
     today: Today
-    classes: Sequence[Reading]
-    next_class: str
-    needed: int | None
     versions: int
     # What this person is asked for; None for nothing.
     assignment: Assignment | None
@@ -101,7 +92,6 @@ def show_progress(detector_id: str) -> ResponseReturnValue:
             progress=progress,
             detector=detector,
             chosen=chosen,
-            choices=CHOICES,
         )
 
 
@@ -123,23 +113,14 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         pooled = get_estimate(session, detector, version="*", computed_at=now())
     labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
     reading = read_balanced(estimate)
-    classes = read_classes(estimate, limit=_MOST_CLASSES)
-    following = choose_next(estimate).name
-    counts = next(one for one in estimate.classes if one.name == following)
-    width = 2 * float(chosen.points) / 100
     waiting = count_waiting(session, chosen.queue)
     for_others = 0 if waiting else count_for_others(session, chosen.queue)
     return Progress(
         estimate=estimate,
         reading=reading,
-        axis=build_axis([reading, *classes], detector.target),
+        axis=build_axis([reading], detector.target),
         labels=labels,
         today=count_today(session, detector, labeler=account().name, at=now()),
-        classes=classes,
-        next_class=following,
-        needed=labels_for_class(
-            counts.correct, counts.labelled, width, estimate.confidence_level
-        ),
         waiting=waiting or for_others,
         is_for_others=for_others > 0,
         versions=len(versions),
@@ -157,16 +138,12 @@ def _audit_progress(
     estimate = found.estimate
     balanced, classes = read_balanced(estimate), read_classes(estimate)
     reading = read_aimed(audit, found, [balanced, *classes])
-    few = read_classes(estimate, limit=_MOST_CLASSES)
     return Progress(
         estimate=estimate,
         reading=reading,
-        axis=build_axis([reading, *few], audit.target),
+        axis=build_axis([reading], audit.target),
         labels=estimate.labels + estimate.unclear,
         today=count_today(session, detector, labeler=account().name, at=now()),
-        classes=few,
-        next_class=detector.classes[0],
-        needed=None,
         waiting=count_waiting(session, chosen.queue),
         is_for_others=False,
         versions=1,
