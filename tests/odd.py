@@ -203,6 +203,7 @@ if __name__ == "__main__":
     from tracker.jobs.recompute import recompute_all
     from tracker.storage.database import open_database
 
-    with open_database(f"sqlite:///{sys.argv[1]}/tracker.db") as opened:
-        add_odd_detectors(opened, datetime.now(UTC))
-        recompute_all(opened)
+    opened = open_database(f"sqlite:///{sys.argv[1]}/tracker.db")
+    add_odd_detectors(opened, datetime.now(UTC))
+    recompute_all(opened, worker="odd")
+    opened.close()

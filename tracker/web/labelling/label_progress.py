@@ -1,6 +1,6 @@
 """The panel beside a query to label: how far labelling has come."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import request
 from flask.typing import ResponseReturnValue
@@ -9,6 +9,8 @@ from sqlalchemy.orm import Session
 from tracker.http import account, database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.measures import score_named
+from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.auditing.audit_estimates import (
     expected_left,
     get_audit_estimate,
@@ -19,6 +21,7 @@ from tracker.services.labelling.queues import (
     count_for_others,
     count_waiting,
 )
+from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labelling.labelers import Assignment, find_assignment
@@ -28,12 +31,13 @@ from tracker.web.drawing.readings import (
     Axis,
     Reading,
     build_axis,
+    read,
     read_balanced,
     read_classes,
 )
 from tracker.web.labelling.audit_reading import read_aimed
 from tracker.web.labelling.label_queues import Chosen, choose_queue
-from tracker.words import DECIDING_METHOD
+from tracker.words import BALANCED, DECIDING_METHOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
     if len(versions) > 1:
         pooled = get_estimate(session, detector, version="*", computed_at=now())
     labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
-    reading = read_balanced(estimate)
+    reading = _read_measured(detector, estimate)
     waiting = count_waiting(session, chosen.queue)
     for_others = 0 if waiting else count_for_others(session, chosen.queue)
     return Progress(
@@ -127,6 +131,18 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
         assignment=find_assignment(session, detector.id, account().name),
         is_blind=detector.gold_rate > 0 and isinstance(chosen.queue, RandomQueue),
     )
+
+
+def _read_measured(detector: Detector, estimate: Estimate) -> Reading:
+    """Return the measure that the target is on, with the bounds that decide."""
+    measure, found = read_measure(detector.measure), estimate.decision
+    if measure.kind == BALANCED:
+        return read_balanced(estimate)
+    reading = read(score_named(estimate, measure), name=measure.name, tone=0)
+    if found is None:
+        return reading
+    score = Accuracy(accuracy=found.accuracy, low=found.low, high=found.high)
+    return replace(reading, score=score, beside=found.target)
 
 
 def _audit_progress(
