@@ -80,6 +80,7 @@ def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
 
 
 def say_decision(decision: Decision | None, because: str | None) -> str:
+    """Return the verdict on the target, and what would decide it."""
     if decision is None:
         return f"There is no verdict: {because}."
     said = (

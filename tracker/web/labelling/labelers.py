@@ -172,7 +172,7 @@ def show_judges(detector_id: str) -> ResponseReturnValue:
         version = request.args.get("version") or None
         report = build_report(session, detector, version=version)
     return render_template(
-        "judges/judges.html",
+        "labelers/judges.html",
         detector=detector,
         report=report,
         rows=[(judge, _read_judge(judge)) for judge in report.items],

@@ -74,7 +74,7 @@ def show_inbox() -> ResponseReturnValue:
         days = groupby((one for one in rest if one not in needy), attrgetter("day"))
         asked = list_asked(session, account().name)
         return render_template(
-            "events/inbox.html",
+            "inbox/inbox.html",
             own=own,
             headline=_sum_up(news),
             since=short_day(since, today),
@@ -171,7 +171,7 @@ def show_events(detector_id: str) -> ResponseReturnValue:
         events, last = cut_page(found, _PAGE)
         told = [narrow(say_in_full(event.type, event.data)) for event in events]
         return render_template(
-            "events/list.html",
+            "inbox/events.html",
             detector=detector,
             events=list(zip(events, told, strict=True)),
             last=last,
