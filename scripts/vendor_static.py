@@ -28,7 +28,6 @@ class Pin:
     licence: str
     member: str
     sha256: str
-    licence_member: str | None = "package/LICENSE"
 
     @property
     def file(self) -> str:
@@ -48,15 +47,6 @@ PINS = (
         licence="0BSD",
         member="package/dist/htmx.min.js",
         sha256="a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130",
-    ),
-    Pin(
-        package="@tabler/core",
-        version="1.6.1",
-        licence="MIT",
-        member="package/dist/css/tabler.min.css",
-        sha256="370a2d4e608ae518351d10528fc7dbe19b354ae5062c51b2a9cb294850d65403",
-        # The package names its licence without the text, so the text is kept here.
-        licence_member=None,
     ),
     Pin(
         package="vega",
@@ -108,9 +98,8 @@ def fetch(pin: Pin, folder: Path) -> None:
         if found != pin.sha256:
             raise SystemExit(f"{name}: {pin.member} has sha256 {found}")
         (VENDOR / pin.file).write_bytes(content)
-        if pin.licence_member:
-            text = read_member(archive, pin.licence_member)
-            (VENDOR / pin.licence_file).write_bytes(text)
+        text = read_member(archive, "package/LICENSE")
+        (VENDOR / pin.licence_file).write_bytes(text)
 
 
 def read_member(archive: tarfile.TarFile, name: str) -> bytes:

@@ -32,9 +32,9 @@
       position: fixed; z-index: 1080; visibility: hidden; pointer-events: none;
       padding: 0.5rem 0.75rem; border-radius: 6px; font-size: 0.8125rem;
       font-variant-numeric: tabular-nums;
-      color: var(--tblr-body-color, CanvasText);
-      background: var(--tblr-bg-surface, Canvas);
-      border: 1px solid var(--tblr-border-color, GrayText);
+      color: var(--ink, CanvasText);
+      background: var(--surface, Canvas);
+      border: 1px solid var(--line, GrayText);
       box-shadow: 0 2px 10px rgb(0 0 0 / 20%);
     }
     #vg-tooltip-element.visible { visibility: visible; }
@@ -64,7 +64,7 @@
   }
 
   function themeOfPage() {
-    const chosen = document.documentElement.dataset.bsTheme;
+    const chosen = document.documentElement.dataset.theme;
     if (chosen === "light" || chosen === "dark") return chosen;
     return darkScheme.matches ? "dark" : "light";
   }
@@ -181,7 +181,7 @@
     sheet.replaceSync(STYLE);
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
     new MutationObserver(changeTheme).observe(document.documentElement, {
-      attributeFilter: ["data-bs-theme"],
+      attributeFilter: ["data-theme"],
     });
     darkScheme.addEventListener("change", changeTheme);
     document.addEventListener("tracker:refresh", drawAll);

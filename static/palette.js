@@ -1,5 +1,7 @@
 /* Find: a dialog over the page, opened by Ctrl-K, by / or by its link, that shows what
-   the page of that name finds.  Arrows go through it, Enter opens, Escape closes. */
+   the page of that name finds.  Arrows go through it, Enter opens, Escape closes.
+   L opens what is to be labelled, and G with a letter a tab; the page of the account
+   switches single keys off. */
 
 (() => {
   "use strict";
@@ -8,6 +10,10 @@
   if (!palette) return;
   const EDITABLE = "input, textarea, select, [contenteditable]";
   const field = palette.querySelector("input");
+  const STORE = "tracker-keys";
+  const choice = document.querySelector("[data-keys-choice]");
+  // G waits for a letter.
+  let isGoing = false;
   const links = () => [...palette.querySelectorAll("#palette-found a")];
 
   function open(event) {
@@ -18,12 +24,28 @@
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
+  function areKeysOff() {
+    try {
+      return localStorage.getItem(STORE) === "off";
+    } catch {
+      return false;
+    }
+  }
+
   function press(event) {
     const isTyped = event.target.matches?.(EDITABLE);
     const isChord = event.ctrlKey || event.metaKey;
-    if (isChord && !event.altKey && event.key.toLowerCase() === "k") open(event);
-    else if (isChord || event.altKey || event.repeat || palette.open) return;
-    else if (event.key === "/" && !isTyped && !document.querySelector("dialog[open]")) open(event);
+    const key = event.key.toLowerCase();
+    if (isChord && !event.altKey && key === "k") open(event);
+    else if (isChord || event.altKey || event.repeat || isTyped) return;
+    else if (document.querySelector("dialog[open]") || areKeysOff()) return;
+    else if (key === "/" || key === "?") open(event);
+    else go(isGoing ? `g${key}` : key);
+  }
+
+  function go(keys) {
+    isGoing = keys === "g";
+    document.querySelector(`main [data-go="${CSS.escape(keys)}"]`)?.click();
   }
 
   function step(event) {
@@ -43,6 +65,12 @@
     }
   }
 
+  if (choice) {
+    const box = choice.querySelector("input");
+    choice.hidden = false;
+    box.checked = !areKeysOff();
+    box.addEventListener("change", () => localStorage.setItem(STORE, box.checked ? "on" : "off"));
+  }
   document.addEventListener("keydown", press);
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-find]") && event.button === 0) open(event);

@@ -17,18 +17,18 @@
 
   function apply() {
     const theme = chosen() ?? (dark.matches ? "dark" : "light");
-    root.dataset.bsTheme = theme;
+    root.dataset.theme = theme;
     const button = document.querySelector("[data-theme-toggle]");
     button?.setAttribute("aria-pressed", String(theme === "dark"));
   }
 
   function toggle() {
-    const theme = root.dataset.bsTheme === "dark" ? "light" : "dark";
+    const theme = root.dataset.theme === "dark" ? "light" : "dark";
     try {
       localStorage.setItem("tracker-theme", theme);
     } catch {
       /* A browser that keeps nothing still changes this page. */
-      root.dataset.bsTheme = theme;
+      root.dataset.theme = theme;
       return;
     }
     apply();

@@ -178,6 +178,7 @@ def _create_tables() -> None:
         sa.Column("mail_events", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("last_looked_at", INSTANT, nullable=True),
         sa.Column("seen_event_id", BIG, server_default=sa.text("0"), nullable=False),
+        sa.Column("views", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
         sa.CheckConstraint(
             "role IN ('viewer', 'labeler', 'editor', 'admin')", name="ck_accounts_role"
         ),
@@ -277,6 +278,8 @@ def _create_tables() -> None:
             "counted_slices", sa.Text(), server_default=sa.text("'[]'"), nullable=False
         ),
         sa.Column("text_field", sa.Text(), nullable=True),
+        sa.Column("tags", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
+        sa.Column("owner", NAME, nullable=True),
         sa.CheckConstraint(
             "confidence_level > 0 AND confidence_level < 1", name="ck_detectors_level"
         ),

@@ -15,10 +15,12 @@ from tests.api.conftest import Api
 from tests.api.published import published_rows
 from tests.api.test_otlp import body as evaluations
 from tests.api.test_otlp import record as evaluation
-from tests.conftest import Clock
+from tests.conftest import Clock, by
 from tracker.api.openapi import build_document
+from tracker.services.people.accounts import create_account
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
+from tracker.storage.people import ApiKey
 
 # The bytes are those of the text that counts to 31.
 SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -92,6 +94,7 @@ def tell(
     _label(api, door)
     _audit(api, door)
     _notify(api, door)
+    _keep_own(api, database)
     _attribute(api, door)
     api.get("/detectors?limit=1")
     wrong = api.post(f"{door}/queries", {"predicted": "MAYBE"})
@@ -303,3 +306,13 @@ def _attribute(api: Recorder, door: str) -> None:
     assert begun.status_code == 201, begun.text
     api.get(f"{door}/attribution")
     assert api.get(f"{door}/attribution/anchors").json["items"]
+
+
+def _keep_own(api: Recorder, database: Database) -> None:
+    """Pin a detector and save a view, as the person who owns the key."""
+    with database.write() as session:
+        session.execute(update(ApiKey).values(owner="maria"))
+        create_account(session, "maria", "editor", by())
+    view = {"name": "Dropped docks", "query": "state=dropped&tag=dock"}
+    change = {"pins": ["door"], "views": [view], "has_looked": True}
+    assert api.patch("/account", change).status_code == 200

@@ -53,7 +53,7 @@ _CUT = """() =>
     [
         "/detectors/det_2?method=exact",
         "/detectors/det_2/methods",
-        "/detectors/det_4/compare",
+        "/detectors/det_4/changes?old=v1&new=v2",
     ],
 )
 def test_the_narrowest_interval_is_seen_beside_its_tick(
@@ -84,7 +84,7 @@ def test_both_ends_of_an_interval_in_the_list_are_seen(open_page: Open) -> None:
 
 
 def test_the_tables_of_a_comparison_are_whole_on_a_phone(open_page: Open) -> None:
-    page = open_page("/detectors/det_4/compare", viewport=_PHONE).page
+    page = open_page("/detectors/det_4/changes?old=v1&new=v2", viewport=_PHONE).page
     assert page.locator(".fold-table").count() == 2
     assert page.evaluate(_CUT) == []
     for column in ("change", "interval"):

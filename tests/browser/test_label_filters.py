@@ -42,8 +42,6 @@ def test_a_bound_that_is_typed_waits_for_enter(open_page: Open) -> None:
     ("path", "control", "value"),
     [
         (TARGETED, "predicted", "3"),
-        (MANY, "within", "10"),
-        ("/detectors/det_5/label/grid", "within", "10"),
         ("/detectors/det_1/changes?by=labels", "x", "time"),
         ("/detectors/det_1/changes?by=labels", "order", "oldest"),
         ("/detectors/det_1/queries", "show", "wrong"),

@@ -120,15 +120,3 @@ def test_a_note_is_opened_by_key_and_left_by_escape(open_page: Open) -> None:
     wait_for_other(page, first)
     page.get_by_role("link", name="Last one").click()
     expect(page.locator(".label-note")).to_have_text("unusual")
-
-
-@pytest.mark.parametrize("width", ["1", "10"])
-def test_a_width_is_chosen_and_kept(open_page: Open, width: str) -> None:
-    page = open_page("/detectors/det_5/label").page
-    page.get_by_label("within ±").select_option(width)
-    page.wait_for_url("**within=*")
-    expect(page.get_by_label("within ±")).to_have_value(width)
-    count = page.locator("#label-count").inner_text()
-    page.keyboard.press("u")
-    expect(page.locator("#label-count")).not_to_have_text(count)
-    expect(page.get_by_label("within ±")).to_have_value(width)

@@ -16,7 +16,7 @@ PAGES = (
     "/detectors/det_1",
     "/detectors/det_1/changes",
     "/detectors/det_1/methods",
-    "/detectors/det_4/compare",
+    "/detectors/det_4/changes?old=v1&new=v2",
     "/detectors/det_1/label",
     "/detectors/det_1/label/grid",
     "/detectors/det_1/queries",

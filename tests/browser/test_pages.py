@@ -27,8 +27,8 @@ PAGES = (
     "/detectors/det_1/why",
     "/detectors/det_1/why/peeking",
     "/detectors/det_1/labelling",
-    "/detectors/det_1/compare",
-    "/detectors/det_4/compare",
+    "/detectors/det_1/changes?old=v1&new=v2",
+    "/detectors/det_4/changes?old=v1&new=v2",
     "/detectors/det_1/label",
     "/detectors/det_2/label",
     "/detectors/det_3/label",
@@ -55,7 +55,7 @@ PAGES = (
     "/queries/QUERY",
     "/nowhere",
 )
-_THEME = "theme => document.documentElement.dataset.bsTheme === theme"
+_THEME = "theme => document.documentElement.dataset.theme === theme"
 _CALM = """() => !document.querySelector("[aria-busy]")
   && (!document.getElementById("swagger-ui") || document.querySelector(".opblock"))
   && [...document.querySelectorAll("[data-chart-url]")].every((host) =>
@@ -131,7 +131,7 @@ def test_a_call_of_the_api_that_is_open_is_in_order_too(
 
 def test_the_theme_that_was_chosen_stays(open_page: Open, site: Site) -> None:
     page = open_page("/", color_scheme="light").page
-    theme = "document.documentElement.dataset.bsTheme"
+    theme = "document.documentElement.dataset.theme"
     assert page.evaluate(theme) == "light"
     page.get_by_role("button", name="Dark theme").click()
     assert page.evaluate(theme) == "dark"

@@ -61,3 +61,20 @@ def test_a_slash_that_is_typed_opens_nothing(open_page: Open) -> None:
     expect(page.get_by_role("dialog")).to_be_hidden()
     page.get_by_role("link", name="Find", exact=True).click()
     expect(page.get_by_role("dialog", name="Find")).to_be_visible()
+
+
+def test_single_keys_lead_to_tabs_until_they_are_switched_off(open_page: Open) -> None:
+    page = open_page("/detectors/det_2").page
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    expect(page).to_have_url(re.compile("/det_2/mistakes"))
+    page.keyboard.press("l")
+    expect(page).to_have_url(re.compile("/det_2/label"))
+    page.goto(page.url.partition("/detectors")[0] + "/account")
+    page.get_by_label("Single keys lead to pages").uncheck()
+    page.go_back()
+    page.goto(page.url.partition("/detectors")[0] + "/detectors/det_2")
+    page.keyboard.press("/")
+    expect(page.get_by_role("dialog", name="Find")).to_be_hidden()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Find")).to_be_visible()

@@ -101,7 +101,7 @@ def test_the_focus_is_never_lost(open_page: Open) -> None:
     assert answer(lambda: page.locator("#answer-1").click()) == "answer-1"
     assert answer(lambda: page.locator("#undo").click()) == "question"
     assert answer(lambda: page.keyboard.press("s")) == "question"
-    page.locator("#within").focus()
+    page.locator("[data-help]").focus()
     assert answer(lambda: page.locator("#answer-skip").click()) == "answer-skip"
 
 

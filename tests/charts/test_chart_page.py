@@ -24,12 +24,12 @@ POLICY = (
     "img-src 'self' data:; connect-src 'self'; font-src 'self'"
 )
 PAGE = f"""<!doctype html>
-<html lang="en" data-bs-theme="light">
+<html lang="en" data-theme="light">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>A chart</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="/vendor/tabler.min.css">
+<link rel="stylesheet" href="/tracker.css">
 {"".join(f'<script defer src="/{name}.min.js"></script>' for name in SCRIPTS)}
 <script defer src="/chart.js"></script>
 <script defer src="/spy.js"></script>
@@ -138,8 +138,8 @@ def test_the_chart_is_fetched_once_though_the_theme_is_set_again(
     window: Page, site: Site
 ) -> None:
     expect(window.locator("svg")).to_be_visible()
-    window.evaluate("document.documentElement.dataset.bsTheme = 'light'")
-    window.evaluate("document.documentElement.dataset.bsTheme = 'dark'")
+    window.evaluate("document.documentElement.dataset.theme = 'light'")
+    window.evaluate("document.documentElement.dataset.theme = 'dark'")
     expect(window.locator("svg text[fill='#ededed']").first).to_be_visible()
     assert [asked["theme"] for asked in site.asked] == [["light"], ["dark"]]
 
@@ -208,7 +208,7 @@ def test_a_narrow_window_and_a_dark_theme_are_followed(
     window.set_viewport_size({"width": 360, "height": 800})
     expect(stage).to_have_attribute("data-layout", "narrow")
     assert window.evaluate("document.documentElement.scrollWidth") <= 360
-    window.evaluate("document.documentElement.dataset.bsTheme = 'dark'")
+    window.evaluate("document.documentElement.dataset.theme = 'dark'")
     expect(window.locator("svg text[fill='#ededed']").first).to_be_visible()
     assert [asked["theme"] for asked in site.asked] == [["light"], ["light"], ["dark"]]
 

@@ -198,7 +198,7 @@ def test_settling_one_query_settles_all_of_its_input(
         first = session.execute(text("SELECT id FROM queries WHERE key = 'v1'"))
         query = f"iq_{first.scalar_one()}"
     assert facts(people["ann"].get(f"/detectors/{door}"))["Disputed"] != "0"
-    compared = people["ann"].get(f"/detectors/{door}/compare").text
+    compared = people["ann"].get(f"/detectors/{door}/changes?new=v2").text
     assert (
         "An input whose queries have disputed labels counts by that of v1" in compared
     )

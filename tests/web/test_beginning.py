@@ -27,6 +27,19 @@ def test_a_key_is_made_on_the_spot_and_runs_as_it_stands(visitor: Visitor) -> No
     assert "first key" in visitor.get("/keys").text
 
 
+def test_another_key_revokes_the_one_before(visitor: Visitor) -> None:
+    keys = []
+    for _ in range(2):
+        keys += set(re.findall(r"trk_[A-Za-z0-9]+", visitor.post("/begin").text))
+    answers = [
+        visitor.client.get(
+            "/api/v1/detectors", headers={"Authorization": f"Bearer {key}"}
+        ).status_code
+        for key in keys
+    ]
+    assert answers == [401, 200]
+
+
 def test_the_page_moves_on_once_there_is_a_detector(
     visitor: Visitor, shelf: Shelf
 ) -> None:

@@ -37,7 +37,7 @@ TABS = {
     "Overview": ("",),
     "Mistakes": ("mistakes", "queries", "thresholds", "repeats"),
     "Slices": ("slices",),
-    "Changes": ("changes", "compare", "events"),
+    "Changes": ("changes", "events"),
     "Labelling": ("labelling", "audits", "labelers", "judges", "queries/waiting"),
     "Setup": ("setup", "import", "methods", "why", "studies", "badges"),
 }

@@ -76,7 +76,7 @@ def test_what_it_takes_to_certify_the_target(
     shelf.add_queries(detector_id, rows)
     text = visitor.get(f"/detectors/{detector_id}/labelling").text
     assert sentence in text
-    assert "at one look after all these labels" in text
+    assert "if you look once, after all these labels" in text
 
 
 def test_without_a_target_nothing_is_certified(visitor: Visitor, shelf: Shelf) -> None:

@@ -98,3 +98,37 @@ def test_find_shows_nothing_of_what_one_does_not_see(
         change_account(session, account, by(), detectors=["lid"])
     for text in ("door", "q1"):
         assert found(limited.get(f"/find?q={text}")) == []
+
+
+def names(page: Page) -> list[str]:
+    return [a.text for a in page.find("a") if "name" in a.attributes.get("class", "")]
+
+
+def test_the_list_is_filtered_by_tag_and_owner_and_remembers_views(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    shelf.add_detector(name="a", tags=["dock", "night"], owner="maria")
+    shelf.add_detector(name="b", tags=["dock"])
+    shelf.add_detector(name="c")
+    assert [a for a in names(visitor.get("/?tag=dock")) if a in "abc"] == ["a", "b"]
+    page = visitor.get("/?tag=dock&owner=maria")
+    assert [a for a in names(page) if a in "abc"] == ["a"]
+    query = "tag=dock&owner=maria"
+    assert visitor.send("/views", {"name": "Mine", "query": query}).status_code == 303
+    (view,) = [a for a in visitor.get("/").find("a") if a.text == "Mine"]
+    assert view.attributes["href"] == f"/?{query}"
+    visitor.send("/views", {"name": "Mine", "query": query, "forget": "yes"})
+    assert "Mine" not in visitor.get("/").text
+
+
+def test_tags_and_owner_are_changed_on_the_page_of_settings(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    fields = {"name": "door", "question": "Shut?", "confidence_level": "95"}
+    more = {"tags": "dock, night shift ,", "owner": "maria"}
+    sent = visitor.send(f"/detectors/{detector_id}/setup", fields | more)
+    assert sent.status_code == 303
+    page = visitor.get(f"/detectors/{detector_id}/setup")
+    assert page.by_id("tags").attributes["value"] == "dock, night shift"
+    assert page.by_id("owner").attributes["value"] == "maria"

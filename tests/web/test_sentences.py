@@ -77,3 +77,25 @@ def test_each_value_of_a_stacked_table_repeats_its_heading(
             for head, cell in zip(heads, cells, strict=True):
                 # What names the row needs no heading.
                 assert f'data-label="{head}"' in cell or cell.startswith("<th"), cell
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "/mistakes", "/queries", "/thresholds", "/slices", "/changes"),
+        *("/changes?by=labels", "/labelling", "/audits", "/labelers", "/label"),
+        *("/?method=exact", "/label/grid", "/badges", "/judges"),
+    ],
+)
+def test_pages_leave_the_words_of_statisticians_to_what_it_rests_on(
+    visitor: Visitor, published: str, path: str
+) -> None:
+    page = visitor.get(f"/detectors/{published}{path.replace('/?', '?')}")
+    assert page.status == 200
+    html = page.html.partition("<main")[2]
+    # The names of methods are those of the API.
+    for part in ("details", "select", "pre", "dialog"):
+        html = re.sub(rf"<{part}\b.*?</{part}>", " ", html, flags=re.DOTALL)
+    said = re.sub(r"<[^>]+>", " ", html)
+    words = r"whisker|joint|anytime|one look|hold up together|simply|please"
+    assert re.findall(rf"\b(?:{words})\b|\w!", said, re.IGNORECASE) == []

@@ -10,7 +10,7 @@ from werkzeug.test import TestResponse
 from tests.web.conftest import Visitor
 from tracker.files import shipped_folder, zipped
 
-FILES = ("vendor/tabler.min.css", "vendor/vega.min.js", "label.js")
+FILES = ("tracker.css", "vendor/vega.min.js", "label.js")
 GZIP = {"Accept-Encoding": "br;q=0.5, gzip"}
 
 
@@ -88,3 +88,13 @@ def test_the_page_of_the_api_is_sent_as_gzip(visitor: Visitor) -> None:
         answer = fetch(visitor, f"/api/v1/{script}", headers=GZIP)
         assert answer.headers["Content-Encoding"] == "gzip"
         assert gzip.decompress(answer.data)
+
+
+def test_a_page_weighs_at_most_250_kilobytes_without_the_charts(
+    visitor: Visitor,
+) -> None:
+    page = fetch(visitor, "/").text
+    files = re.findall(r'(?:src|href)="(/static/[^"]+)"', page)
+    assert any("tracker.css" in file for file in files)
+    weight = len(page) + sum(len(fetch(visitor, file).data) for file in files)
+    assert weight < 250_000

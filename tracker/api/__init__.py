@@ -4,7 +4,7 @@ import structlog
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.api import detectors, openapi, otlp
+from tracker.api import detectors, openapi, otlp, own
 from tracker.api.deciding import attribution, comparison, gates, planning
 from tracker.api.estimates import (
     charts,
@@ -68,6 +68,7 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         labelers,
         assignments,
         otlp,
+        own,
         openapi,
     ):
         # A program shows a key with every request and has no cookie to steal.

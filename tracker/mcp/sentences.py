@@ -70,7 +70,7 @@ def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
         said.append(f"{plain(one.name)}: {aloud(reading)}, {basis}.")
     if estimate.change is not None:
         said.append(_say_change(estimate.change))
-    said.append(_say_decision(estimate.decision, estimate.no_decision_because))
+    said.append(say_decision(estimate.decision, estimate.no_decision_because))
     if estimate.unclear or estimate.targeted_left_out:
         said.append(
             f"Left out: {plural(estimate.unclear, 'unclear label')} and "
@@ -79,7 +79,8 @@ def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
     return " ".join([*said, say_plan(plan)])
 
 
-def _say_decision(decision: Decision | None, because: str | None) -> str:
+def say_decision(decision: Decision | None, because: str | None) -> str:
+    """Return the verdict on the target, and what would decide it."""
     if decision is None:
         return f"There is no verdict: {because}."
     said = (

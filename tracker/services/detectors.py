@@ -17,6 +17,7 @@ from tracker.services.fields import (
     ConfidenceLevel,
     Consensus,
     DetectorName,
+    DetectorTags,
     GoldRate,
     GroupBy,
     Guideline,
@@ -34,6 +35,7 @@ from tracker.services.fields import (
     ShownMethod,
     SliceNames,
     VersionName,
+    VersionWanted,
     is_storable,
     parse_instant,
 )
@@ -66,6 +68,7 @@ _MAY_BE_NULL = (
     "production_version",
     "predictor",
     "text_field",
+    "owner",
     "label_sampling",
     "class_shares",
     "reference",
@@ -172,6 +175,12 @@ class NewDetector(Input):
     text_field: MetadataKey | None = Field(
         default=None, description="The metadata key shown as text; null for `text`."
     )
+    tags: DetectorTags = Field(
+        default=[], description="At most 20 words to filter the list by."
+    )
+    owner: VersionWanted | None = Field(
+        default=None, description="Who looks after it: a person or a team."
+    )
 
 
 class DetectorChange(Input):
@@ -212,6 +221,8 @@ class DetectorChange(Input):
     predictor: str | None = None
     slices: SliceNames | None = None
     text_field: MetadataKey | None = Field(default=None, description="null for `text`.")
+    tags: DetectorTags | None = None
+    owner: VersionWanted | None = Field(default=None, description="null for nobody.")
     classes: Classes | None = Field(
         default=None, description="The existing classes and the new ones."
     )
@@ -308,6 +319,8 @@ class Detector(Shape):
     predictor: str | None = Field(description="Address of the model for images.")
     slices: list[str] = Field(description="Metadata keys its queries are cut by.")
     text_field: str | None = Field(description="The key shown as text; null: `text`.")
+    tags: list[str] = Field(description="Words to filter the list by.")
+    owner: str | None = Field(description="Who looks after it.")
     created_at: Instant
     archived_at: Instant | None
     versions: list[DetectorVersion] = Field(

@@ -270,6 +270,11 @@ SliceNames = Annotated[
     Field(max_length=8),
     _each_once("key"),
 ]
+DetectorTags = Annotated[
+    list[VersionWanted],
+    Field(max_length=20),
+    AfterValidator(lambda tags: list(dict.fromkeys(tags))),
+]
 StudyName = Annotated[
     str, Field(min_length=1, max_length=200), AfterValidator(_check_name)
 ]

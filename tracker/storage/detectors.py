@@ -117,6 +117,12 @@ class Detector(Base):
     )
     # The key of the metadata that pages show as text; None: "text".
     text_field: Mapped[str | None] = mapped_column(Text)
+    # By what a long list of detectors is filtered.
+    tags: Mapped[list[str]] = mapped_column(
+        TextList, default=list, server_default=text("'[]'")
+    )
+    # Who looks after it, in words.
+    owner: Mapped[str | None] = mapped_column(Name)
 
     @property
     def zone(self) -> tzinfo:

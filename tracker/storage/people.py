@@ -15,12 +15,13 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    text,
     true,
     update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, list_newest, stream
+from tracker.storage.base import Base, BigId, Name, TextList, list_newest, stream
 from tracker.storage.prepared import Asked, Prepared
 from tracker.words import ADMIN, LABELER, ROLES, has_role
 
@@ -50,6 +51,10 @@ class Account(Base):
     # When they last said that they have seen their inbox, and its newest event then.
     last_looked_at: Mapped[datetime | None]
     seen_event_id: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
+    # The views of the list that they saved, each a name and a query string.
+    views: Mapped[list[list[str]]] = mapped_column(
+        TextList, default=list, server_default=text("'[]'")
+    )
 
 
 class AccountDetector(Base):

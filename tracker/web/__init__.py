@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F811 - a module is imported for the views that it adds.
 """The pages."""
 
 from flask import Flask
@@ -20,11 +21,10 @@ from tracker.web import (
     settings,
 )
 from tracker.web.blueprint import WholeConverter, pages
-from tracker.web.deciding import comparison, methods, planning
+from tracker.web.deciding import methods, planning
 from tracker.web.estimates import history, repeats, slices, thresholds, why
 from tracker.web.labelling import (
     audits,
-    judges,
     label_grid,
     label_list,
     labelers,
@@ -40,56 +40,10 @@ from tracker.web.people import (
     second_factors,
     sign_in,
 )
-from tracker.web.queries import mistakes, queries, tags
-from tracker.web.telling import badges, events, inbox, mail, webhooks
+from tracker.web.queries import mistakes, queries
+from tracker.web.telling import badges, inbox, mail, webhooks
 
-__all__ = [
-    "accounts",
-    "archive",
-    "assignments",
-    "audit",
-    "audits",
-    "badges",
-    "beginning",
-    "comparison",
-    "detector_list",
-    "detectors",
-    "events",
-    "exports",
-    "golds",
-    "health",
-    "history",
-    "imports",
-    "inbox",
-    "judges",
-    "label_grid",
-    "label_list",
-    "labelers",
-    "labels",
-    "mail",
-    "methods",
-    "metrics",
-    "mistakes",
-    "moved",
-    "planning",
-    "provider",
-    "queries",
-    "rail",
-    "rechecks",
-    "register",
-    "repeats",
-    "schedules",
-    "second_factors",
-    "security",
-    "settings",
-    "sign_in",
-    "slices",
-    "studies",
-    "tags",
-    "thresholds",
-    "webhooks",
-    "why",
-]
+__all__ = ["register"]
 
 
 def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:

@@ -2,15 +2,16 @@
 
 from flask import Response, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
-from sqlalchemy.orm import Session
 
 from tracker.http import account, by, database, requires
-from tracker.services.people.keys import create_key
+from tracker.services.people.keys import create_key, revoke_key
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import list_keys
 from tracker.web.blueprint import pages
 from tracker.words import EDITOR
+
+_NAME = "first key"
 
 
 @pages.get("/begin")
@@ -28,18 +29,18 @@ def show_beginning() -> ResponseReturnValue:
 @pages.post("/begin")
 @requires("admin")
 def make_first_key() -> ResponseReturnValue:
-    """Make a key and show it inside of the commands, this once."""
+    """Make a key and show it inside of the commands, this once.
+
+    One that was made here before is of no use any more.
+    """
     with database().write() as session:
         if list_detectors(session, limit=1):
             return redirect(url_for("pages.show_detectors"), 303)
-        key = create_key(session, _free_name(session), EDITOR, by())
+        taken = [one.name for one in list_keys(session) if one.name.startswith(_NAME)]
+        for name in taken:
+            revoke_key(session, name, by())
+        number = len(taken) + 1
+        name = f"{_NAME} {number}" if taken else _NAME
+        key = create_key(session, name, EDITOR, by())
     # Not a redirect: the key would have to be kept somewhere on the way.
     return render_template("detectors/list.html", total=0, archived=0, new_key=key)
-
-
-def _free_name(session: Session) -> str:
-    taken = {key.name for key in list_keys(session)}
-    number = 1
-    while (name := f"first key {number}" if number > 1 else "first key") in taken:
-        number += 1
-    return name

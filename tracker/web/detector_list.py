@@ -8,17 +8,19 @@ from datetime import date, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from flask import current_app, render_template, request
+from flask import current_app, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
-from sqlalchemy import inspect
 from sqlalchemy.orm import Session
 
 from tracker.charts.words import plural, shorten
-from tracker.http import account, database, now, requires
+from tracker.errors import InvalidInputError
+from tracker.http import account, by, database, now, requires
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.decision import Decision, foresee
 from tracker.services.estimates.estimate import Estimate, list_estimates
 from tracker.services.evidence.measure import read_measure
+from tracker.services.fields import parse_input
+from tracker.services.people.own import OwnChange, change_own, get_own
 from tracker.services.versions import list_shown
 from tracker.shapes import Accuracy
 from tracker.storage.detectors import (
@@ -28,7 +30,7 @@ from tracker.storage.detectors import (
     list_detectors,
 )
 from tracker.storage.estimates.counts import count_pending_labels
-from tracker.storage.people import list_pins
+from tracker.storage.people import Account, list_pins
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Axis, span, span_decided
@@ -46,6 +48,9 @@ VERDICTS = {"met": "met", "missed": "missed", "undecided": "not decided yet"}
 _AXIS = Axis(0.5)
 _NEVER = math.inf
 EXTENSION = "tracker-looks"
+_COLUMNS: Mapping[type, Sequence[str]] = {
+    kind: kind.__mapper__.column_attrs.keys() for kind in (Detector, Version)
+}
 
 
 @dataclass
@@ -250,7 +255,7 @@ def _key(detector: Detector, version: Version | None) -> Any:
 
 
 def _columns(row: Any) -> list[Any]:
-    return [row.__dict__.get(one.key) for one in inspect(type(row)).column_attrs]
+    return [row.__dict__.get(name) for name in _COLUMNS[type(row)]]
 
 
 class _Sort(NamedTuple):
@@ -284,7 +289,14 @@ def show_detectors() -> ResponseReturnValue:
     with database().read() as session:
         detectors = list_detectors(session, among=account().detectors)
         rows = build_rows(session, detectors)
-        found = [row for row in rows if has_words(row.detector, text)]
+        tag, owner = asked.get("tag", ""), asked.get("owner", "")
+        found = [
+            row
+            for row in rows
+            if has_words(row.detector, text)
+            and (not tag or tag in row.detector.tags)
+            and (not owner or owner == row.detector.owner)
+        ]
         counts = Counter(row.state for row in found)
         pins = set(list_pins(session, account().row))
         pinned = [row for row in found if row.detector.id in pins]
@@ -311,10 +323,34 @@ def show_detectors() -> ResponseReturnValue:
             levels=sorted({row.detector.confidence_level for row in rows}),
             text=text,
             pinned=len(pinned),
+            tag=tag,
+            tags=sorted({one for row in rows for one in row.detector.tags} | {tag}),
+            owner=owner,
+            owners=sorted({row.detector.owner or "" for row in rows} | {owner, ""}),
+            views=session.get_one(Account, account().row).views,
             axis=_AXIS,
             new_key=None,
             archived=count_archived(session, among=account().detectors),
         )
+
+
+@pages.post("/views")
+@requires("viewer")
+def save_view() -> ResponseReturnValue:
+    """Save the filters of the list under a name, or forget those of that name."""
+    name, query = request.form.get("name", "").strip(), request.form.get("query", "")
+    try:
+        with database().write() as session:
+            own = get_own(session, by())
+            views = dict(own.views)
+            views.pop(name, None)
+            if "forget" not in request.form:
+                views[name] = query
+            named = [{"name": one, "query": text} for one, text in views.items()]
+            change_own(session, own, parse_input(OwnChange, {"views": named}), by())
+    except InvalidInputError as error:
+        flash(f"The view was not saved: {error.errors[0].message}.")
+    return redirect(f"{url_for('pages.show_detectors')}?{query}", 303)
 
 
 def has_words(detector: Detector, text: str) -> bool:

@@ -1,6 +1,6 @@
 """The values of a form, and their errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -9,6 +9,7 @@ from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.services.detectors import DetectorChange, NewDetector
 from tracker.services.fields import parse_input
 from tracker.storage.base import parse_whole
+from tracker.storage.detectors import Detector
 
 _PERCENT = "is not a percentage above 0 and below 100, such as 95"
 _PERCENT_FIELDS = {
@@ -60,16 +61,11 @@ def failed_form(
 
 def parse_new_detector(values: Mapping[str, str]) -> NewDetector:
     """Return the detector that was described; raises InvalidInputError."""
-    lines = values.get("classes", "").splitlines()
+    fields = NewDetector.model_fields
     given = filled_in(values, "name", "question", "label_of") | {
-        "classes": [line.strip() for line in lines if line.strip()],
-        "confidence_level": _parse_percent(values.get("confidence_level", "")),
-        "target": _parse_percent(values.get("target", "")),
+        "classes": _lines(values.get("classes", "")),
+        **{name: one for name, one in _parse_fields(values).items() if name in fields},
     }
-    if "queue_rate" in values:
-        given["queue_rate"] = _parse_percent(values["queue_rate"])
-    given |= _parse_labels_wanted(values) | filled_in(values, "method")
-    given |= _parse_guideline(values) | _parse_evidence(values)
     return parse_input(NewDetector, given)
 
 
@@ -80,76 +76,59 @@ def parse_detector_change(
 
     *classes* are those there are, to which the new ones are added.
     """
-    given: dict[str, Any] = {
-        "name": values.get("name", "").strip(),
-        "question": values.get("question", "").strip(),
-        "confidence_level": _parse_percent(values.get("confidence_level", "")),
-        "target": _parse_percent(values.get("target", "")),
-    }
-    if "queue_rate" in values:
-        given["queue_rate"] = _parse_percent(values["queue_rate"])
-    if "gold_rate" in values:
-        given["gold_rate"] = _parse_percent(values["gold_rate"])
-    given |= _parse_stalled(values) | _parse_guideline(values)
-    given |= _parse_labels_wanted(values) | filled_in(values, "method")
-    given |= _parse_evidence(values)
-    if "slices" in values:
-        lines = values["slices"].splitlines()
-        given |= {"slices": [line.strip() for line in lines if line.strip()]}
-    added = [line.strip() for line in values.get("added", "").splitlines()]
-    if any(added):
-        given["classes"] = [*classes, *filter(None, added)]
-    if "production_version" in values:
-        given["production_version"] = values["production_version"] or None
-    for name in ("predictor", "text_field"):
-        if name in values:
-            given[name] = values[name].strip() or None
+    names = ("name", "question")
+    given: dict[str, Any] = {name: values.get(name, "").strip() for name in names}
+    given |= _parse_fields(values)
+    if added := _lines(values.get("added", "")):
+        given["classes"] = [*classes, *added]
     return parse_input(DetectorChange, given)
 
 
-def _parse_evidence(values: Mapping[str, str]) -> dict[str, Any]:
-    given = filled_in(values, "measure", "consensus")
-    if "label_sampling" in values:
-        given["label_sampling"] = values["label_sampling"] or None
-    if "group_by" in values:
-        given["group_by"] = values["group_by"].strip() or None
-    if "reference" in values:
-        given["reference"] = _parse_percent(values["reference"])
-    if "also" in values:
-        lines = [line.strip() for line in values["also"].splitlines()]
-        pairs = [_parse_percent_line(line) for line in lines if line]
-        given["also"] = [{"measure": name, "target": part} for name, part in pairs]
-    if "class_shares" in values:
-        lines = [line.strip() for line in values["class_shares"].splitlines()]
-        parts = dict(_parse_percent_line(line) for line in lines if line)
-        given["class_shares"] = parts or None
-    return given
+def dump_detector(detector: Detector) -> dict[str, str]:
+    """Return the fields of *detector* as they are typed into a form."""
+    stored = {name: dump(getattr(detector, name)) for name, (_, dump) in FIELDS.items()}
+    return stored | {
+        "name": detector.name,
+        "question": detector.question,
+        "label_of": detector.label_of,
+    }
+
+
+def _parse_fields(values: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that a form has; what it left out keeps its value."""
+    # A form without these would set them to nothing.
+    known = {"confidence_level": "", "target": ""} | dict(values)
+    given = {
+        name: parse(known[name]) for name, (parse, _) in FIELDS.items() if name in known
+    }
+    return {
+        name: value
+        for name, value in given.items()
+        if value != "" or name not in _CHOICES
+    }
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _parse_also(text: str) -> list[dict[str, Any]]:
+    pairs = map(_parse_percent_line, _lines(text))
+    return [{"measure": name, "target": part} for name, part in pairs]
+
+
+def _parse_shares(text: str) -> dict[str, Any] | None:
+    return dict(map(_parse_percent_line, _lines(text))) or None
+
+
+def _dump_parts(parts: Iterable[tuple[str, float]]) -> str:
+    return "\n".join(f"{name} {dump_percent(part)} %" for name, part in parts)
 
 
 def _parse_percent_line(line: str) -> tuple[str, Any]:
     """Return the name and the part of a line such as "recall:DEFECT 90 %"."""
     words = line.removesuffix("%").split()
     return " ".join(words[:-1]), _parse_percent(words[-1]) if words else ""
-
-
-def _parse_guideline(values: Mapping[str, str]) -> dict[str, str]:
-    if "guideline" not in values:
-        return {}
-    # A form sends line breaks as the two characters of old.
-    return {"guideline": values["guideline"].replace("\r\n", "\n").strip()}
-
-
-def _parse_labels_wanted(values: Mapping[str, str]) -> dict[str, int | str | None]:
-    if "labels_wanted" not in values:
-        return {}
-    return {"labels_wanted": _parse_whole(values["labels_wanted"])}
-
-
-def _parse_stalled(values: Mapping[str, str]) -> dict[str, int | str | None]:
-    if "stalled_after_hours" not in values:
-        return {}
-    typed = _parse_whole(values["stalled_after_hours"])
-    return {"stalled_after_hours": None if typed == "" else typed}
 
 
 def _parse_whole(text: str) -> int | str:
@@ -180,3 +159,37 @@ def _parse_percent(text: str) -> float | str | None:
         return float(Decimal(cleaned) / 100)
     except (ArithmeticError, ValueError):
         return text
+
+
+def _strip(text: str) -> str | None:
+    return text.strip() or None
+
+
+def _dump(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+_PERCENTS = (_parse_percent, dump_percent)
+_TEXT = (_strip, _dump)
+_CHOICE = (str.strip, _dump)
+# How each field of a detector is read from a form, and written into one.
+FIELDS: Mapping[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
+    # A form sends line breaks as the two characters of old.
+    "guideline": (lambda text: text.replace("\r\n", "\n").strip(), _dump),
+    **dict.fromkeys(("confidence_level", "target", "reference"), _PERCENTS),
+    **dict.fromkeys(("queue_rate", "gold_rate"), _PERCENTS),
+    **dict.fromkeys(("measure", "consensus", "method"), _CHOICE),
+    **dict.fromkeys(("label_sampling", "group_by", "production_version"), _TEXT),
+    **dict.fromkeys(("predictor", "text_field", "owner"), _TEXT),
+    "also": (_parse_also, _dump_parts),
+    "class_shares": (_parse_shares, lambda found: _dump_parts((found or {}).items())),
+    "labels_wanted": (_parse_whole, _dump),
+    "stalled_after_hours": (
+        lambda text: _parse_whole(text) if text.strip() else None,
+        _dump,
+    ),
+    "slices": (_lines, "\n".join),
+    "tags": (lambda text: _lines(text.replace(",", "\n")), ", ".join),
+}
+# An empty one counts as left out.
+_CHOICES = ("measure", "consensus", "method")

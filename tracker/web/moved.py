@@ -13,6 +13,7 @@ _MOVED = {
     "/detectors": "show_detectors",
     "/detectors/<detector_id>/history": "show_history",
     "/detectors/<detector_id>/weeks": "show_history",
+    "/detectors/<detector_id>/compare": "show_history",
     "/detectors/<detector_id>/plan": "show_plan",
     "/detectors/<detector_id>/settings": "edit_detector",
     "/settings": "show_settings",

@@ -21,7 +21,7 @@ from tracker.settings import Settings
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.people import list_keys
 from tracker.web.blueprint import pages
-from tracker.web.forms import Form, dump_percent, failed_form, parse_detector_change
+from tracker.web.forms import Form, dump_detector, failed_form, parse_detector_change
 from tracker.words import ROLES
 
 
@@ -31,47 +31,13 @@ def edit_detector(detector_id: str) -> ResponseReturnValue:
     """Show the settings of a detector, as text to those who may not change them."""
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        return _render_detector(session, detector, _stored(detector))
+        return _render_detector(session, detector, Form(dump_detector(detector)))
 
 
 def _render_detector(session: Session, detector: Detector, form: Form) -> str:
     versions = list_versions(session, detector.id)
     return render_template(
         "settings/detector.html", detector=detector, form=form, versions=versions
-    )
-
-
-def _stored(detector: Detector) -> Form:
-    return Form(
-        {
-            "name": detector.name,
-            "question": detector.question,
-            "guideline": detector.guideline,
-            "confidence_level": dump_percent(detector.confidence_level),
-            "target": dump_percent(detector.target),
-            "measure": detector.measure,
-            "also": "\n".join(
-                f"{name} {dump_percent(target)} %" for name, target in detector.also
-            ),
-            "label_sampling": detector.label_sampling or "",
-            "class_shares": "\n".join(
-                f"{name} {dump_percent(part)} %"
-                for name, part in (detector.class_shares or {}).items()
-            ),
-            "reference": dump_percent(detector.reference),
-            "group_by": detector.group_by or "",
-            "consensus": detector.consensus,
-            "label_of": detector.label_of,
-            "queue_rate": dump_percent(detector.queue_rate),
-            "gold_rate": dump_percent(detector.gold_rate),
-            "labels_wanted": str(detector.labels_wanted),
-            "stalled_after_hours": str(detector.stalled_after_hours or ""),
-            "method": detector.method,
-            "slices": "\n".join(detector.slices),
-            "text_field": detector.text_field or "",
-            "production_version": detector.production_version or "",
-            "predictor": detector.predictor or "",
-        }
     )
 
 

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from tracker.charts import words as chart_words
 from tracker.rounding import outward, rounded
-from tracker.services.deciding.pairs import Change, SequentialDecision
-from tracker.shapes import Accuracy
+from tracker.services.deciding.pairs import Change
 from tracker.web.drawing.readings import Tick
-from tracker.web.drawing.words import narrow
 
 _MINUS = "\N{MINUS SIGN}"
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -74,32 +71,6 @@ class Axis:
         return self._percent(0) < 80
 
 
-@dataclass(frozen=True, slots=True)
-class Won:
-    """The share of disagreements that the new version wins, as pages show it."""
-
-    estimate: str | None
-    low: str
-    high: str
-
-
-def describe_won(decision: SequentialDecision) -> Won:
-    """Return the share won in percent; bounds are rounded outward, never onto half."""
-    decided = decision.won + decision.lost
-    found = Accuracy(
-        accuracy=decision.won / decided if decided else None,
-        low=decision.low,
-        high=decision.high,
-    )
-    estimate = chart_words.accuracy(found)
-    low, high = chart_words.bounds(found, beside=0.5)
-    return Won(
-        None if estimate is None else narrow(estimate),
-        narrow(f"{low} %"),
-        narrow(f"{high} %"),
-    )
-
-
 def draw_change(change: Change, name: str, tone: int) -> Bar:
     """Return *change* in points, with the name and the tone of what changed."""
     low, high, places = _round_bounds(change.low, change.high)
@@ -126,13 +97,6 @@ def signed(points: Decimal) -> str:
     """Return "+1.2", "0", or the like with a true minus."""
     size = "100" if abs(points) == 100 else f"{abs(points):f}"
     return "0" if points == 0 else f"{'+' if points > 0 else _MINUS}{size}"
-
-
-def dump_p_value(value: float) -> str:
-    """Return a P value to three decimals, such as "0.039" or "below 0.001"."""
-    if value < 0.001:
-        return "below 0.001"
-    return f"{rounded(value, 3, ROUND_HALF_EVEN).normalize():f}"
 
 
 def build_axis(bars: Sequence[Bar]) -> Axis:

@@ -13,12 +13,13 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.charts.axes import Axis
 from tracker.charts.render import render_png, render_svg
+from tracker.charts.words import plural
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.estimate import NOW, get_estimate
+from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.estimates.history import (
     list_rows,
     list_scopes,
@@ -41,12 +42,11 @@ from tracker.storage.labelling.auditing.audits import Audit, list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import pages
-from tracker.web.deciding.attribution import read_moved
+from tracker.web.deciding.comparison import read_comparison, read_moved
 from tracker.web.detector_list import Row
 from tracker.web.detectors import tell_briefly
 from tracker.web.drawing.readings import Reading, read, read_balanced
 from tracker.web.drawing.weeks import draw_weeks
-from tracker.web.drawing.windows import describe_lately, read_window
 from tracker.words import DECIDING_METHOD, MEASURES, OVERALL, RECALL
 
 _PAGE = 50
@@ -120,6 +120,7 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             **along(session, detector, version, row, chosen),
             closed_audits=_list_closed(session, detector),
             moved=read_moved(session, detector),
+            compared=read_comparison(session, detector),
             cohorts=get_cohorts(
                 session,
                 detector,
@@ -199,7 +200,27 @@ def _describe_lately(session: Session, detector: Detector, row: Row) -> str:
         computed_at=now(),
     )
     whole = read_balanced(row.estimate)
-    return describe_lately(whole, row.estimate, read_window(last), last)
+    return describe_lately(whole, row.estimate, read_balanced(last), last)
+
+
+def describe_lately(
+    whole: Reading, estimate: Estimate, last: Reading, window: Estimate
+) -> str:
+    """Say whether the accuracy lately is another than that of all labels."""
+    if not window.labels:
+        nothing = "Nothing is known yet: no label has been scored."
+        return "No label is that new." if estimate.labels else nothing
+    if window.labels >= estimate.labels:
+        return f"No change seen in {plural(estimate.labels, 'label')}."
+    of = f"the {plural(window.labels, 'label')} lately"
+    if window.balanced.high < estimate.balanced.low:
+        return f"Lower: {of} lie below the average of all labels."
+    if window.balanced.low > estimate.balanced.high:
+        return f"Higher: {of} lie above the average of all labels."
+    if last.estimate is None or whole.estimate is None:
+        return "Too few labels to compare."
+    lately = f"last {plural(window.labels, 'label')} {last.estimate}"
+    return f"No change seen: {lately}, all {whole.estimate}."
 
 
 def _list_closed(
@@ -249,7 +270,7 @@ def _compare(
             session, detector, method=DECIDING_METHOD, span="all", **known
         )
         last = get_estimate(session, detector, window=window, **known)
-        moments.append((name, read_balanced(whole), whole, read_window(last), last))
+        moments.append((name, read_balanced(whole), whole, read_balanced(last), last))
     first, newest = 1, 0 if version is None else version.sequence
     return {
         "window": window,

@@ -17,18 +17,17 @@ from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.http import account, by, database, requires
 from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.labelling.queues import RECHECK, reserve
+from tracker.services.labelling.queues import RECHECK
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
 from tracker.services.queries.queries import get_query_by_number
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.queues import RecheckQueue
 from tracker.web.blueprint import pages
-from tracker.web.deciding.planning import CHOICES
 from tracker.web.drawing.pictures import Picture, build_picture
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.label_progress import build_progress
-from tracker.web.labelling.label_queues import by_browser, choose_queue
+from tracker.web.labelling.label_queues import choose_queue, reserve_next
 from tracker.web.labelling.labels import choose_keys, find_query_of
 from tracker.words import LABELER, UNCLEAR
 
@@ -134,17 +133,7 @@ def _describe(stored: list[tuple[str, str]], *, is_blind: bool) -> str:
 
 
 def _show(detector_id: str, form: Form) -> str:
-    def work(session: Session) -> list[int]:
-        detector = get_open_detector(session, detector_id)
-        queries = reserve(
-            session,
-            choose_queue(session, detector, _chosen()).queue,
-            by_browser(),
-            ahead=TILES - 1,
-        )
-        return [query.id for query in queries]
-
-    reserved = database().run(work)
+    reserved = reserve_next(detector_id, _chosen(), ahead=TILES - 1)
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
         chosen = choose_queue(session, detector, _chosen())
@@ -154,7 +143,6 @@ def _show(detector_id: str, form: Form) -> str:
             detector=detector,
             form=form,
             chosen=chosen,
-            choices=CHOICES,
             keys=choose_keys(detector.classes),
             tiles=[
                 Tile(dump_id("iq", query.id), build_picture(detector, query))

@@ -35,7 +35,9 @@ def choose_label() -> ResponseReturnValue:
         for row in rows:
             if len(waiting) == _MOST:
                 break
-            queue = build_queue(session, row.detector, QueueChoice(), by())
+            # The version that is shown, which it would look for again.
+            choice = QueueChoice(version=row.estimate.version)
+            queue = build_queue(session, row.detector, choice, by())
             if count := count_waiting(session, queue, at_most=_COUNTED):
                 waiting.append((row, count, asked.get(row.detector.id)))
         is_cut = len(waiting) == _MOST or _COUNTED in (each[1] for each in waiting)

@@ -1,16 +1,16 @@
 """The panel beside a query to label: how far labelling has come."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.http import account, database, now, requires
-from tracker.services.deciding.planning import choose_next, labels_for_class
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.measures import score_named
+from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.auditing.audit_estimates import (
     get_audit_estimate,
 )
@@ -20,25 +20,23 @@ from tracker.services.labelling.queues import (
     count_for_others,
     count_waiting,
 )
+from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.auditing.audits import Audit
 from tracker.storage.labelling.labelers import Assignment, find_assignment
 from tracker.storage.labelling.queues import AuditQueue, RandomQueue
 from tracker.web.blueprint import answer_live, pages
-from tracker.web.deciding.planning import CHOICES
 from tracker.web.drawing.readings import (
     Axis,
     Reading,
     build_axis,
+    read,
     read_balanced,
     read_classes,
 )
 from tracker.web.labelling.audit_reading import read_aimed
 from tracker.web.labelling.label_queues import Chosen, choose_queue
-from tracker.words import DECIDING_METHOD
-
-# More of them would push the page down on a phone.
-_MOST_CLASSES = 4
+from tracker.words import BALANCED, DECIDING_METHOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +51,6 @@ class Progress:
     # Whether all of that waits for other people, because this one has answered it.
     is_for_others: bool
     today: Today
-    classes: Sequence[Reading]
-    next_class: str
-    needed: int | None
     versions: int
     # What this person is asked for; None for nothing.
     assignment: Assignment | None
@@ -100,7 +95,6 @@ def show_progress(detector_id: str) -> ResponseReturnValue:
             progress=progress,
             detector=detector,
             chosen=chosen,
-            choices=CHOICES,
         )
 
 
@@ -121,28 +115,33 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
     if len(versions) > 1:
         pooled = get_estimate(session, detector, version="*", computed_at=now())
     labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
-    reading = read_balanced(estimate)
-    classes = read_classes(estimate, limit=_MOST_CLASSES)
-    following = choose_next(estimate).name
-    counts = next(one for one in estimate.classes if one.name == following)
-    width = 2 * float(chosen.points) / 100
+    reading = _read_measured(detector, estimate)
     waiting = count_waiting(session, chosen.queue)
     for_others = 0 if waiting else count_for_others(session, chosen.queue)
     return Progress(
         estimate=estimate,
         reading=reading,
-        axis=build_axis([reading, *classes], detector.target),
+        axis=build_axis([reading], detector.target),
         labels=labels,
         today=count_today(session, detector, labeler=account().name, at=now()),
-        classes=classes,
-        next_class=following,
-        needed=labels_for_class(estimate, counts, width),
         waiting=waiting or for_others,
         is_for_others=for_others > 0,
         versions=len(versions),
         assignment=find_assignment(session, detector.id, account().name),
         is_blind=detector.gold_rate > 0 and isinstance(chosen.queue, RandomQueue),
     )
+
+
+def _read_measured(detector: Detector, estimate: Estimate) -> Reading:
+    """Return the measure that the target is on, with the bounds that decide."""
+    measure, found = read_measure(detector.measure), estimate.decision
+    if measure.kind == BALANCED:
+        return read_balanced(estimate)
+    reading = read(score_named(estimate, measure), name=measure.name, tone=0)
+    if found is None:
+        return reading
+    score = Accuracy(accuracy=found.accuracy, low=found.low, high=found.high)
+    return replace(reading, score=score, beside=found.target)
 
 
 def _audit_progress(
@@ -153,16 +152,12 @@ def _audit_progress(
     found = get_audit_estimate(session, audit, computed_at=now())
     balanced, classes = read_balanced(found), read_classes(found)
     reading = read_aimed(audit, found, [balanced, *classes])
-    few = read_classes(found, limit=_MOST_CLASSES)
     return Progress(
         estimate=found,
         reading=reading,
-        axis=build_axis([reading, *few], audit.target),
+        axis=build_axis([reading], audit.target),
         labels=found.labels + found.unclear,
         today=count_today(session, detector, labeler=account().name, at=now()),
-        classes=few,
-        next_class=detector.classes[0],
-        needed=None,
         waiting=count_waiting(session, chosen.queue),
         is_for_others=False,
         versions=1,

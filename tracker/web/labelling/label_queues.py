@@ -9,10 +9,11 @@ from flask import session as cookie
 from sqlalchemy.orm import Session
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.http import account, by
+from tracker.http import account, by, database
 from tracker.services.by import By
+from tracker.services.detectors import get_open_detector
 from tracker.services.fields import parse_input
-from tracker.services.labelling.queues import RECHECK, QueueChoice, build_queue
+from tracker.services.labelling.queues import RECHECK, QueueChoice, build_queue, reserve
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.queues import (
     AuditQueue,
@@ -21,7 +22,6 @@ from tracker.storage.labelling.queues import (
     RecheckQueue,
     TargetedQueue,
 )
-from tracker.web.deciding.planning import CHOICES, parse_points
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import RANDOM, TARGETED
 
@@ -38,11 +38,6 @@ class Chosen:
 
     queue: Queue
     address: Mapping[str, str]
-
-    @property
-    def points(self) -> str:
-        """How well the visitor wants to know each class, in points up or down."""
-        return parse_points(self.address.get("within"))
 
     @property
     def is_targeted(self) -> bool:
@@ -90,8 +85,6 @@ def choose_queue(
     elif given["queue"] == "disagreements":
         given = filled_in(asked, "queue", *_VERSIONS)
     address = {name: str(value) for name, value in given.items()}
-    if asked.get("within") in CHOICES:
-        address["within"] = asked["within"]
     if "where" in given:
         given["where"] = [given["where"]]
     for name in _NUMBERS:
@@ -101,6 +94,23 @@ def choose_queue(
         session, detector, parse_input(QueueChoice, given), by_browser()
     )
     return Chosen(queue, address)
+
+
+def reserve_next(
+    detector_id: str, asked: Mapping[str, str], *, ahead: int
+) -> list[int]:
+    """Reserve the next queries, and return their numbers.
+
+    A page takes longer than a reservation, and a write keeps other writers out.
+    """
+
+    def work(session: Session) -> list[int]:
+        detector = get_open_detector(session, detector_id)
+        queue = choose_queue(session, detector, asked).queue
+        found = reserve(session, queue, by_browser(), ahead=ahead)
+        return [query.id for query in found]
+
+    return database().run(work)
 
 
 def failed_filter(asked: Mapping[str, str], error: InvalidInputError) -> Form:

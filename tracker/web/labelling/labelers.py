@@ -1,4 +1,4 @@
-"""The people who label, beside each other, their assignments, and gold queries."""
+"""The people and judges who label, their assignments, and gold queries."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from tracker.services.fields import parse_input
 from tracker.services.labelling import golds
 from tracker.services.labelling import labelers as services
 from tracker.services.labelling.golds import NewGold, list_golds
+from tracker.services.labelling.judgements import Judge, build_report
 from tracker.services.labelling.labelers import (
     Assignee,
     Labeler,
@@ -28,7 +29,7 @@ from tracker.storage.base import parse_whole
 from tracker.storage.labelling.golds import count_golds
 from tracker.storage.people import list_people_who_label
 from tracker.web.blueprint import pages
-from tracker.web.drawing.readings import Reading, read
+from tracker.web.drawing.readings import Reading, read, tone_of
 from tracker.web.drawing.words import sentence
 from tracker.web.forms import Form
 from tracker.web.queries.filters import Filter
@@ -159,3 +160,30 @@ def unmark_gold(query_id: str) -> ResponseReturnValue:
 def _back_to_query(query_id: str) -> ResponseReturnValue:
     address = Filter.parse(request.args).address
     return redirect(url_for("pages.show_query", query_id=query_id, **address), 303)
+
+
+@pages.get("/detectors/<detector_id>/judges")
+@requires("viewer")
+def show_judges(detector_id: str) -> ResponseReturnValue:
+    """Show how each judge agrees with the labels."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        version = request.args.get("version") or None
+        report = build_report(session, detector, version=version)
+    return render_template(
+        "labelers/judges.html",
+        detector=detector,
+        report=report,
+        rows=[(judge, _read_judge(judge)) for judge in report.items],
+    )
+
+
+def _read_judge(judge: Judge) -> list[tuple[str, Reading, Reading]]:
+    return [
+        (
+            one.name,
+            read(one.sensitivity, name="Sensitivity", tone=tone_of(place)),
+            read(one.specificity, name="Specificity", tone=tone_of(place)),
+        )
+        for place, one in enumerate(judge.classes)
+    ]

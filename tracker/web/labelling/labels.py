@@ -15,7 +15,7 @@ from tracker.services.evidence.consensus import SettledError, is_closed
 from tracker.services.fields import parse_input
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
-from tracker.services.labelling.queues import has_unlabelled, reserve, skip
+from tracker.services.labelling.queues import has_unlabelled, skip
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
 from tracker.services.queries.queries import get_query_by_number
 from tracker.services.wording import invalid
@@ -25,7 +25,6 @@ from tracker.storage.labelling.queues import RecheckQueue
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
 from tracker.web.blueprint import pages
-from tracker.web.deciding.planning import CHOICES
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
 from tracker.web.forms import Form, failed_form, filled_in
@@ -35,6 +34,7 @@ from tracker.web.labelling.label_queues import (
     by_browser,
     choose_queue,
     failed_filter,
+    reserve_next,
     without_bounds,
 )
 from tracker.web.labelling.rechecks import find_answer
@@ -167,19 +167,8 @@ def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
 
 
 def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
-    """Reserve the next query, and show it in a transaction of its own.
-
-    A page takes longer than a reservation, and a write keeps other writers out.
-    """
-
-    def work(session: Session) -> list[int]:
-        detector = get_open_detector(session, detector_id)
-        queries = reserve(
-            session, choose_queue(session, detector, asked).queue, by_browser(), ahead=1
-        )
-        return [query.id for query in queries]
-
-    reserved = database().run(work)
+    """Reserve the next query, and show it in a transaction of its own."""
+    reserved = reserve_next(detector_id, asked, ahead=1)
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
         found = [get_query_by_number(session, detector.id, n) for n in reserved]
@@ -258,7 +247,6 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
         progress=build_progress(session, detector, chosen),
         chosen=chosen,
         asked=asked,
-        choices=CHOICES,
         versions=list_versions(session, detector.id),
     )
 

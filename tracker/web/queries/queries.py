@@ -21,11 +21,12 @@ from tracker.services.labelling.labels import NewLabel, add_label, list_label_hi
 from tracker.services.labelling.predictions import find_any
 from tracker.services.queries import erasing
 from tracker.services.queries.queries import get_query
+from tracker.services.queries.tags import NewTags, set_tags
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
 from tracker.storage.queries.queries import Query, find_query_of
-from tracker.storage.queries.tags import list_tags
+from tracker.storage.queries.tags import list_tags, load_tags
 from tracker.storage.queries.waiting import count_waiting, list_waiting
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.pictures import build_picture
@@ -284,3 +285,20 @@ def _read_image(name: str) -> tuple[bytes, str]:
     except FileNotFoundError as error:
         raise NotFoundError("the image is missing where images are kept") from error
     return content, name.rpartition(".")[2]
+
+
+pages.add_app_template_global(load_tags)
+
+
+@pages.post("/queries/<query_id>/tags")
+@requires("labeler")
+def tag_query(query_id: str) -> ResponseReturnValue:
+    """Put one more tag on a query, or take one off."""
+    with database().write() as session:
+        tags = set(load_tags(get_query(session, query_id).tags))
+        if added := request.form.get("add", "").strip():
+            tags.add(added)
+        tags.discard(request.form.get("remove", ""))
+        set_tags(session, query_id, parse_input(NewTags, {"tags": sorted(tags)}))
+    address = Filter.parse(request.args).address
+    return redirect(url_for("pages.show_query", query_id=query_id, **address), 303)

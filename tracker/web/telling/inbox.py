@@ -1,4 +1,4 @@
-"""The inbox: what happened in all detectors since a person last looked."""
+"""The inbox, and what happened to one detector."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,9 @@ from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
-from tracker.http import account, context, database, now, requires
+from tracker.http import account, by, context, database, now, requires
+from tracker.services.detectors import get_detector
+from tracker.services.people.own import OwnChange, change_own
 from tracker.services.telling.deliveries import say, say_in_full
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import list_detectors, zone_of
@@ -20,12 +22,18 @@ from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.labelers import list_asked
 from tracker.storage.people import Account
 from tracker.storage.queries.queries import count_all_disputed
-from tracker.storage.telling import Event, find_newest_id, list_news
-from tracker.web.blueprint import pages
+from tracker.storage.telling import (
+    Event,
+    find_newest_id,
+    list_detector_events,
+    list_news,
+)
+from tracker.web.blueprint import cut_page, pages
 from tracker.web.detector_list import build_rows
 from tracker.web.drawing.words import count_in_words, narrow, short_day
 
 _MOST = 200
+_PAGE = 50
 _VERDICT, _DROPPED = "verdict.changed", "accuracy.dropped"
 # What needs somebody, the most urgent first.
 _NEEDY = (
@@ -66,7 +74,7 @@ def show_inbox() -> ResponseReturnValue:
         days = groupby((one for one in rest if one not in needy), attrgetter("day"))
         asked = list_asked(session, account().name)
         return render_template(
-            "events/inbox.html",
+            "inbox/inbox.html",
             own=own,
             headline=_sum_up(news),
             since=short_day(since, today),
@@ -85,9 +93,8 @@ def mark_inbox() -> ResponseReturnValue:
     """Note that this person has seen what the page showed, and nothing newer."""
     last = parse_id("evt", request.form.get("last", "")) or 0
     with database().write() as session:
-        own = session.get_one(Account, account().row)
-        own.last_looked_at = now()
-        own.seen_event_id = max(own.seen_event_id, last)
+        own, seen = session.get_one(Account, account().row), OwnChange(has_looked=True)
+        change_own(session, own, seen, by(), newest_event=last)
     return redirect(url_for("pages.show_inbox"), 303)
 
 
@@ -149,3 +156,24 @@ def _sum_up(news: Iterable[News]) -> str:
         noun = "" if parts else " detector" + "s" * (counts[kind] > 1)
         parts.append(f"{count_in_words(counts[kind])}{noun} {_SAID[kind]}")
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+@pages.get("/detectors/<detector_id>/events")
+@requires("viewer")
+def show_events(detector_id: str) -> ResponseReturnValue:
+    """Show what happened to a detector, the newest first."""
+    before = parse_id("evt", request.args.get("before", ""))
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        found = list_detector_events(
+            session, detector.id, before=before, limit=_PAGE + 1
+        )
+        events, last = cut_page(found, _PAGE)
+        told = [narrow(say_in_full(event.type, event.data)) for event in events]
+        return render_template(
+            "inbox/events.html",
+            detector=detector,
+            events=list(zip(events, told, strict=True)),
+            last=last,
+            is_first=before is None,
+        )

@@ -1,0 +1,137 @@
+"""Whatever a detector is like, all doors say the same of it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.conftest import START, Clock
+from tests.odd import add_odd_detectors, odd_detectors
+from tests.web.conftest import Visitor
+from tests.web.reading import Page
+from tracker.mcp.sentences import say_decision
+from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
+from tracker.services.telling.badges import BadgeFace, draw_face
+from tracker.services.telling.deliveries import say_in_full
+from tracker.services.telling.events import find_last_verdicts
+from tracker.storage.database import Database
+from tracker.storage.detectors import find_detector, find_version
+from tracker.storage.telling import Event
+from tracker.web.drawing.readings import span_decided
+from tracker.words import DECIDING_METHOD
+
+_COLOURS = {"met": "brightgreen", "missed": "red", "undecided": "yellow"}
+_SAID = {"met": "is met", "missed": "is missed", "undecided": "neither met nor missed"}
+_OPEN = {"no-verdict", "none", "open"}
+_DASH, _PERCENT = "\N{EN DASH}", "\u202f%"
+_TOLD = {"met": "met", "missed": "missed", "undecided": "undecided"}
+
+
+def verdicts(html: str) -> list[str]:
+    """The tags on a page, in order."""
+    return re.findall(r'class="verdict verdict-([a-z-]+)"', html) or ["nothing"]
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def row_of(listed: str, number: int) -> str:
+    return listed.partition(f'<tr id="det_{number}"')[2].partition("</tr>")[0]
+
+
+@dataclass
+class Doors:
+    """What is said of one detector, at each door."""
+
+    page: Page
+    label: Page
+    row: str
+    api: dict[str, Any]
+    estimate: Estimate
+    face: BadgeFace
+    event: Event | None
+
+    def disagreements(self) -> list[str]:
+        """Where two of them differ."""
+        found = self.estimate.decision
+        if found is None:
+            says = {
+                "API": self.api["decision"] is None,
+                "page": verdicts(self.page.html)[0] in _OPEN,
+                "list": verdicts(self.row)[0] in _OPEN,
+                "badge": self.face.color in {"lightgrey", "blue"},
+            }
+            return [door for door, is_same in says.items() if not is_same]
+        verdict, api = found.verdict, self.api["decision"]
+        between = span_decided(found)
+        tags = {verdict, "dropped"} if self.estimate.labels else {"open"}
+        figures = (api["verdict"], api["low"], api["high"])
+        says = {
+            "API": figures == (verdict, found.low, found.high),
+            "page": verdicts(self.page.html)[0] in tags,
+            "list": verdicts(self.row)[0] in tags,
+            "label": verdicts(self.label.html)[-1] == verdict,
+            "model": _SAID[verdict] in say_decision(found, None),
+            "badge": self.face.color in {_COLOURS[verdict], "lightgrey"},
+            "event": self.event is None or self.event.data["verdict"] == verdict,
+            "told": self.event is not None or verdict == "undecided",
+        }
+        if self.event:
+            mail = say_in_full(self.event.type, self.event.data)
+            says["mail"] = _TOLD[verdict] in mail
+        if tags != {"open"} and "no label of" not in self.page.text:
+            shown = flat(between)
+            low, high = between.removesuffix(_PERCENT).split(_DASH)
+            says |= {
+                "sentence": shown in flat(self.page.by_id("answer-title").text),
+                "bar": f'aria-label="{low} to {high}{_PERCENT}' in self.page.html,
+                "row": between in self.row,
+                "panel": shown in flat(self.label.text),
+            }
+            if self.face.color != "lightgrey":
+                says["badge's bounds"] = f"({low} to {high}%)" in self.face.message
+        return [door for door, is_same in says.items() if not is_same]
+
+
+@pytest.mark.thorough
+def test_of_each_odd_detector_all_doors_say_the_same(
+    visitor: Visitor,
+    database: Database,
+    clock: Clock,
+    recompute: Callable[[], None],
+    keys: dict[str, str],
+) -> None:
+    assert len(odd_detectors(START)) == 34
+    ids = add_odd_detectors(database, clock())
+    recompute()
+    listed = visitor.get("/").html
+    bearer = {"Authorization": f"Bearer {keys['viewer']}"}
+    wrong, seen = {}, set()
+    for name, number in ids.items():
+        path = f"/detectors/det_{number}"
+        asked = f"/api/v1{path}/estimate?method=anytime"
+        with database.read() as session:
+            detector = find_detector(session, number)
+            assert detector is not None
+            estimate = get_estimate(
+                session, detector, computed_at=clock(), method=DECIDING_METHOD, span=NOW
+            )
+            version = find_version(session, number, estimate.version or "")
+            told = find_last_verdicts(session, [version.id] if version else [])
+            doors = Doors(
+                page=visitor.get(path),
+                label=visitor.get(f"{path}/label"),
+                row=row_of(listed, number),
+                api=visitor.client.get(asked, headers=bearer).json,
+                estimate=estimate,
+                face=draw_face(session, detector, at=clock()),
+                event=told.get(version.id) if version else None,
+            )
+        seen.add(estimate.decision and estimate.decision.verdict)
+        if found := doors.disagreements():
+            wrong[name] = found
+    assert wrong == {}
+    assert seen == {None, "met", "missed", "undecided"}

@@ -1,0 +1,31 @@
+"""The account of the key's owner: pins, saved views, and when it last looked."""
+
+from typing import Any
+
+from tracker.api.routes import answers, build_routes
+from tracker.http import by, database, requires
+from tracker.services.people import own as services
+from tracker.services.people.own import Own, OwnChange
+from tracker.storage.telling import find_newest_id
+
+routes = build_routes("account", "What a person keeps for themselves.")
+
+
+@routes.get("/account", responses=answers({200: Own}, 409))
+@requires("viewer")
+def get_account() -> dict[str, Any]:
+    """Get the pins and saved views of the account that the key is owned by."""
+    with database().read() as session:
+        found = services.get_own(session, by())
+        return services.describe_own(session, found).dump()
+
+
+@routes.patch("/account", responses=answers({200: Own}, 404, 409, 413, 415, 422))
+@requires("viewer")
+def change_account(body: OwnChange) -> dict[str, Any]:
+    """Set the pins and saved views, or say that the inbox has been seen."""
+    with database().write() as session:
+        found = services.get_own(session, by())
+        newest = find_newest_id(session) if body.has_looked else 0
+        services.change_own(session, found, body, by(), newest_event=newest)
+        return services.describe_own(session, found).dump()
