@@ -32,8 +32,10 @@ from sqlalchemy.orm import Session
 from tracker.services.by import By
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.labelling.auditing.audit_draws import draw_next, load_record
-from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.audit_reasons import compare_with_random
+from tracker.services.labelling.auditing.audit_estimates import (
+    compare_with_random,
+    get_audit_estimate,
+)
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit, get_audit
 from tracker.services.labelling.labels import NewLabel, add_label
@@ -41,7 +43,7 @@ from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector
-from tracker.storage.labelling.auditing.audits import get_last_round
+from tracker.storage.labelling.audits import get_last_round
 from tracker.storage.queries.queries import Query, find_query
 
 ACCURACY = 0.9

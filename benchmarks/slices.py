@@ -17,7 +17,7 @@ from statistics import median
 from tracker.jobs.recompute import recompute_detector
 from tracker.services.by import Actor, By
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.estimates.slices.slices import get_slices
+from tracker.services.estimates.slices import get_slices
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database, open_database

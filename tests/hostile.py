@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracker.services.workbooks import write_workbook
+from tracker.services.exports import write_workbook
 
 MIB = 2**20
 _XML = '<?xml version="1.0" encoding="UTF-8"?>'

@@ -9,7 +9,7 @@ from tests.api.problems import assert_problem
 from tracker.jobs.audits import Audits
 from tracker.jobs.loop import Loop, Watch
 from tracker.services.labelling.auditing.schedules import freeze_next
-from tracker.storage.labelling.auditing.audits import find_audit
+from tracker.storage.labelling.audits import find_audit
 from tracker.storage.tasks import AUDITS, HOLD_SECONDS, enqueue, find_task, take
 
 DAY = timedelta(days=1)

@@ -19,8 +19,8 @@ from tracker.cli.demo import (
     Waiting,
     _as_people_label,
     follow,
+    log_cameras,
 )
-from tracker.cli.demo_cameras import log_cameras
 from tracker.demo import cameras
 from tracker.demo.digits import DETECTORS, DemoDetector, load_digits
 from tracker.services.detectors import get_detector

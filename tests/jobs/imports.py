@@ -23,7 +23,7 @@ from tracker.services.imports.background import add_import, unpack_report
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import Written
-from tracker.services.people.audit import iter_rows
+from tracker.services.people.accounts import iter_rows
 from tracker.services.tasks import POLICIES
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector

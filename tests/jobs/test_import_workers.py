@@ -43,9 +43,9 @@ from tracker.storage.estimates.pending import BATCH_LIMIT
 from tracker.storage.imports import import_pieces
 from tracker.storage.imports.files import FileImport, Progress, find_import
 from tracker.storage.imports.import_pieces import (
+    ImportBatch,
     ImportPiece,
 )
-from tracker.storage.imports.written import ImportBatch
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import CLEARING, LostTaskError, Task

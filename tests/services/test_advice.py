@@ -9,8 +9,7 @@ from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.deciding.planning import Goal, build_plan, price_audit
-from tracker.services.estimates.advice import Advice
-from tracker.services.estimates.decision import decide
+from tracker.services.estimates.decision import Advice, decide
 from tracker.services.evidence.measure import Measure, parse_measure
 from tracker.stats import labels_to_decide
 

@@ -2,7 +2,7 @@
 
 from tracker.services.labelling.auditing.audit_estimates import expected_in_all
 from tracker.stats import Step
-from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.audits import Audit
 
 SET = 2_000
 

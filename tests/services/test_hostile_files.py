@@ -16,7 +16,7 @@ from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import Outcome
 from tracker.services.sandbox import readers
-from tracker.services.sandbox.limits import MOST_UNPACKED
+from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.sandbox.readers import reading
 from tracker.storage.detectors import Detector
 

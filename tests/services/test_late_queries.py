@@ -11,7 +11,7 @@ import pytest
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.labelling.auditing.audits import AuditResult, include_late
 from tracker.shapes import Accuracy, Score
-from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.audits import Audit
 
 SIZE, LATE = 4, 3
 

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from tests.conftest import START, by
 from tests.services.conftest import Bench
-from tracker.services.estimates.slices.slices import get_slices
+from tracker.services.estimates.slices import get_slices
 from tracker.services.estimates.thresholds import (
     get_calibration,
     get_thresholds,

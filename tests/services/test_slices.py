@@ -21,13 +21,13 @@ from tracker.services.estimates.fold import (
     store_folds,
 )
 from tracker.services.estimates.recount import recount
-from tracker.services.estimates.slices.slice_values import (
+from tracker.services.estimates.slice_values import (
     MOST_VALUES,
     OTHER,
     count_slice,
     read_value,
 )
-from tracker.services.estimates.slices.slices import Slices, get_slices, list_cuts
+from tracker.services.estimates.slices import Slices, get_slices, list_cuts
 from tracker.services.queries.where import parse_where
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.cells import pool

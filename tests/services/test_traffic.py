@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tracker.services.versions import Traffic
-from tracker.storage.estimates.traffic import HourCount
+from tracker.storage.estimates.weeks import HourCount
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from python_calamine import CalamineWorkbook
 
 from tracker.errors import InvalidInputError
-from tracker.services import workbooks
+from tracker.services import exports
 from tracker.services.exports import write_rows
 
 COLUMNS = ("text", "number", "flag", "metadata")
@@ -58,7 +58,7 @@ def test_every_number_is_read_to_the_last_bit(number: float) -> None:
 def test_more_rows_than_a_sheet_has_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workbooks, "_MOST_ROWS", 2)
+    monkeypatch.setattr(exports, "_MOST_ROWS", 2)
     written({}, {})
     with pytest.raises(InvalidInputError, match="a sheet of Excel ends after 2 rows"):
         written({}, {}, {})

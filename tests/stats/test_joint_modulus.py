@@ -8,10 +8,9 @@ import pytest
 from scipy.stats import binom
 
 from tracker.stats.exact import lower_bound, upper_bound
-from tracker.stats.joint import modulus, waves
+from tracker.stats.joint import modulus
 from tracker.stats.joint.balanced import pooled_limit
-from tracker.stats.joint.modulus import Bound, modulus_limits
-from tracker.stats.joint.waves import Waves
+from tracker.stats.joint.modulus import Bound, Waves, modulus_limits
 
 
 def chances(n, p):
@@ -20,7 +19,7 @@ def chances(n, p):
 
 @pytest.mark.parametrize("steps", [5, 16, 24, 64])
 def test_the_majorant_is_nowhere_below_the_tilted_exponential(steps):
-    fall, order = waves.FALL, np.arange(1 - steps, steps)
+    fall, order = modulus.FALL, np.arange(1 - steps, steps)
     step = fall / steps
     at = 1 / (1 - np.exp(-step - 2j * np.pi * order / steps))
     first = 1 / (1 - np.exp(-step))
@@ -34,7 +33,7 @@ def test_the_majorant_is_nowhere_below_the_tilted_exponential(steps):
     assert -1e-12 < excess.min() < 1e-3
     expected = np.abs(sizes[steps - 1 :])
     expected[1:] *= 2
-    np.testing.assert_allclose(waves.coefficients(steps), expected, rtol=1e-11)
+    np.testing.assert_allclose(modulus.coefficients(steps), expected, rtol=1e-11)
 
 
 def modulus_limit(k, n, error, expected):
@@ -48,7 +47,7 @@ def test_no_log_less_its_price_is_above_its_bound():
     weights = np.array([0.6, 1.3, 1.0, 1.1, 1.0])
     k = np.floor(n * 0.9).astype(int)
     box = lower_bound(k, n.astype(int), 1e-4), upper_bound(k, n.astype(int), 1e-4)
-    turns = 1 + 2j * np.pi * np.arange(16) / waves.FALL
+    turns = 1 + 2j * np.pi * np.arange(16) / modulus.FALL
     tightest = np.inf
     for j in range(n.size):
         alone = n[[j]][None], weights[[j]][None], tuple(side[[j]][None] for side in box)
@@ -177,7 +176,7 @@ def test_the_weights_suit_the_expected_accuracy():
 def test_rounding_of_exponents_is_added_to_them(monkeypatch):
     k, n = (9, 18, 45), (10, 20, 51)
     low = modulus_limit(k, n, 0.025, expected=0.9)
-    monkeypatch.setattr(waves, "_FEW_UNITS", 1e-3)
+    monkeypatch.setattr(modulus, "_FEW_UNITS", 1e-3)
     assert modulus_limit(k, n, 0.025, expected=0.9) < low - 1e-5
 
 

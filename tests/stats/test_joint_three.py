@@ -8,8 +8,7 @@ from scipy.stats import binom
 
 from tracker.stats.exact import lower_bound
 from tracker.stats.joint import three
-from tracker.stats.joint.outcomes import Outcomes
-from tracker.stats.joint.search import Nodes, nodes_needed
+from tracker.stats.joint.outcomes import Nodes, Outcomes, nodes_needed
 from tracker.stats.joint.three import three_class_limit
 
 

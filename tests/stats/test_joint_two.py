@@ -10,8 +10,7 @@ from scipy.stats import binom
 
 from tracker.stats.exact import lower_bound, upper_bound
 from tracker.stats.joint import outcomes, two
-from tracker.stats.joint.outcomes import Outcomes, Window
-from tracker.stats.joint.search import Nodes, nodes_needed, nodes_of
+from tracker.stats.joint.outcomes import Nodes, Outcomes, Window, nodes_needed, nodes_of
 from tracker.stats.joint.two import Line, supremum_on_line, two_class_limit
 
 

@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from tracker.stats.exact import clopper_pearson
-from tracker.stats.tails import binomial_tail
+from tracker.stats.exact import binomial_tail, clopper_pearson
 
 
 def summed(k: int, n: int, accuracy: float, side: str) -> float:

@@ -17,8 +17,8 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.counts import count_erased
 from tracker.storage.estimates.pending import first_id
+from tracker.storage.queries.finding import index_metadata
 from tracker.storage.queries.queries import Query
-from tracker.storage.queries.where import index_metadata
 
 # What a page asks for: the first and a later page of each are found by an index, in
 # order, so that ten million queries take no longer than ten thousand.

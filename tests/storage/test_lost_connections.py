@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 from sqlalchemy import select, text
 
-from tracker.storage import postgresql
+from tracker.storage import opening
 from tracker.storage.database import Database, open_database
 
 _PID = select(text("pg_backend_pid()"))
@@ -58,8 +58,8 @@ def test_what_the_server_has_ended_is_replaced(
 ) -> None:
     if is_silent:
         # As where the cable is cut; then it takes a rest.
-        monkeypatch.setattr(postgresql, "_has_news", lambda _connection: False)
-    monkeypatch.setattr(postgresql, "_MOMENT_SECONDS", 0.0 if is_silent else 3600.0)
+        monkeypatch.setattr(opening, "_has_news", lambda _connection: False)
+    monkeypatch.setattr(opening, "_MOMENT_SECONDS", 0.0 if is_silent else 3600.0)
     ended = open_some(pool)
     end(new_database("postgresql"), ended)
 
@@ -71,11 +71,11 @@ def test_what_the_server_has_ended_is_replaced(
 def test_only_who_has_rested_is_asked(
     pool: Database, asked: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgresql, "_MOMENT_SECONDS", 3600.0)
+    monkeypatch.setattr(opening, "_MOMENT_SECONDS", 3600.0)
     servers = open_some(pool)
     assert open_some(pool) == servers
     assert asked == []
 
-    monkeypatch.setattr(postgresql, "_MOMENT_SECONDS", 0.0)
+    monkeypatch.setattr(opening, "_MOMENT_SECONDS", 0.0)
     assert open_some(pool) == servers
     assert len(asked) == 3

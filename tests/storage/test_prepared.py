@@ -17,7 +17,7 @@ from tracker.storage.base import TextList, UtcDateTime
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.pending import PendingBatch
-from tracker.storage.prepared import Prepared
+from tracker.storage.inserting import Prepared
 from tracker.storage.queries.queries import Query
 
 _ADD = Prepared.adding(PendingBatch.__table__)  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from tracker.storage.estimates.counts import (
     count_window,
 )
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.estimates.traffic import count_hours
+from tracker.storage.estimates.weeks import count_hours
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
 from tracker.storage.labelling.reservations import (

@@ -19,7 +19,7 @@ from tracker.services.labelling.auditing.audits import create_audit
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector
-from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.audits import Audit
 from tracker.storage.queries.queries import Query
 
 CLASSES = ["ewe", "ram"]

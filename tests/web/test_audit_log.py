@@ -12,7 +12,7 @@ from flask import Flask
 from tests.services.irises import SEEDS
 from tests.web.conftest import Shelf, Visitor
 from tracker.services.exports import write_rows
-from tracker.services.people.audit import COLUMNS, iter_rows
+from tracker.services.people.accounts import COLUMNS, iter_rows
 from tracker.storage.database import Database
 
 CHANGE = {

@@ -14,7 +14,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.labelling.auditing.audit_draws import draw_next
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
-from tracker.storage.labelling.auditing.audits import Audit, list_open_scheduled
+from tracker.storage.labelling.audits import Audit, list_open_scheduled
 
 DAY = timedelta(days=1)
 MONDAY = datetime(2026, 2, 2, tzinfo=UTC)

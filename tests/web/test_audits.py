@@ -12,8 +12,8 @@ from flask import Flask
 from tests.web.conftest import Shelf, Visitor
 from tests.web.test_label_queues import answer
 from tracker.storage.database import Database
-from tracker.storage.labelling.auditing.audits import Audit
-from tracker.web.labelling import audit_reading
+from tracker.storage.labelling.audits import Audit
+from tracker.web.labelling import audits
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_where_random_labels_would_have_done_it_the_page_says_so(
     address = begin(visitor, sheep)
     label(visitor, sheep, 3)
     # It takes luck: a small set, and confidences that mislead.
-    monkeypatch.setattr(audit_reading, "expected_in_all", lambda *_, **__: 3)
+    monkeypatch.setattr(audits, "expected_in_all", lambda *_, **__: 3)
     page = visitor.get(address)
     assert "more labels to reach" in page.text
     assert "Random labels would have reached it by now." in page.text

@@ -37,7 +37,7 @@ from tests.web.reading import Page
 from tests.web.test_audits import begin, label
 from tests.web.test_figures import cells, figures, words_of
 from tracker.services.labelling.auditing.audit_draws import load_record
-from tracker.services.labelling.auditing.audit_reasons import Comparison
+from tracker.services.labelling.auditing.audit_estimates import Comparison
 from tracker.services.labelling.auditing.audits import get_audit
 from tracker.stats import Goal, Ledger, Step, imagine, label_shares
 from tracker.storage.database import Database

@@ -4,33 +4,11 @@ import structlog
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.api import detectors, openapi, otlp, own
-from tracker.api.deciding import attribution, comparison, gates, planning
-from tracker.api.estimates import (
-    charts,
-    cohorts,
-    estimates,
-    history,
-    repeats,
-    slices,
-    thresholds,
-    weeks,
-)
+from tracker.api import deciding, detectors, openapi, otlp, own, queries, telling
+from tracker.api.estimates import estimates, history, slices
 from tracker.api.imports import imports
-from tracker.api.labelling import (
-    assignments,
-    audits,
-    golds,
-    judges,
-    labelers,
-    labels,
-    rechecks,
-    reservations,
-    studies,
-)
+from tracker.api.labelling import audits, labels, queues, studies
 from tracker.api.openapi import OPTIONS
-from tracker.api.queries import queries, tags
-from tracker.api.telling import badges, webhooks
 
 __all__ = ["OPTIONS", "log", "register"]
 
@@ -39,38 +17,38 @@ log = structlog.get_logger("tracker.api")
 
 def register(app: OpenAPI, csrf: CSRFProtect) -> None:
     """Add the API to *app*, which was made with ``OPTIONS``."""
-    for noun in (
-        detectors,
-        queries,
-        reservations,
-        labels,
-        tags,
-        rechecks,
-        golds,
-        imports,
-        estimates,
-        cohorts,
-        repeats,
-        weeks,
-        slices,
-        thresholds,
-        comparison,
-        attribution,
-        gates,
-        history,
-        charts,
-        planning,
-        studies,
-        audits,
-        webhooks,
-        badges,
-        judges,
-        labelers,
-        assignments,
-        otlp,
-        own,
-        openapi,
+    for routes in (
+        detectors.routes,
+        queries.routes,
+        queues.routes,
+        labels.routes,
+        queries.tags_routes,
+        queues.rechecks_routes,
+        queues.gold_queries_routes,
+        imports.routes,
+        estimates.routes,
+        slices.cohorts_routes,
+        slices.repeats_routes,
+        slices.weeks_routes,
+        slices.routes,
+        slices.confidences_routes,
+        deciding.comparison_routes,
+        deciding.attribution_routes,
+        deciding.gates_routes,
+        history.routes,
+        history.charts_routes,
+        deciding.plans_routes,
+        studies.routes,
+        audits.routes,
+        telling.routes,
+        telling.badges_routes,
+        labels.judges_routes,
+        labels.labelers_routes,
+        labels.assignments_routes,
+        otlp.routes,
+        own.routes,
+        openapi.routes,
     ):
         # A program shows a key with every request and has no cookie to steal.
-        csrf.exempt(noun.routes)
-        app.register_api(noun.routes)
+        csrf.exempt(routes)
+        app.register_api(routes)

@@ -23,7 +23,7 @@ from tracker.http import (
     compress,
     requires,
 )
-from tracker.services.estimates.slices.slices import Slices
+from tracker.services.estimates.slices import Slices
 from tracker.services.imports.checking import ImportBody
 from tracker.services.labelling.studies import NewStudy
 from tracker.services.queries.queries import NewQuery

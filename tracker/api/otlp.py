@@ -26,9 +26,8 @@ from tracker.http import (
     database,
     requires,
 )
-from tracker.services.fields import parse_input
+from tracker.services.fields import load_json, parse_input
 from tracker.services.labelling.judgements import NewJudgement, add_judgements
-from tracker.services.strict_json import load_json
 
 routes = build_routes("otlp", "Evaluation results by OpenTelemetry (OTLP/HTTP).")
 

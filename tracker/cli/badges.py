@@ -3,8 +3,7 @@
 import click
 from rich.table import Table
 
-from tracker.cli.options import ask, print_table
-from tracker.cli.setup import by, connected, load_settings
+from tracker.cli.setup import ask, by, connected, load_settings, print_table
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.telling import badges as services
 from tracker.services.wording import dump_instant

@@ -8,8 +8,7 @@ from typing import Any, get_args
 import click
 from rich.table import Table
 
-from tracker.cli.options import print_table
-from tracker.cli.setup import by, connected, load_settings
+from tracker.cli.setup import by, connected, load_settings, print_table
 from tracker.clock import utc_now
 from tracker.services.detectors import (
     DetectorChange,

@@ -7,8 +7,14 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tracker.cli.options import format_option, print_as, print_table, version_option
-from tracker.cli.setup import connected, load_settings
+from tracker.cli.setup import (
+    connected,
+    format_option,
+    load_settings,
+    print_as,
+    print_table,
+    version_option,
+)
 from tracker.clock import utc_now
 from tracker.rounding import outward
 from tracker.services.deciding.planning import price_audit
@@ -16,7 +22,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
-from tracker.services.estimates.slices.slices import Slices, get_slices
+from tracker.services.estimates.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.label_errors import find_label_errors

@@ -10,9 +10,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
 from tracker.services.device import BINARY
-from tracker.services.fields import Input, Key, KeyName, Metadata, Probability
+from tracker.services.fields import (
+    Input,
+    Key,
+    KeyName,
+    Metadata,
+    Probability,
+    load_json,
+)
 from tracker.services.fields import VersionName as Version
-from tracker.services.strict_json import load_json
 
 
 class Body(Input):

@@ -5,11 +5,11 @@ from collections import OrderedDict
 from flask import current_app
 
 from tracker.services.labelling.auditing.audit_draws import Record
-from tracker.services.labelling.auditing.audit_reasons import (
+from tracker.services.labelling.auditing.audit_estimates import (
     Comparison,
     compare_with_random,
 )
-from tracker.storage.labelling.auditing.audits import Audit
+from tracker.storage.labelling.audits import Audit
 
 _EXTENSION = "tracker-comparisons"
 _MOST = 200

@@ -14,7 +14,7 @@ from tracker.clock import Clock
 from tracker.errors import InvalidInputError, TrackerError
 from tracker.files import Parts
 from tracker.services.by import NOBODY, Actor, By
-from tracker.services.strict_json import load_json
+from tracker.services.fields import load_json
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore

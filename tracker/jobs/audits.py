@@ -15,13 +15,13 @@ from tracker.services.telling.events import (
     is_reminder_due,
     remind_of_audit,
 )
-from tracker.storage.labelling.auditing.audit_draws import count_draws
-from tracker.storage.labelling.auditing.audits import (
+from tracker.storage.labelling.audit_draws import count_draws
+from tracker.storage.labelling.audits import (
     Audit,
     find_audit,
     list_open_scheduled,
+    list_running,
 )
-from tracker.storage.labelling.auditing.schedules import list_running
 from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
 
 

@@ -30,7 +30,7 @@ from tracker.services.imports.attempts import (
 )
 from tracker.services.imports.background import clear_arriving, delete_file
 from tracker.services.imports.writing import LARGE_BYTES, Written
-from tracker.services.sandbox.limits import MOST_UNPACKED
+from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.telling.events import tell_failed_import
 from tracker.storage.base import dump_id
 from tracker.storage.images import ImageStore

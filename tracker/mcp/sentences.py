@@ -8,7 +8,7 @@ from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.measures import score_named
-from tracker.services.estimates.slices.slices import Slices
+from tracker.services.estimates.slices import Slices
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.shapes import Accuracy
 from tracker.words import BALANCED

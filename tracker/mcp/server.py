@@ -41,7 +41,7 @@ from tracker.services.detectors import check_class, describe_detectors, get_dete
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
 from tracker.services.estimates.measures import MeasureWord, add_measure
-from tracker.services.estimates.slices.slices import get_slices
+from tracker.services.estimates.slices import get_slices
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_when
 from tracker.services.labelling.judgements import build_report

@@ -53,8 +53,8 @@ from tracker.storage.base import dump_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
 from tracker.storage.estimates.projections import find_calendars_again
+from tracker.storage.queries.finding import index_metadata
 from tracker.storage.queries.waiting import forget_problems
-from tracker.storage.queries.where import index_metadata
 from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import NO_ANSWER, UNCLEAR
 

@@ -18,12 +18,7 @@ from tracker.services.fields import is_storable
 from tracker.services.wording import invalid, show
 from tracker.storage import detectors as storage
 from tracker.storage.estimates.pending import list_pending_batches
-from tracker.storage.estimates.traffic import (
-    HourCount,
-    Stored,
-    count_hours,
-    load_traffic,
-)
+from tracker.storage.estimates.weeks import HourCount, Stored, count_hours, load_traffic
 from tracker.storage.queries.queries import find_newest_version_id
 
 _WINDOW = timedelta(hours=24)

@@ -35,9 +35,10 @@ from tracker.settings.fields import (
     RoleWords,
     TimeZone,
     check_is_given,
+    describe_errors,
     is_hard_to_guess,
+    read_variables,
 )
-from tracker.settings.variables import describe_errors, read_variables
 
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 

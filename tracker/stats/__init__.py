@@ -13,9 +13,8 @@ from tracker.stats.active.forecast import (
     labels_needed,
     without_judges,
 )
-from tracker.stats.active.goals import Goal, Step
 from tracker.stats.active.learning import carry_over, next_round, round_length
-from tracker.stats.active.ledger import OPEN, Ledger
+from tracker.stats.active.ledger import OPEN, Goal, Ledger, Step
 from tracker.stats.active.looks import Look, Standing, look
 from tracker.stats.active.rounds import UNIT, Round
 from tracker.stats.active.series import (
@@ -78,8 +77,11 @@ from tracker.stats.evidence.paired import (
 from tracker.stats.exact import (
     LARGEST_SET,
     Interval,
+    Tail,
+    TailSide,
     balanced_accuracy,
     balanced_union,
+    binomial_tail,
     class_accuracy,
     clopper_pearson,
     finite_set,
@@ -113,11 +115,6 @@ from tracker.stats.methods import (
     keep_side,
     one_sided_level,
 )
-from tracker.stats.monitoring.bursts import (
-    burst_look,
-    bursts_are_beyond_doubt,
-    find_bursts,
-)
 from tracker.stats.monitoring.labelers import (
     ACCEPTABLE_RATE,
     cohen_kappa,
@@ -134,7 +131,10 @@ from tracker.stats.monitoring.slices import (
     slice_intervals,
 )
 from tracker.stats.monitoring.thresholds import (
+    burst_look,
+    bursts_are_beyond_doubt,
     calibration_error,
+    find_bursts,
     lowest_in_band,
     lowest_threshold,
     simultaneous_band,
@@ -164,4 +164,3 @@ from tracker.stats.resampling import (
     seeds_t,
 )
 from tracker.stats.spans import finite_anytime, span_share
-from tracker.stats.tails import Tail, TailSide, binomial_tail

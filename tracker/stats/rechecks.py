@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracker.stats.active.goals import Goal
 from tracker.stats.active.learning import next_round, round_length
-from tracker.stats.active.ledger import Ledger
+from tracker.stats.active.ledger import Goal, Ledger
 from tracker.stats.active.looks import Look, look
 from tracker.stats.active.strata import (
     MISSING,

@@ -20,8 +20,12 @@ from tracker.errors import (
     UnavailableError,
 )
 from tracker.storage.dialect import gather_statistics
-from tracker.storage.postgresql import READ_ONLY, open_postgresql
-from tracker.storage.sqlite import BUSY_SECONDS, open_sqlite
+from tracker.storage.opening import (
+    BUSY_SECONDS,
+    READ_ONLY,
+    open_postgresql,
+    open_sqlite,
+)
 
 # PostgreSQL ended the transaction, and the same one may succeed next time.
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"

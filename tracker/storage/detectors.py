@@ -25,7 +25,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.errors import ConflictError
 from tracker.storage.base import Base, BigId, Name, TextList, list_newest, where
-from tracker.storage.prepared import Prepared
+from tracker.storage.inserting import Prepared
 
 
 class Detector(Base):

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, TextList, list_newest, stream
-from tracker.storage.prepared import Asked, Prepared
+from tracker.storage.inserting import Asked, Prepared
 from tracker.words import ADMIN, LABELER, ROLES, has_role
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: F401, F811 - a module is imported for the views that it adds.
 """The pages."""
 
 from flask import Flask
@@ -7,43 +6,66 @@ from jinja2 import StrictUndefined
 
 from tracker.settings import Settings
 from tracker.web import (
-    archive,
     beginning,
     detector_list,
     detectors,
-    exports,
+    downloads,
     health,
     imports,
     metrics,
     moved,
-    rail,
-    security,
     settings,
 )
 from tracker.web.blueprint import WholeConverter, pages
-from tracker.web.deciding import methods, planning
-from tracker.web.estimates import history, repeats, slices, thresholds, why
+from tracker.web.deciding import planning
+from tracker.web.estimates import history, slices, thresholds, why
 from tracker.web.labelling import (
     audits,
     label_grid,
-    label_list,
     labelers,
     labels,
     rechecks,
     schedules,
     studies,
 )
-from tracker.web.people import (
-    accounts,
-    audit,
-    provider,
-    second_factors,
-    sign_in,
-)
+from tracker.web.people import accounts, provider, second_factors, sign_in
 from tracker.web.queries import mistakes, queries
 from tracker.web.telling import badges, inbox, mail, webhooks
 
-__all__ = ["register"]
+__all__ = [
+    "accounts",
+    "audits",
+    "badges",
+    "beginning",
+    "detector_list",
+    "detectors",
+    "downloads",
+    "health",
+    "history",
+    "imports",
+    "inbox",
+    "label_grid",
+    "labelers",
+    "labels",
+    "mail",
+    "metrics",
+    "mistakes",
+    "moved",
+    "planning",
+    "provider",
+    "queries",
+    "rechecks",
+    "register",
+    "schedules",
+    "second_factors",
+    "settings",
+    "sign_in",
+    "slices",
+    "studies",
+    "thresholds",
+    "webhooks",
+    "why",
+]
 
 
 def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:

@@ -1,23 +1,23 @@
-"""The detectors, and how sure we are of one."""
+"""The detectors, and how sure we are of one.
+
+Archived detectors: the list of them, into it and out of it.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flask import redirect, render_template, request, url_for
+from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import by, database, now, requires
-from tracker.services.detectors import create_detector, get_detector
+from tracker.http import account, by, database, now, requires
+from tracker.services.archive import archive_detector, bring_back_detector
+from tracker.services.detectors import create_detector, get_detector, get_open_detector
 from tracker.services.estimates.charts import list_curve
-from tracker.services.estimates.estimate import (
-    NOW,
-    Estimate,
-    get_estimate,
-)
+from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.estimates.intervals import ALL
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.evidence.measure import Measure, read_measure
@@ -26,27 +26,24 @@ from tracker.services.telling.deliveries import say, say_in_full
 from tracker.services.telling.events import SLICE_WORSE
 from tracker.services.versions import choose_versions
 from tracker.shapes import Accuracy
-from tracker.storage.base import dump_id
-from tracker.storage.detectors import (
-    Detector,
-    Version,
-    list_versions,
-)
+from tracker.storage.base import dump_id, parse_id
+from tracker.storage.detectors import Detector, Version, list_archived, list_versions
 from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
-from tracker.web.blueprint import answer_live, pages
+from tracker.web.blueprint import answer_live, cut_page, pages
 from tracker.web.detector_list import Row
 from tracker.web.drawing.answers import (
     Curve,
     Name,
     draw_curve,
     end_curve,
+    list_pairs,
     name_marks,
     near_axis,
+    read_precision,
 )
-from tracker.web.drawing.measures import list_pairs, read_precision
 from tracker.web.drawing.readings import (
     Axis,
     Reading,
@@ -57,7 +54,7 @@ from tracker.web.drawing.readings import (
     tone_of,
 )
 from tracker.web.drawing.weeks import draw_weeks
-from tracker.web.drawing.words import narrow, roughly
+from tracker.web.drawing.words import narrow, roughly, sentence
 from tracker.web.forms import Form, failed_form, parse_new_detector
 from tracker.web.labelling.rechecks import Reread, read_errors
 from tracker.words import BALANCED, DECIDING_METHOD, EXACT, RECALL
@@ -332,3 +329,52 @@ def _read_rows(page: Overview, asked: Mapping[str, str]) -> dict[str, Any]:
         "of": asked.get("of") if asked.get("of") in page.detector.classes else None,
         "balanced": balanced,
     }
+
+
+_PAGE = 50
+
+
+@pages.get("/detectors/archived")
+@requires("viewer")
+def show_archived() -> ResponseReturnValue:
+    """Show the detectors that were archived, the newest first."""
+    before = parse_id("det", request.args.get("before", ""))
+    with database().read() as session:
+        found = list_archived(
+            session, before=before, limit=_PAGE + 1, among=account().detectors
+        )
+        detectors, last = cut_page(found, _PAGE)
+        return render_template(
+            "detectors/archived.html",
+            detectors=detectors,
+            last=last,
+            is_first=before is None,
+        )
+
+
+@pages.post("/detectors/<detector_id>/archive")
+@requires("admin")
+def archive(detector_id: str) -> ResponseReturnValue:
+    """Archive a detector, once the visitor has said yes."""
+    if request.form.get("sure") != "yes":
+        raise InvalidInputError.of("sure", "say yes to archive the detector")
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        archive_detector(session, detector, by())
+        flash(f"{detector.name} is archived.")
+    return redirect(url_for("pages.show_detectors"), 303)
+
+
+@pages.post("/detectors/<detector_id>/bring-back")
+@requires("editor")
+def bring_back(detector_id: str) -> ResponseReturnValue:
+    """Bring an archived detector back, unless another one has its name."""
+    try:
+        with database().write() as session:
+            detector = get_detector(session, detector_id)
+            if detector.archived_at is not None:
+                bring_back_detector(session, detector, by())
+                flash(f"{detector.name} is back.")
+    except ConflictError as error:
+        flash(sentence(str(error)))
+    return redirect(url_for("pages.show_detector", detector_id=detector_id), 303)

@@ -1,13 +1,34 @@
-"""Files of rows to download."""
+"""Files of rows to download.
 
-from collections.abc import Callable, Sequence
+Files of a detector's history and labels.
+"""
 
-from flask import Response
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from flask import Response, request
+from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
-from tracker.http import send_rows
+from tracker.http import database, requires, send_rows
+from tracker.services.detectors import get_detector
+from tracker.services.estimates.history import (
+    ASKED_AT,
+    LABEL_COLUMNS,
+    HistoryOrder,
+    dump_rows,
+    history_columns,
+    iter_history,
+    iter_labels,
+)
+from tracker.services.estimates.intervals import check_method
 from tracker.services.exports import MEDIA_TYPES, Rows
+from tracker.services.versions import choose_versions
+from tracker.storage.base import dump_id
+from tracker.web.blueprint import pages
+from tracker.web.estimates.history import choose_measure
+from tracker.words import EXACT
 
 
 def download(
@@ -27,3 +48,40 @@ def download(
             f"there is no such format; there are: {', '.join(MEDIA_TYPES)}"
         )
     return send_rows(suffix, columns, rows, f"tracker-{reference}-{what}.{suffix}")
+
+
+@pages.get("/detectors/<detector_id>/history.<suffix>")
+@requires("viewer")
+def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Download the history of a detector."""
+    version = request.args.get("version") or None
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        choose_versions(session, detector, version)
+
+    measure, method = choose_measure(), request.args.get("method", EXACT)
+    check_method(method, or_all=True)
+    by: HistoryOrder = ASKED_AT if request.args.get("by") == ASKED_AT else "arrival"
+    choices: dict[str, Any] = {"version": version, "measure": measure, "method": method}
+
+    def rows(session: Session) -> Iterator[dict[str, Any]]:
+        return dump_rows(iter_history(session, detector, by=by, **choices))
+
+    columns = history_columns(measure, by)
+    return download(dump_id("det", detector.id), "history", suffix, columns, rows)
+
+
+@pages.get("/detectors/<detector_id>/labels.<suffix>")
+@requires("viewer")
+def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
+    """Download every label ever given to a query of a detector."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+
+    return download(
+        dump_id("det", detector.id),
+        "labels",
+        suffix,
+        LABEL_COLUMNS,
+        lambda session: iter_labels(session, detector),
+    )

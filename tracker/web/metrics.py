@@ -18,7 +18,7 @@ from prometheus_client import (
 )
 
 from tracker.http import account, database, now, requires
-from tracker.services.estimates.basis import unit_of
+from tracker.services.estimates.counted import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.evidence.populations import LIVE
 from tracker.storage.detectors import Detector, list_detectors

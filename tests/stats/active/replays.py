@@ -8,11 +8,16 @@ import numpy as np
 from scipy.special import expit, logit
 
 from tracker.demo.digits import DETECTORS, load_digits
-from tracker.stats.active.balanced import BalancedBets, balanced_ends
-from tracker.stats.active.betting import EDGES, GRID, LOG_PRIOR, ClassBets
-from tracker.stats.active.goals import Goal
+from tracker.stats.active.betting import (
+    EDGES,
+    GRID,
+    LOG_PRIOR,
+    BalancedBets,
+    ClassBets,
+    balanced_ends,
+)
 from tracker.stats.active.learning import next_round, round_length
-from tracker.stats.active.ledger import Ledger, build_rows
+from tracker.stats.active.ledger import Goal, Ledger, build_rows
 from tracker.stats.active.looks import look
 from tracker.stats.active.strata import MISSING, build_strata, choose_stratum
 from tracker.stats.arguments import tail_share

@@ -16,8 +16,13 @@ from tests.stats.active.replays import (
     several_classes,
     tiny,
 )
-from tracker.stats.active.balanced import BalancedBets, balanced_ends
-from tracker.stats.active.betting import EDGES, GRID, ClassBets
+from tracker.stats.active.betting import (
+    EDGES,
+    GRID,
+    BalancedBets,
+    ClassBets,
+    balanced_ends,
+)
 from tracker.stats.active.learning import next_round
 from tracker.stats.active.ledger import Ledger, build_rows
 from tracker.stats.active.looks import look

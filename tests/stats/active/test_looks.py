@@ -16,12 +16,13 @@ from tests.stats.active.replays import (
     several_classes,
     without_confidence,
 )
-from tracker.stats.active.balanced import BalancedBets, balanced_ends
 from tracker.stats.active.betting import (
     EDGES,
     GRID,
     LOG_PRIOR,
+    BalancedBets,
     ClassBets,
+    balanced_ends,
     log_products,
 )
 from tracker.stats.active.forecast import (
@@ -31,8 +32,7 @@ from tracker.stats.active.forecast import (
     label_shares,
     labels_needed,
 )
-from tracker.stats.active.goals import Goal, Step
-from tracker.stats.active.ledger import OPEN, build_rows
+from tracker.stats.active.ledger import OPEN, Goal, Step, build_rows
 from tracker.stats.active.looks import Standing, look
 from tracker.stats.active.rounds import Round
 from tracker.stats.active.strata import (

@@ -13,7 +13,7 @@ from tracker.stats.comparison.joint import (
     Moments,
     joint_paired_difference,
 )
-from tracker.stats.joint.waves import FALL
+from tracker.stats.joint.modulus import FALL
 
 TEN = ([6, 5, 5, 6, 5, 5, 6, 5, 5, 5], [1, 0, 0, 0, 0, 1, 0, 0, 0, 0], [90] * 9 + [89])
 

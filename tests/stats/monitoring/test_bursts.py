@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from tracker.stats.monitoring.bursts import (
+from tracker.stats.monitoring.thresholds import (
     burst_look,
     bursts_are_beyond_doubt,
     find_bursts,

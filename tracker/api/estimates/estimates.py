@@ -27,7 +27,7 @@ from tracker.services.estimates.measures import (
     MeasuredEstimate,
     add_measure,
 )
-from tracker.services.estimates.samples import AverageWord
+from tracker.services.estimates.weeks import AverageWord
 from tracker.services.labelling.label_errors import find_label_errors
 from tracker.storage.base import dump_id
 

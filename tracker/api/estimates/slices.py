@@ -1,4 +1,4 @@
-"""Slices: how accurate a detector is on each part of its queries."""
+"""Parts of a detector's queries: slices, weeks, cohorts, repeats, confidences."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -7,11 +7,19 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import ConfidenceText, IdPath, Parameters, Text
-from tracker.api.routes import answers_file, build_routes
+from tracker.api.parameters import (
+    ConfidenceText,
+    DrawLimit,
+    IdPath,
+    LevelText,
+    Parameters,
+    Text,
+)
+from tracker.api.routes import answers, answers_file, build_routes
 from tracker.http import database, name_file, now, requires, send_rows
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.slices import slices as services
+from tracker.services.estimates import cohorts, repeats, thresholds, weeks
+from tracker.services.estimates import slices as services
 from tracker.services.exports import FILE_TYPES
 
 routes = build_routes("slices", "Where a detector is worse than elsewhere.")
@@ -55,3 +63,148 @@ def get_slices(path: IdPath, query: SliceChoice) -> dict[str, Any] | Response:
 
     file_name = name_file(detector, "slices", format_name)
     return send_rows(format_name, services.SLICE_COLUMNS, rows, file_name)
+
+
+cohorts_routes = build_routes("cohorts", "How late labels come.")
+
+
+class CohortChoice(Parameters):
+    """Which cohorts."""
+
+    by: cohorts.Cut = Field(default="day", description="A week begins on Monday, UTC.")
+    version: Text | None = Field(
+        default=None,
+        description="The version; by default the one that is shown; * pools all "
+        "versions.",
+    )
+    limit: DrawLimit = Field(
+        default=30, description="The number of days or weeks, the newest ones."
+    )
+
+
+@cohorts_routes.get(
+    "/detectors/<id>/cohorts",
+    responses=answers({200: cohorts.Cohorts}, 404),
+)
+@requires("viewer")
+def get_cohorts(path: IdPath, query: CohortChoice) -> dict[str, Any]:
+    """Get how many queries of each day or week have a label, and how late it came."""
+    choices: dict[str, Any] = dict(query)
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return cohorts.get_cohorts(
+            session, detector, computed_at=now(), **choices
+        ).dump()
+
+
+weeks_routes = build_routes("weeks", "Accuracy by week, day or month.")
+
+
+class WeekChoice(Parameters):
+    """Which weeks, days or months."""
+
+    by: weeks.Cut = Field(default="week", description="A week begins on Monday.")
+    version: Text | None = Field(
+        default=None, description="The version; by default the one that is shown."
+    )
+    measure: Text | None = Field(
+        default=None,
+        description="balanced, overall, recall:CLASS or precision:CLASS; by default "
+        "the measure of the detector.",
+    )
+    limit: DrawLimit = Field(
+        default=26, description="The number of spans, back from the newest query."
+    )
+
+
+@weeks_routes.get("/detectors/<id>/weeks", responses=answers({200: weeks.Weeks}, 404))
+@requires("viewer")
+def get_weeks(path: IdPath, query: WeekChoice) -> dict[str, Any]:
+    """Get how many of the queries asked in each week are right, with the interval."""
+    choices: dict[str, Any] = dict(query)
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return weeks.get_weeks(session, detector, computed_at=now(), **choices).dump()
+
+
+repeats_routes = build_routes("repeats", "Questions that were asked several times.")
+
+
+class RepeatChoice(Parameters):
+    """Whose repeats."""
+
+    version: Text | None = Field(
+        default=None,
+        description="The version; by default the one that is shown; * takes the "
+        "groups of all versions, each version's by itself.",
+    )
+
+
+@repeats_routes.get(
+    "/detectors/<id>/repeats", responses=answers({200: repeats.Repeats}, 404)
+)
+@requires("viewer")
+def get_repeats(path: IdPath, query: RepeatChoice) -> dict[str, Any]:
+    """Compute pass@k, pass^k and the share of questions to which answers differ."""
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return repeats.get_repeats(session, detector, version=query.version).dump()
+
+
+confidences_routes = build_routes(
+    "confidences", "How useful the confidences of a detector are."
+)
+
+
+class CalibrationChoice(Parameters):
+    """Of what the calibration is."""
+
+    version: Text | None = Field(
+        default=None,
+        description="The version; by default the one that is shown; * pools all "
+        "versions.",
+    )
+    confidence_level: ConfidenceText | None = Field(
+        default=None, description="The confidence level; by default the detector's own."
+    )
+
+
+class ThresholdChoice(CalibrationChoice):
+    """Of what the curve is, and what is wanted."""
+
+    target: LevelText | None = Field(
+        default=None,
+        description="The wanted accuracy; by default the detector's target. Another "
+        "one may have been chosen after a look at the curve, and needs about twice as "
+        "many labels.",
+    )
+
+
+@confidences_routes.get(
+    "/detectors/<id>/thresholds",
+    responses=answers({200: thresholds.Thresholds}, 404),
+)
+@requires("viewer")
+def get_thresholds(path: IdPath, query: ThresholdChoice) -> dict[str, Any]:
+    """Compute the accuracy above confidence thresholds, with a simultaneous band."""
+    choices: dict[str, Any] = dict(query)
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return thresholds.get_thresholds(
+            session, detector, computed_at=now(), **choices
+        ).dump()
+
+
+@confidences_routes.get(
+    "/detectors/<id>/calibration",
+    responses=answers({200: thresholds.Calibration}, 404),
+)
+@requires("viewer")
+def get_calibration(path: IdPath, query: CalibrationChoice) -> dict[str, Any]:
+    """Compute the accuracy in bins of confidence, and the calibration error."""
+    choices: dict[str, Any] = dict(query)
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return thresholds.get_calibration(
+            session, detector, computed_at=now(), **choices
+        ).dump()

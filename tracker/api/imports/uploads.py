@@ -18,7 +18,7 @@ from tracker.http import (
     context,
     read_json_body,
 )
-from tracker.services.fields import parse_input
+from tracker.services.fields import load_json, parse_input
 from tracker.services.images import CleanImage, clean_image
 from tracker.services.imports.images import ImageFiles, gather_images
 from tracker.services.imports.reading.files import (
@@ -30,7 +30,6 @@ from tracker.services.imports.reading.files import (
 )
 from tracker.services.imports.reading.kinds import LARGEST_DOCUMENT
 from tracker.services.queries.queries import NewQuery
-from tracker.services.strict_json import load_json
 
 _PIECE = 2**16
 

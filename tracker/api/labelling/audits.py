@@ -9,7 +9,7 @@ from pydantic import Field, RootModel
 from sqlalchemy.orm import Session
 
 from tracker.api.parameters import DrawLimit, IdPath, Page, Parameters, dump_newest
-from tracker.api.queries.queries import address_of_image
+from tracker.api.queries import address_of_image
 from tracker.api.routes import answers, build_routes
 from tracker.http import (
     answer_idempotently,
@@ -44,9 +44,8 @@ from tracker.services.telling.events import close_audit as close
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling.auditing import audits as storage
-from tracker.storage.labelling.auditing.audits import Audit
-from tracker.storage.labelling.auditing.schedules import list_schedules
+from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.audits import Audit, list_schedules
 from tracker.storage.queries.queries import find_query_of
 from tracker.words import TARGETED
 

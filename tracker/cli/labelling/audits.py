@@ -7,13 +7,14 @@ import click
 from rich.table import Table
 
 from tracker.cli.exports import file_options, write_file
-from tracker.cli.options import print_table
-from tracker.cli.setup import by, connected, load_settings
+from tracker.cli.setup import by, connected, load_settings, print_table
 from tracker.clock import utc_now
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
-from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.audit_reasons import list_draw_rows
+from tracker.services.labelling.auditing.audit_estimates import (
+    get_audit_estimate,
+    list_draw_rows,
+)
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import (
     aimed_of,
@@ -24,7 +25,7 @@ from tracker.services.labelling.auditing.audits import (
 from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
-from tracker.storage.labelling.auditing.audits import list_audits
+from tracker.storage.labelling.audits import list_audits
 
 
 @click.group()

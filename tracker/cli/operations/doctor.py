@@ -1,25 +1,34 @@
-"""The command doctor."""
+"""The commands db, doctor and recompute: what is stored, checked and repaired."""
 
 import sys
 
 import click
 from sqlalchemy.orm import Session
 
-from tracker.cli.setup import connected, load_settings
+from tracker.cli.setup import (
+    configure_logging,
+    connected,
+    load_settings,
+    process_name,
+    reach,
+)
 from tracker.clock import utc_now
 from tracker.errors import DamagedError
+from tracker.jobs.recompute import recompute_all
+from tracker.services.estimates.recount import recount as recount_labels
 from tracker.services.operations.doctor import (
     Problem,
     check_detector,
     check_image,
     check_imports,
 )
-from tracker.storage.database import describe_damage
+from tracker.storage.database import Database, describe_damage
 from tracker.storage.detectors import list_detectors
 from tracker.storage.dialect import find_damage
 from tracker.storage.images import open_image_store
 from tracker.storage.operations import schema
 from tracker.storage.operations.backup import iter_image_names
+from tracker.storage.tasks import RECOMPUTE, count_failing
 
 _MOST_SHOWN = 50
 
@@ -65,3 +74,71 @@ def _check_detectors(session: Session) -> list[Problem]:
         for detector in bar:
             problems += check_detector(session, detector)
     return problems
+
+
+@click.command()
+@click.option("--all", "is_all", is_flag=True, help="Recount every label and compare.")
+def recompute(*, is_all: bool) -> None:
+    """Run the job once; --all also checks the running counts against a recount.
+
+    Detectors that the workers leave alone, because their last run failed, are tried
+    too.
+    """
+    settings = load_settings()
+    configure_logging(settings.log_level)
+    with connected(settings) as database:
+        done = recompute_all(database, worker=process_name())
+        click.echo(
+            f"{len(done)} detectors brought up to date: "
+            f"{sum(r.labels for r in done):,} labels, "
+            f"{sum(r.snapshots for r in done):,} snapshots."
+        )
+        if is_all and not _is_right(database):
+            raise click.ClickException("the running counts differ from a recount")
+        with database.read() as session:
+            failing = count_failing(session, RECOMPUTE)
+        if failing:
+            raise click.ClickException(
+                f"{failing:,} detectors could not be brought up to date: "
+                "tracker doctor says why"
+            )
+
+
+def _is_right(database: Database) -> bool:
+    differences = 0
+    with database.read() as session:
+        detectors = list_detectors(session)
+        with click.progressbar(detectors, label="Recounting", file=sys.stderr) as bar:
+            for detector in bar:
+                for wrong in recount_labels(session, detector):
+                    differences += 1
+                    click.echo(
+                        f"{detector.name}, version {wrong.version}, {wrong.what}: "
+                        f"counted {wrong.running:,}, "
+                        f"recounted {wrong.recounted:,}",
+                        err=True,
+                    )
+    if not differences:
+        click.echo(f"{len(detectors)} detectors recounted: no difference.")
+    return not differences
+
+
+@click.group()
+def db() -> None:
+    """Look after the database's schema."""
+
+
+@db.command()
+def upgrade() -> None:
+    """Bring the schema up to date; running it again does nothing."""
+    database = reach(load_settings())
+    try:
+        before = schema.current_revision(database)
+        schema.upgrade(database)
+        after = schema.current_revision(database)
+    finally:
+        database.close()
+    if before == after:
+        click.echo(f"The database is at revision {after} already.")
+    else:
+        click.echo(f"The database went from revision {before or 'nothing'} to {after}.")

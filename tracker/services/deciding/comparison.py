@@ -16,7 +16,7 @@ from tracker.services.deciding.pairs import (
     build_paired,
     decide_pairs,
 )
-from tracker.services.estimates.basis import Unit
+from tracker.services.estimates.counted import Unit
 from tracker.services.estimates.decision import refuse_unstated
 from tracker.services.estimates.estimate import (
     Estimate,

@@ -10,7 +10,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.advice import Advice
+from tracker.services.estimates.decision import Advice
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_sets import (

@@ -1,24 +1,32 @@
-"""Which labels an estimate counts: of which population, span and versions."""
+"""Which labels an estimate counts, and what it rests on in plain words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy.orm import Session
 
+from tracker.rounding import percents
 from tracker.services.estimates.calendar import Now, list_now
 from tracker.services.estimates.class_shares import describe_shares, known_shares
 from tracker.services.estimates.counts import count_asked, pick_population
 from tracker.services.estimates.decision import Span, method_level
-from tracker.services.estimates.samples import count_sample
-from tracker.services.estimates.slices.slice_values import count_slice
-from tracker.services.evidence.populations import LIVE, Standings, targeted_standings
+from tracker.services.estimates.slice_values import count_slice
+from tracker.services.estimates.warnings import UnclearBounds
+from tracker.services.estimates.weeks import count_sample
+from tracker.services.evidence.measure import read_measure
+from tracker.services.evidence.populations import (
+    LIVE,
+    POOLED,
+    Standings,
+    targeted_standings,
+)
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Selection, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known
-from tracker.words import DECIDING_METHOD, RANDOM
+from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED, UNSTATED
 
 
 class Counted(NamedTuple):
@@ -179,3 +187,48 @@ def date_counts(
         one._replace(now=now.get(versions[0].id) if versions else None)
         for _, versions, one in counted
     ]
+
+
+_CHOSEN = {
+    LIVE: "of its own queries, chosen at random",
+    REPLAYED: "that its inputs had in other versions",
+    UNSTATED: "of queries of which nobody has said how they were chosen",
+    POOLED: "of several versions",
+}
+
+
+Unit = Literal["input", "group", "query"]
+
+
+def unit_of(detector: Detector) -> Unit:
+    """Return what counts once."""
+    return "input" if detector.groups is None else "group"
+
+
+def describe_basis(
+    detector: Detector,
+    counted: Counted,
+    population: str,
+    labels: int,
+    unclear: UnclearBounds | None,
+) -> str:
+    """Return whose labels count, what counts once, and of which days they are.
+
+    And what would be true if many *unclear* answers had all been right, or wrong.
+    """
+    said = f"{labels:,} label{'' if labels == 1 else 's'} {_CHOSEN[population]}"
+    if counted.includes_targeted:
+        said += ", and those of queries that somebody picked"
+    elif not counted.is_of_version and population != POOLED:
+        said += ", of the part that was asked for"
+    said += f"; each {unit_of(detector)} counts once"
+    since = counted.span and counted.span.since
+    said += f"; asked since {since:%-d %b %Y}." if since else "."
+    if unclear is None:
+        return said
+    low, high = percents(unclear.low, unclear.high)
+    return (
+        f"{said} {unclear.answers:,} answers are unclear or disputed: had all been "
+        f"right or wrong, the {read_measure(unclear.measure).name} would lie between "
+        f"{low} and {high} %."
+    )

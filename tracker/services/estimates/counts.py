@@ -17,7 +17,7 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, day_in, midnight_in, pool
 from tracker.storage.estimates.counts import count_pending_labels, count_window
 from tracker.storage.estimates.projections import load_counts, sum_days
-from tracker.storage.queries.where import Between
+from tracker.storage.queries.finding import Between
 from tracker.words import UNSTATED
 
 _BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

@@ -8,14 +8,16 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.basis import Unit, describe_basis, unit_of
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.class_shares import ClassShares, describe_shares
 from tracker.services.estimates.counted import (
     Counted,
+    Unit,
     choose_labels,
     count_labels,
     date_counts,
+    describe_basis,
+    unit_of,
 )
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.decision import (
@@ -40,9 +42,13 @@ from tracker.services.estimates.replays import (
     decide_replay,
     find_replay,
 )
-from tracker.services.estimates.samples import AverageWord
-from tracker.services.estimates.unclear import UnclearBounds, bound_unclear
-from tracker.services.estimates.warnings import DependentMistakes, find_warnings
+from tracker.services.estimates.warnings import (
+    DependentMistakes,
+    UnclearBounds,
+    bound_unclear,
+    find_warnings,
+)
+from tracker.services.estimates.weeks import AverageWord
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measure import Confusion, read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
@@ -62,8 +68,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import midnight_in, pool
 from tracker.storage.estimates.counts import count_logged
-from tracker.storage.queries.finding import find_asked_span
-from tracker.storage.queries.where import Between
+from tracker.storage.queries.finding import Between, find_asked_span
 from tracker.words import (
     DECIDING_METHOD,
     DISPUTED,

@@ -15,7 +15,7 @@ from tracker.services.estimates.query_lists import QueryFilter, build_filter
 from tracker.stats import compare_once, judge_slices
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.finding import list_answers
-from tracker.storage.queries.tags import load_tags
+from tracker.storage.queries.queries import load_tags
 from tracker.words import NO_ANSWER
 
 # The newest labelled queries; more would make the page slow, and they say enough.

@@ -34,7 +34,7 @@ from tracker.services.estimates.projections import (
     Projection,
     VersionFold,
 )
-from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.estimates.slice_counts import Slices
 from tracker.services.estimates.warnings import is_look_due
 from tracker.services.versions import follow_traffic
 from tracker.storage.detectors import (
@@ -83,9 +83,9 @@ from tracker.storage.estimates.slices import (
     list_uncounted,
 )
 from tracker.storage.estimates.thresholds import count_pending_confidences
-from tracker.storage.estimates.traffic import Stored, count_hours, store_traffic
+from tracker.storage.estimates.weeks import Stored, count_hours, store_traffic
 from tracker.storage.imports.files import list_importing
-from tracker.storage.queries.where import index_metadata
+from tracker.storage.queries.finding import index_metadata
 
 # In this order: a checkpoint has the counts as the same label left them.
 PROJECTIONS: tuple[type[Projection], ...] = (

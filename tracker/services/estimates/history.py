@@ -37,8 +37,8 @@ from tracker.storage.estimates.snapshots import (
     list_measures_of,
 )
 from tracker.storage.labels import iter_label_rows
-from tracker.storage.queries.tags import load_tags
-from tracker.storage.queries.where import Condition
+from tracker.storage.queries.finding import Condition
+from tracker.storage.queries.queries import load_tags
 from tracker.words import (
     BALANCED,
     EXACT,

@@ -24,15 +24,14 @@ from tracker.storage.estimates.counts import (
 )
 from tracker.storage.queries.finding import (
     SORTS,
+    Between,
     Conditions,
     count_queries,
     has_key,
     is_labelled_by,
     list_sorted,
 )
-from tracker.storage.queries.queries import Query, build_conditions
-from tracker.storage.queries.tags import has_tag
-from tracker.storage.queries.where import Between
+from tracker.storage.queries.queries import Query, build_conditions, has_tag
 from tracker.words import ANSWER, UNCLEAR
 
 # Beyond so many combinations their queries are so common that a walk from the

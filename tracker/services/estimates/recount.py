@@ -14,7 +14,7 @@ from tracker.services.estimates.projections import (
     Projection,
     name_counts,
 )
-from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.estimates.slice_counts import Slices
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import (

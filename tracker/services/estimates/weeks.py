@@ -8,17 +8,24 @@ Labels that came otherwise say how accurate the version was at those labels (`an
 Of the error of a span the first has a half, the labels a quarter.  The rest is kept for
 queries that arrive after the span has ended: each day on which some do closes the span
 once more, with another number of queries, and has a share of its own.
+
+The labels of a span that are a random sample of its queries.
+
+They are those of the queries that rank below the first one without an answer.  Labels
+beyond that do not count: if new queries are labelled first, the average over all labels
+is not the average over the queries of the span.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.errors import InvalidInputError
 from tracker.services.estimates.calendar import find_birth
 from tracker.services.estimates.counts import (
     count_asked,
@@ -39,9 +46,10 @@ from tracker.shapes import OfDetector, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates import weeks as storage
-from tracker.storage.estimates.cells import day_in, midnight_in, pool
+from tracker.storage.estimates.cells import Cell, day_in, midnight_in, pool
 from tracker.storage.estimates.projections import CALENDAR, load_by_name
-from tracker.words import BALANCED, OVERALL, PRECISION
+from tracker.storage.estimates.weeks import SpanOfQueries, count_below_gap
+from tracker.words import BALANCED, OVERALL, PRECISION, RANDOM
 
 Cut = Literal["week", "day", "month"]
 Basis = Literal["queries", "labels"]
@@ -325,3 +333,40 @@ def begin(day: date, by: Cut) -> date:
 def following(day: date, by: Cut) -> date:
     """Return the first day of the span after the one that begins on *day*."""
     return begin(day + timedelta(days={"day": 1, "week": 7, "month": 31}[by]), by)
+
+
+AverageWord = Literal["labels", "span"]
+
+
+def count_sample(
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    filters: Mapping[str, Any],
+    others: Iterable[object],
+) -> dict[Cell, int]:
+    """Count the sample of the queries that were asked between the ends in *filters*.
+
+    Raises InvalidInputError where there is none: without both ends, with any of the
+    *others* that choose labels, where groups count once, and where queries without a
+    label were deleted.
+    """
+    since, until = filters["since"], filters["until"]
+    if since is None or until is None or filters["where"] or any(others):
+        raise _refuse("it needs since and until, and takes no other choice of labels")
+    if detector.groups is not None:
+        raise _refuse("the queries have groups; weeks counts each group once")
+    if any(one.deleted_to and one.deleted_to >= since for one in versions):
+        raise _refuse("queries of the span were deleted before anybody labelled them")
+    # However a query was chosen for its label: its rank chose it for the sample.
+    return {
+        Cell(RANDOM, label, predicted): number
+        for one in versions
+        for label, predicted, number in count_below_gap(
+            session, SpanOfQueries(detector.id, one.id, since, until)
+        )
+    }
+
+
+def _refuse(why: str) -> InvalidInputError:
+    return InvalidInputError.of("average_of", f"span is not possible: {why}")

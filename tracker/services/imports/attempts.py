@@ -27,7 +27,7 @@ from tracker.services.imports.reports import (
     pack_report,
 )
 from tracker.services.imports.writing import SecondPass, Written
-from tracker.services.sandbox.limits import MOST_UNPACKED
+from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.tasks import dump_error
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -42,8 +42,7 @@ from tracker.storage.imports.files import (
     FileImport,
     Progress,
 )
-from tracker.storage.imports.import_pieces import PieceFile
-from tracker.storage.imports.written import note_batches
+from tracker.storage.imports.import_pieces import PieceFile, note_batches
 from tracker.storage.tasks import (
     CLEARING,
     Task,

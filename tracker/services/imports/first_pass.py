@@ -16,8 +16,14 @@ from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.evidence.units import Elected
 from tracker.services.imports.checking import Columns, RowReader
-from tracker.services.imports.contradictions import Contradictions, Names, brings_input
-from tracker.services.imports.election import Election, have_groups, with_groups
+from tracker.services.imports.contradictions import (
+    Contradictions,
+    Election,
+    Names,
+    brings_input,
+    have_groups,
+    with_groups,
+)
 from tracker.services.imports.reading.mapping import (
     MappedPiece,
     MappedRows,

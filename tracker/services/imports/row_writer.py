@@ -19,9 +19,8 @@ from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import Elected
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns, is_reference
-from tracker.services.imports.columns import add_new, query_columns, rows_of
+from tracker.services.imports.columns import Opinions, add_new, query_columns, rows_of
 from tracker.services.imports.contradictions import brings_input, unknown_key
-from tracker.services.imports.opinions import Opinions
 from tracker.services.imports.reading.rows import JUDGE, Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import keys_of

@@ -24,7 +24,7 @@ from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import golds as storage
-from tracker.storage.labelling.auditing.audits import is_awaited
+from tracker.storage.labelling.audits import is_awaited
 from tracker.storage.labelling.golds import GoldAnswer
 from tracker.storage.labelling.labelers import count_label
 from tracker.storage.labelling.queues import RandomQueue

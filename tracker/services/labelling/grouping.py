@@ -19,7 +19,6 @@ from tracker.services.evidence.standing import Decision, dump_decision, stand
 from tracker.services.evidence.units import Units, erased_name, name_group
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.labelling import grouping as storage
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.inputs import lock_groups
 from tracker.storage.labels import add_labels
@@ -102,7 +101,7 @@ def _count_some(
         return None
     lock_groups(session, detector.id, groups)
     erased = {erased_name(detector.queue_seed, name): name for name in groups}
-    found = storage.lock_answered(session, detector.id, [*groups, *erased])
+    found = names.lock_answered(session, detector.id, [*groups, *erased])
     # What was erased belongs to the group that its hash is of, and to no other.
     members = [
         {**row._mapping, "group": erased.get(row.group, row.group)}
@@ -115,7 +114,7 @@ def _count_some(
 
 def _release_some(session: Session, detector: Detector, at: datetime) -> bool:
     """Count some queries that are in no group any more by themselves."""
-    found = storage.lock_left(session, detector.id, limit=_QUERIES)
+    found = names.lock_left(session, detector.id, limit=_QUERIES)
     left = [dict(row._mapping) for row in found]
     _stand_again(session, detector, left, at)
     return bool(left)
@@ -129,7 +128,7 @@ def _stand_again(
 ) -> None:
     """Give queries of whole groups the standing that they have by their labels."""
     by_query: dict[int, list[Any]] = {one["id"]: [] for one in members}
-    for label in storage.list_labels_of(session, detector.id, [*by_query]):
+    for label in names.list_labels_of(session, detector.id, [*by_query]):
         by_query[label.query_id].append(label)
     units = Units(session, detector)
     placed = [(_entered_at(one, by_query[one["id"]]), one) for one in members]

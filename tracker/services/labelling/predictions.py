@@ -29,6 +29,7 @@ from tracker.services.fields import (
     Probability,
     VersionName,
     dump_metadata,
+    load_json,
     parse_input,
     parse_instant,
 )
@@ -45,7 +46,6 @@ from tracker.services.queries.queries import (
     load_metadata,
     parse_query_id,
 )
-from tracker.services.strict_json import load_json
 from tracker.services.wording import dump_instant, missing, show
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, find_detector, name_version

@@ -33,7 +33,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import lock
 from tracker.storage.labelling import reservations as storage
-from tracker.storage.labelling.auditing.audit_draws import release_draws
+from tracker.storage.labelling.audit_draws import release_draws
 from tracker.storage.labelling.queues import (
     AuditQueue,
     DisagreementQueue,

@@ -55,6 +55,7 @@ from tracker.services.fields import (
     StudyName,
     VersionName,
     check_text,
+    load_json,
 )
 from tracker.services.images import MEDIA_TYPES
 from tracker.services.operations.backup import (
@@ -68,7 +69,6 @@ from tracker.services.operations.backup import (
 )
 from tracker.services.queries.tags import NewTags
 from tracker.services.sandbox.readers import reading
-from tracker.services.strict_json import load_json
 from tracker.services.telling.webhooks import EventTypes
 from tracker.services.wording import describe_errors, show, show_name
 from tracker.settings.fields import TimeZone
@@ -78,7 +78,7 @@ from tracker.storage.dialect import gather_statistics
 from tracker.storage.images import ImageStore
 from tracker.storage.operations import backup as storage
 from tracker.storage.operations.schema import head_revision
-from tracker.storage.queries.where import index_metadata
+from tracker.storage.queries.finding import index_metadata
 from tracker.words import ROLES, UNCLEAR
 
 _NAME = re.compile(rf"[0-9a-f]{{64}}\.({'|'.join(MEDIA_TYPES)})")

@@ -1,8 +1,11 @@
-"""Accounts of people: names, passwords, what each may do and see; none is deleted."""
+"""Accounts of people: names, passwords, what each may do and see; none is deleted.
+
+What was done, by whom, when and from where.
+"""
 
 import threading
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -16,12 +19,18 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_detector
 from tracker.services.fields import KeyName
-from tracker.services.wording import describe_errors, invalid, missing, show
+from tracker.services.wording import (
+    describe_errors,
+    dump_instant,
+    invalid,
+    missing,
+    show,
+)
 from tracker.storage import people
 from tracker.storage import people as storage
 from tracker.storage.dialect import lock
+from tracker.storage.inserting import Asked
 from tracker.storage.people import Account, ShownKey, list_accounts, list_keys
-from tracker.storage.prepared import Asked
 from tracker.storage.telling import find_newest_id
 from tracker.words import ADMIN, ROLES
 
@@ -325,3 +334,23 @@ def _check_is_not_last_admin(session: Session, account: Account) -> None:
             f"{show(account.name)} is the only admin who can sign in; make another "
             "one first"
         )
+
+
+COLUMNS = (
+    *("happened_at", "actor", "actor_kind"),
+    *("action", "subject", "details", "address"),
+)
+
+
+def iter_rows(session: Session) -> Iterator[dict[str, Any]]:
+    """Yield every event as it is exported, the oldest first."""
+    for event in storage.iter_events(session):
+        yield {
+            "happened_at": dump_instant(event.happened_at),
+            "actor": event.actor,
+            "actor_kind": event.actor_kind,
+            "action": event.action,
+            "subject": event.subject,
+            "details": event.details,
+            "address": event.address,
+        }

@@ -15,8 +15,8 @@ from tracker.services.people.accounts import check_is_free, check_name, parse_na
 from tracker.services.people.sign_ins import digest_of
 from tracker.services.wording import dump_instant, invalid, missing
 from tracker.storage import people as storage
+from tracker.storage.inserting import Asked
 from tracker.storage.people import ApiKey, ShownKey
-from tracker.storage.prepared import Asked
 from tracker.words import ROLES
 
 _ALPHABET = string.ascii_letters + string.digits

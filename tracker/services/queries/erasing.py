@@ -8,7 +8,7 @@ from tracker.services.evidence.units import erased_name
 from tracker.services.queries.queries import check_is_there, get_query, was_erased
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.slices import count_slices_again
-from tracker.storage.labelling.auditing.audits import is_awaited
+from tracker.storage.labelling.audits import is_awaited
 from tracker.storage.labelling.golds import erase_answers
 from tracker.storage.labelling.inputs import delete_reference
 from tracker.storage.labelling.judgements import delete_judgements

@@ -35,7 +35,7 @@ from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labels import add_labels, list_labels
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.groups import note_groups
-from tracker.storage.queries.tags import load_tags
+from tracker.storage.queries.queries import load_tags
 from tracker.storage.queries.waiting import WaitingQuery
 from tracker.words import (
     GROUPED,

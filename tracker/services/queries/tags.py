@@ -9,8 +9,7 @@ from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Input, VersionWanted
 from tracker.services.queries.queries import check_is_there, get_query
 from tracker.storage.base import dump_id
-from tracker.storage.queries.queries import Query, lock_query
-from tracker.storage.queries.tags import dump_tags
+from tracker.storage.queries.queries import Query, dump_tags, lock_query
 
 MOST = 20
 # A name of at most 100 letters, like that of a version.

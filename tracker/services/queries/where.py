@@ -11,7 +11,7 @@ from tracker.services.fields import is_storable, parse_when
 from tracker.services.wording import invalid
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.slices import list_counted
-from tracker.storage.queries.where import Between, Condition, Equals, Metadata
+from tracker.storage.queries.finding import Between, Condition, Equals, Metadata
 
 NAME = "where"
 MOST = 20

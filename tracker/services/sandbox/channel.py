@@ -1,4 +1,7 @@
-"""What a reader is given and answers: messages, and open files."""
+"""What a reader is given and answers: messages, and open files.
+
+How much a file may unpack to.
+"""
 
 import json
 import os
@@ -7,6 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from tracker.errors import TooLargeError
 from tracker.files import PlacedFile
 
 _HEADER = struct.Struct("!II")
@@ -78,3 +82,25 @@ class SharedFile(PlacedFile):
         self._place += len(content)
         self.furthest = max(self.furthest, self._place)
         return len(content)
+
+
+# TRACKER_MAX_BODY_BYTES where nobody sets it.
+MOST_UNPACKED = 256 * 2**20
+
+
+class Unpacked:
+    """Counts the bytes that a file has unpacked to; whatever it says of itself."""
+
+    def __init__(self, most: int = MOST_UNPACKED) -> None:
+        self._most = most
+        self._size = 0
+
+    def add(self, size: int) -> None:
+        """Count *size* more bytes; raises TooLargeError where these are too many."""
+        self._size += size
+        if self._size > self._most:
+            raise TooLargeError.of(
+                "file",
+                f"unpacked it has more than {self._most:,} bytes, which "
+                "TRACKER_MAX_BODY_BYTES sets",
+            )

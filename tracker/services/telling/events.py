@@ -9,11 +9,11 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.by import By
-from tracker.services.estimates.basis import unit_of
 from tracker.services.estimates.calendar import Calendar
+from tracker.services.estimates.counted import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.fold import Fold
-from tracker.services.estimates.slices.slice_counts import Slices
+from tracker.services.estimates.slice_counts import Slices
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Address, Instant
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
@@ -32,8 +32,7 @@ from tracker.storage import telling as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.imports.files import FileImport
-from tracker.storage.labelling.auditing.audits import Audit
-from tracker.storage.labelling.auditing.schedules import AuditSchedule
+from tracker.storage.labelling.audits import Audit, AuditSchedule
 from tracker.storage.telling import find_last_event, find_last_events
 from tracker.words import BALANCED, CHANGE_EVENTS, DECIDING_METHOD, EventWord, Verdict
 

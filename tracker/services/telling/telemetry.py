@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 )
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.basis import unit_of
+from tracker.services.estimates.counted import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.evidence.populations import LIVE
 from tracker.storage.detectors import Detector, find_detector

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracker.stats.active.goals import Goal, Step
 from tracker.stats.active.learning import AS_SAID, fitted, next_round
-from tracker.stats.active.ledger import OPEN, Ledger
+from tracker.stats.active.ledger import OPEN, Goal, Ledger, Step
 from tracker.stats.active.looks import Standing, look
 from tracker.stats.active.rounds import UNIT, label_chances
 from tracker.stats.active.strata import Ints, Strata

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from tracker.stats.active.goals import Goal
-from tracker.stats.active.ledger import OPEN, Ledger
+from tracker.stats.active.ledger import OPEN, Goal, Ledger
 from tracker.stats.active.rounds import (
     UNIT,
     Round,

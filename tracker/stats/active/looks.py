@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracker.stats.active.balanced import BalancedBets, balanced_ends
 from tracker.stats.active.betting import (
     GRID,
+    BalancedBets,
     ClassBets,
+    balanced_ends,
     refuted_down_to,
     refuted_up_to,
 )

@@ -11,7 +11,7 @@ from tracker.stats.arguments import Floats, checked_counts, tail_share
 from tracker.stats.comparison.paired import Difference
 from tracker.stats.exact import lower_bound, upper_bound
 from tracker.stats.joint.balanced import joint_upper_bound
-from tracker.stats.joint.waves import FALL, coefficients
+from tracker.stats.joint.modulus import FALL, coefficients
 
 # Far more than the rounding of a squared modulus, in parts of its largest terms, and
 # of a sum over classes, in parts of the sum of what is added.

@@ -8,8 +8,7 @@ import numpy.typing as npt
 from scipy.special import betaln, xlogy
 
 from tracker.stats.arguments import Floats, total_of
-from tracker.stats.evidence.intervals import LARGEST_TILT, USUAL_TILT
-from tracker.stats.evidence.mixture import build_mixture
+from tracker.stats.evidence.intervals import LARGEST_TILT, USUAL_TILT, build_mixture
 from tracker.stats.evidence.programme import Bets, least_evidence
 
 _MOST_AT_ONCE = 2**19

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker.stats.arguments import Floats, checked_counts, tail_share, total_of
-from tracker.stats.evidence.mixture import build_mixture, checked_shares
+from tracker.stats.evidence.intervals import build_mixture, checked_shares
 from tracker.stats.evidence.programme import Bets, least_mean
 
 PairedWord = Literal["better", "worse", "undecided"]

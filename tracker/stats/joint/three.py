@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker.stats.arguments import Floats
-from tracker.stats.joint.outcomes import RELATIVE_ROUNDING, Outcomes, most_counts
-from tracker.stats.joint.search import (
+from tracker.stats.joint.outcomes import (
+    RELATIVE_ROUNDING,
     Nodes,
+    Outcomes,
     Path,
     Search,
     amplification,
+    most_counts,
     nodes_needed,
     nodes_of,
     to_coefficients,

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tracker.stats.arguments import Floats
-from tracker.stats.joint.outcomes import RELATIVE_ROUNDING, Outcomes
-from tracker.stats.joint.search import (
+from tracker.stats.joint.outcomes import (
+    RELATIVE_ROUNDING,
+    Outcomes,
     Search,
     amplification,
     nodes_needed,

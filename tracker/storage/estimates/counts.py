@@ -27,8 +27,8 @@ from tracker.storage.labels import (
     is_replaced,
     truth_of,
 )
+from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import Query
-from tracker.storage.queries.where import Condition
 
 # What decides where the label of a query counts.
 _COUNTED = (Query.version_id, Query.standing, Query.label, Query.predicted)

@@ -37,7 +37,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.prepared import Prepared
+from tracker.storage.inserting import Prepared
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
 from tracker.words import STALE
 

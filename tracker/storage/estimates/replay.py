@@ -25,8 +25,8 @@ from tracker.storage.labels import (
     is_of_query,
     truth_of,
 )
+from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import Query
-from tracker.storage.queries.where import Condition
 from tracker.words import UNCLEAR
 
 

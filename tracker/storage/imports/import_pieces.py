@@ -1,14 +1,17 @@
-"""The file of an import, in pieces that any process on any machine can read."""
+"""The file of an import, in pieces that any process on any machine can read.
 
-from collections.abc import Callable, Iterator
+The batches of queries and labels that an import wrote.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
-from sqlalchemy import ForeignKey, LargeBinary, delete, func, insert, select
+from sqlalchemy import ForeignKey, Index, LargeBinary, delete, func, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.files import PlacedFile
-from tracker.storage.base import Base
+from tracker.storage.base import Base, BigId
 from tracker.storage.imports.files import FileImport
 
 PIECE_BYTES = 2**20
@@ -103,3 +106,19 @@ class PieceFile(PlacedFile):
         )
         with self._reads() as session:
             return session.scalar(statement) or b""
+
+
+class ImportBatch(Base):
+    """A batch of queries and labels that an import wrote."""
+
+    __tablename__ = "import_batches"
+    __table_args__ = (Index(None, "import_id"),)
+
+    batch: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    import_id: Mapped[int] = mapped_column(ForeignKey(FileImport.id))
+
+
+def note_batches(session: Session, import_id: int, batches: Sequence[int]) -> None:
+    """Note batches that an import wrote."""
+    session.add_all(ImportBatch(batch=batch, import_id=import_id) for batch in batches)
+    session.flush()

@@ -8,9 +8,9 @@ from sqlalchemy import Boolean, Text, bindparam, case, false, func, or_, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Detector, LabelledDetector
+from tracker.storage.inserting import Prepared
 from tracker.storage.labelling.labelers import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.prepared import Prepared
 from tracker.storage.queries.queries import LabelledQuery, Query, update_each
 from tracker.words import RANDOM
 

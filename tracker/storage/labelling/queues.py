@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.detectors import Detector, select_open
-from tracker.storage.labelling.auditing.audit_draws import AuditDraw
+from tracker.storage.labelling.audit_draws import AuditDraw
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import PendingBatch, batch_of
 from tracker.storage.estimates.thresholds import forget_confidences
-from tracker.storage.labelling.auditing.audits import AuditItem
+from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.judgements import Judgement
 from tracker.storage.labelling.reservations import Reservation, Skip

@@ -31,8 +31,10 @@ from tracker.storage.estimates import (
     snapshots,  # noqa: F401
 )
 from tracker.storage.imports import files as imports  # noqa: F401
-from tracker.storage.imports import import_pieces, keyless, written  # noqa: F401
+from tracker.storage.imports import import_pieces, keyless  # noqa: F401
 from tracker.storage.labelling import (  # noqa: F401
+    audit_draws,
+    audits,
     golds,
     inputs,
     judgements,
@@ -41,12 +43,7 @@ from tracker.storage.labelling import (  # noqa: F401
     reservations,
     studies,
 )
-from tracker.storage.labelling.auditing import (  # noqa: F401
-    audit_draws,
-    audits,
-    schedules,
-)
-from tracker.storage.queries import queries, tags, waiting  # noqa: F401
+from tracker.storage.queries import queries, waiting  # noqa: F401
 
 metadata = Base.metadata
 _FORBIDDEN = "42501"

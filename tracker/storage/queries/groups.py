@@ -1,4 +1,7 @@
-"""The groups of queries: which query of each is scored."""
+"""The groups of queries: which query of each is scored.
+
+The answered queries of groups with their labels, to be counted again.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -7,12 +10,14 @@ from sqlalchemy import Float, Text, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Detector
-from tracker.storage.prepared import Prepared
-from tracker.storage.queries.lookup import look_up
+from tracker.storage.inserting import Prepared
+from tracker.storage.labels import Label
+from tracker.storage.queries.lookup import lock_found, look_up
 from tracker.storage.queries.queries import Query, update_each
 from tracker.words import (
     COUNTED,
     DISPUTED,
+    GROUPED,
     OPEN,
     RANDOM,
     REPLAYED,
@@ -186,3 +191,51 @@ def end_counting(session: Session, detector: Detector) -> bool:
     )
     now.groups = None if has_groups is None else COUNTED
     return True
+
+
+_MEMBER = (
+    Query.id,
+    Query.version_id,
+    Query.key,
+    Query.input,
+    Query.group,
+    Query.label,
+    Query.label_id,
+    Query.sampling,
+    Query.standing,
+    Query.agreement,
+    Query.is_replayed,
+    Query.is_repeat,
+    Query.erased_at,
+)
+
+
+def lock_answered(
+    session: Session, detector_id: int, groups: Collection[str]
+) -> Sequence[Any]:
+    """Return the labelled queries of *groups* as rows, locked."""
+    statement = select(*_MEMBER).where(
+        Query.detector_id == detector_id, Query.label_id.is_not(None)
+    )
+    return lock_found(session, statement, Query.group, [*groups])
+
+
+def lock_left(session: Session, detector_id: int, *, limit: int) -> Sequence[Any]:
+    """Return some queries as rows, locked, that are in no group any more."""
+    statement = (
+        select(*_MEMBER)
+        .where(Query.detector_id == detector_id)
+        .where(Query.standing == GROUPED, Query.group.is_(None))
+        .order_by(Query.id)
+        .limit(limit)
+        .with_for_update(key_share=True)
+    )
+    return session.execute(statement).all()
+
+
+def list_labels_of(
+    session: Session, detector_id: int, query_ids: Sequence[int]
+) -> Sequence[Any]:
+    statement = select(*Label.__table__.c).where(Label.detector_id == detector_id)
+    rows = look_up(session, statement, Label.query_id, query_ids)
+    return sorted(rows, key=lambda row: int(row.id))

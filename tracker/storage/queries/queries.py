@@ -1,7 +1,12 @@
-"""Queries: one input each, what the detector said of it, and its current label."""
+"""Queries: one input each, what the detector said of it, and its current label.
 
+Tags: what people marked queries with, to find them again.
+"""
+
+import json
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from sqlalchemy import (
@@ -14,19 +19,21 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     bindparam,
+    cast,
     false,
     func,
+    literal,
     select,
     true,
     update,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, where
 from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.inserting import insert_rows
-from tracker.storage.prepared import Prepared
+from tracker.storage.inserting import Prepared, insert_rows
 from tracker.words import DISPUTED, UNCLEAR
 
 
@@ -413,3 +420,43 @@ def find_newest_version_id(session: Session, detector_id: int) -> int | None:
         .limit(1)
     )
     return session.scalars(statement).one_or_none()
+
+
+# Nobody chooses from more combinations of tags.
+_MOST = 1_000
+
+
+def load_tags(stored: str | None) -> list[str]:
+    found: list[str] = [] if stored is None else json.loads(stored)
+    return found
+
+
+def dump_tags(tags: Collection[str]) -> str | None:
+    return json.dumps(sorted(set(tags)), ensure_ascii=False) if tags else None
+
+
+def has_tag(session: Session, tag: str) -> list[ColumnElement[bool]]:
+    """Return the conditions that a query is marked with *tag*."""
+    test: Any
+    if is_sqlite(session):
+        each = func.json_each(Query.tags).table_valued("value")
+        found = select(literal(1)).select_from(each).where(each.c.value == tag)
+        test = found.correlate(Query).exists()
+    else:
+        test = cast(Query.tags, JSONB).has_key(tag)
+    # By this condition the index of the queries with a tag is used.
+    return [Query.tags.is_not(None), test]
+
+
+# Built once: every list of queries asks this.
+_IN_USE = (
+    select(Query.tags)
+    .where(Query.detector_id == bindparam("detector_id"), Query.tags.is_not(None))
+    .distinct()
+    .limit(_MOST)
+)
+
+
+def list_tags(session: Session, detector_id: int) -> list[str]:
+    found = session.scalars(_IN_USE, {"detector_id": detector_id})
+    return sorted(set(chain.from_iterable(map(load_tags, found))))

@@ -1,13 +1,20 @@
-"""The answer of a page as it is drawn: the one bar, and how it closed in."""
+"""The answer of a page as it is drawn: the one bar, and how it closed in.
+
+What a page says beside the accuracy of a class: precision, and what is confused.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from tracker.shapes import Accuracy, Moment
+from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.intervals import score
+from tracker.services.evidence.measure import Measure
+from tracker.shapes import Accuracy, Moment, Score
 from tracker.web.drawing.readings import Axis, Tick
 from tracker.web.drawing.words import number
+from tracker.words import PRECISION
 
 # Of fewer labels there is no curve.
 LEAST_DRAWN = 10
@@ -113,3 +120,33 @@ def end_curve(
     live = {"low": now.low, "high": now.high, "accuracy": now.accuracy}
     kept = [one for one in points if one.labels < labels]
     return [*kept, last.model_copy(update={**live, "labels": labels})]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A label and the wrong class that was predicted for it."""
+
+    label: str
+    predicted: str
+    number: int
+
+
+def list_pairs(estimate: Estimate) -> list[Pair]:
+    """Return what is taken for what, the most frequent first."""
+    pairs = [
+        Pair(label, predicted, number)
+        for label, row in estimate.confusion.items()
+        for predicted, number in row.items()
+        if predicted != label and number
+    ]
+    return sorted(pairs, key=lambda pair: -pair.number)
+
+
+def read_precision(estimate: Estimate) -> Sequence[Score]:
+    """Return how often a prediction of each class is right, by the same method."""
+    found = [
+        Measure(PRECISION, one.name).count_right(estimate.confusion)
+        for one in estimate.classes
+    ]
+    right, said = ([one[side][0] for one in found] for side in (0, 1))
+    return score([right], [said], estimate.method, estimate.shown_level)[0][1:]

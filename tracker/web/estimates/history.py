@@ -38,7 +38,7 @@ from tracker.storage.estimates.snapshots import (
     find_newest_snapshot,
     list_snapshots,
 )
-from tracker.storage.labelling.auditing.audits import Audit, list_audits
+from tracker.storage.labelling.audits import Audit, list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import pages

@@ -1,4 +1,7 @@
-"""Where a detector is worse than elsewhere: its queries, cut into parts."""
+"""Where a detector is worse than elsewhere: its queries, cut into parts.
+
+Questions that were asked several times.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +11,9 @@ from flask.typing import ResponseReturnValue
 
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.slices.slice_parts import METADATA
-from tracker.services.estimates.slices.slices import (
+from tracker.services.estimates.repeats import get_repeats
+from tracker.services.estimates.slices import (
+    METADATA,
     SLICE_COLUMNS,
     SliceEstimate,
     Slices,
@@ -112,4 +116,20 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
         suffix,
         SLICE_COLUMNS,
         lambda _session: iter_slice_rows(found),
+    )
+
+
+@pages.get("/detectors/<detector_id>/repeats")
+@requires("viewer")
+def show_repeats(detector_id: str) -> ResponseReturnValue:
+    """Show pass@k, pass^k and how often the answers to a question differ."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        version = request.args.get("version") or None
+        found = get_repeats(session, detector, version=version)
+    return render_template(
+        "repeats/repeats.html",
+        detector=detector,
+        found=found,
+        differing=read(found.differing, name="Differing", tone=0),
     )

@@ -26,8 +26,11 @@ from tracker.storage.labelling.queues import RecheckQueue
 from tracker.web.blueprint import pages
 from tracker.web.drawing.pictures import Picture, build_picture
 from tracker.web.forms import Form, failed_form, filled_in
-from tracker.web.labelling.label_progress import build_progress
-from tracker.web.labelling.label_queues import choose_queue, reserve_next
+from tracker.web.labelling.label_progress import (
+    build_progress,
+    choose_queue,
+    reserve_next,
+)
 from tracker.web.labelling.labels import choose_keys, find_query_of
 from tracker.words import LABELER, UNCLEAR
 

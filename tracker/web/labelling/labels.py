@@ -1,4 +1,7 @@
-"""Labelling by hand: one query after the other, blind."""
+"""Labelling by hand: one query after the other, blind.
+
+One queue over all detectors: what waits in each that a person may label.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,22 +18,30 @@ from tracker.services.evidence.consensus import SettledError, is_closed
 from tracker.services.fields import parse_input
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
-from tracker.services.labelling.queues import has_unlabelled, skip
+from tracker.services.labelling.queues import (
+    QueueChoice,
+    build_queue,
+    count_waiting,
+    has_unlabelled,
+    skip,
+)
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
 from tracker.services.queries.queries import get_query_by_number
 from tracker.services.wording import invalid
 from tracker.storage.base import parse_id
-from tracker.storage.detectors import Detector, list_versions
-from tracker.storage.labelling.queues import RecheckQueue
+from tracker.storage.detectors import Detector, list_detectors, list_versions
+from tracker.storage.labelling.labelers import Assignment, list_asked
+from tracker.storage.labelling.queues import RecheckQueue, list_queued
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
 from tracker.web.blueprint import pages
+from tracker.web.detector_list import Row, build_rows
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
 from tracker.web.forms import Form, failed_form, filled_in
-from tracker.web.labelling.label_progress import build_progress
-from tracker.web.labelling.label_queues import (
+from tracker.web.labelling.label_progress import (
     Chosen,
+    build_progress,
     by_browser,
     choose_queue,
     failed_filter,
@@ -268,3 +279,38 @@ def choose_keys(classes: list[str]) -> dict[str, str]:
     if all(len(name) == 1 and name in "0123456789" for name in classes):
         return {name: name for name in classes}
     return dict(zip(classes, "1234567890", strict=False))
+
+
+# How many detectors are listed, and how many queries of each are counted.
+_MOST = 20
+_COUNTED = 500
+
+
+@pages.get("/label")
+@requires("labeler")
+def choose_label() -> ResponseReturnValue:
+    """Show the detectors with queries that wait, what decides most first."""
+    with database().read() as session:
+        asked = {one.detector_id: one for one, _ in list_asked(session, account().name)}
+        queued = list_queued(session, among=account().detectors)
+        rows = build_rows(session, list_detectors(session, among=queued))
+        rows.sort(
+            key=lambda row: (
+                row.detector.id not in asked,
+                row.state not in {"undecided", "open"},
+                *row.urgency,
+            )
+        )
+        waiting: list[tuple[Row, int, Assignment | None]] = []
+        for row in rows:
+            if len(waiting) == _MOST:
+                break
+            # The version that is shown, which it would look for again.
+            choice = QueueChoice(version=row.estimate.version)
+            queue = build_queue(session, row.detector, choice, by())
+            if count := count_waiting(session, queue, at_most=_COUNTED):
+                waiting.append((row, count, asked.get(row.detector.id)))
+        is_cut = len(waiting) == _MOST or _COUNTED in (each[1] for each in waiting)
+        return render_template(
+            "labels/list.html", waiting=waiting, is_cut=is_cut, most=_COUNTED
+        )

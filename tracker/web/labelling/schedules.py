@@ -25,8 +25,7 @@ from tracker.services.labelling.auditing.schedules import (
 )
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling.auditing.audits import Audit, list_scheduled
-from tracker.storage.labelling.auditing.schedules import AuditSchedule
+from tracker.storage.labelling.audits import Audit, AuditSchedule, list_scheduled
 from tracker.web.blueprint import pages
 from tracker.web.drawing.differences import draw_change
 from tracker.web.drawing.weeks import draw_weeks

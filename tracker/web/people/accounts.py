@@ -1,5 +1,9 @@
-"""Accounts: one's own, and for admins those of everybody."""
+"""Accounts: one's own, and for admins those of everybody.
 
+The audit log: who did what, when and from where.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
 from flask import flash, redirect, render_template, request, url_for
@@ -9,8 +13,9 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import SIGN_IN, account, by, database, requires
+from tracker.services.fields import Input, LabelText, parse_input
 from tracker.services.people import accounts as services
-from tracker.services.people.accounts import is_right
+from tracker.services.people.accounts import COLUMNS, is_right, iter_rows
 from tracker.services.people.second_factors import reset_second_factor as services_reset
 from tracker.services.people.sign_ins import (
     INVITATION_LASTS,
@@ -24,11 +29,12 @@ from tracker.services.people.sign_ins import (
 from tracker.services.people.sign_ins import sign_out_everywhere as services_sign_out
 from tracker.storage import people
 from tracker.storage import people as storage
-from tracker.storage.base import dump_id
+from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector, list_detectors
-from tracker.storage.people import Account, has_second_factor
-from tracker.web.blueprint import pages
-from tracker.web.forms import Form, failed_form
+from tracker.storage.people import Account, has_second_factor, list_doings, list_events
+from tracker.web.blueprint import cut_page, pages
+from tracker.web.downloads import download
+from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.people.sign_in import forget
 from tracker.words import ADMIN, ROLES
 
@@ -263,3 +269,48 @@ def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
             new_link=link,
             has_second_factor=has_second_factor(session, shown.id),
         )
+
+
+_PAGE = 50
+
+
+class _Asked(Input):
+    """Which events to show."""
+
+    who: LabelText | None = None
+    what: LabelText | None = None
+
+
+@pages.get("/activity")
+@requires("admin")
+def show_audit() -> ResponseReturnValue:
+    """Show the audit log, newest first, of everyone or of one actor."""
+    before = parse_whole(request.args.get("before", ""))
+    asked = parse_input(_Asked, filled_in(request.args, "who", "what"))
+    with database().read() as session:
+        found = list_events(
+            session, actor=asked.who, action=asked.what, before=before, limit=_PAGE + 1
+        )
+        events, last = cut_page(found, _PAGE)
+        doings = list_doings(session)
+        return render_template(
+            "accounts/audit.html",
+            events=events,
+            last=last,
+            is_first=before is None,
+            asked=asked.model_dump(exclude_none=True),
+            people=_choices(asked.who, (who for who, _ in doings)),
+            actions=_choices(asked.what, (what for _, what in doings)),
+        )
+
+
+def _choices(asked: str | None, known: Iterable[str]) -> list[str]:
+    # What was asked for stays chosen, though it was long ago.
+    return sorted({*known, *([asked] if asked else [])})
+
+
+@pages.get("/activity.<suffix>")
+@requires("admin")
+def download_audit(suffix: str) -> ResponseReturnValue:
+    """Give the whole log as a file."""
+    return download("audit", "log", suffix, COLUMNS, iter_rows)

@@ -25,8 +25,7 @@ from tracker.services.queries.tags import NewTags, set_tags
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
-from tracker.storage.queries.queries import Query, find_query_of
-from tracker.storage.queries.tags import list_tags, load_tags
+from tracker.storage.queries.queries import Query, find_query_of, list_tags, load_tags
 from tracker.storage.queries.waiting import count_waiting, list_waiting
 from tracker.web.blueprint import cut_page, pages
 from tracker.web.drawing.pictures import build_picture

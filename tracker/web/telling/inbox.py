@@ -1,4 +1,7 @@
-"""The inbox, and what happened to one detector."""
+"""The inbox, and what happened to one detector.
+
+What every page has at hand: the inbox, pinned detectors, and what is found.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,14 +17,15 @@ from sqlalchemy.orm import Session
 
 from tracker.http import account, by, context, database, now, requires
 from tracker.services.detectors import get_detector
+from tracker.services.fields import is_storable
 from tracker.services.people.own import OwnChange, change_own
 from tracker.services.telling.deliveries import say, say_in_full
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import list_detectors, zone_of
+from tracker.storage.detectors import Detector, list_detectors, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.labelers import list_asked
-from tracker.storage.people import Account
-from tracker.storage.queries.queries import count_all_disputed
+from tracker.storage.people import Account, list_pins, set_pin
+from tracker.storage.queries.queries import count_all_disputed, list_by_key
 from tracker.storage.telling import (
     Event,
     find_newest_id,
@@ -29,7 +33,7 @@ from tracker.storage.telling import (
     list_news,
 )
 from tracker.web.blueprint import cut_page, pages
-from tracker.web.detector_list import build_rows
+from tracker.web.detector_list import build_rows, has_words
 from tracker.web.drawing.words import count_in_words, narrow, short_day
 
 _MOST = 200
@@ -176,4 +180,47 @@ def show_events(detector_id: str) -> ResponseReturnValue:
             events=list(zip(events, told, strict=True)),
             last=last,
             is_first=before is None,
+        )
+
+
+_MOST_FOUND = 8
+
+
+@pages.app_template_global()
+def read_rail() -> tuple[int, Sequence[Detector]]:
+    """Return how much that is new needs the visitor, and what they pinned."""
+    with database().read() as session:
+        own = session.get_one(Account, account().row)
+        pins = [one for one in list_pins(session, own.id) if account().sees(one)]
+        pinned = list_detectors(session, among=pins) if pins else []
+        return count_needy(session, own), pinned
+
+
+@pages.post("/detectors/<detector_id>/pin")
+@requires("viewer")
+def pin(detector_id: str) -> ResponseReturnValue:
+    """Put a detector into the rail of this person, or take it out."""
+    with database().write() as session:
+        found = get_detector(session, detector_id)
+        is_pinned = request.form.get("pinned") == "yes"
+        set_pin(session, account().row, found.id, is_pinned=is_pinned)
+    return redirect(url_for("pages.show_detector", detector_id=detector_id), 303)
+
+
+@pages.get("/find")
+@requires("viewer")
+def find() -> ResponseReturnValue:
+    """Show the detectors, pages and queries that fit what was typed."""
+    text, among = request.args.get("q", "").strip(), account().detectors
+    with database().read() as session:
+        seen = list_detectors(session, among=among) if text else []
+        found = [one for one in seen if has_words(one, text)][:_MOST_FOUND]
+        is_key = text and is_storable(text)
+        return render_template(
+            "detectors/find.html",
+            text=text,
+            rows=build_rows(session, found),
+            queries=list_by_key(session, text, among, limit=_MOST_FOUND)
+            if is_key
+            else [],
         )

@@ -11,7 +11,7 @@ from xml.parsers import expat
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.column_names import find_header, role_of
 from tracker.services.imports.reading.rows import TablePiece, iter_tables
-from tracker.services.sandbox.limits import Unpacked
+from tracker.services.sandbox.channel import Unpacked
 from tracker.services.wording import show, show_reason
 
 # A sheet is held in memory as one rectangle, however few of its cells are filled.

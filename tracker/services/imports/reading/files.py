@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, BinaryIO
 
 from tracker.errors import InvalidInputError
+from tracker.services.fields import load_json
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.kinds import (
@@ -25,9 +26,8 @@ from tracker.services.imports.reading.rows import (
     RawPiece,
 )
 from tracker.services.imports.saved import load_mapping
-from tracker.services.sandbox.limits import MOST_UNPACKED
+from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.sandbox.readers import reading
-from tracker.services.strict_json import load_json
 from tracker.storage.detectors import Detector
 
 BY_SUFFIX = {

@@ -6,12 +6,13 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.imports.reading.answers import read_answers, read_counts
-from tracker.services.imports.reading.choices import DEFAULT, Choices
-from tracker.services.imports.reading.class_columns import (
+from tracker.services.imports.reading.answers import (
     ClassColumns,
     find_class_columns,
+    read_answers,
+    read_counts,
 )
+from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.column_names import (
     Plan,
     guess_field,

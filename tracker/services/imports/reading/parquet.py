@@ -12,7 +12,7 @@ from tracker.services.imports.reading.rows import (
     piece_rows,
     refuse_many_columns,
 )
-from tracker.services.sandbox.limits import Unpacked
+from tracker.services.sandbox.channel import Unpacked
 from tracker.services.wording import show_name, show_reason
 
 ARROW_FILE = b"ARROW1"

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.strict_json import load_json
+from tracker.services.fields import load_json
 from tracker.services.wording import show, show_name
 
 FIELDS = (

@@ -32,9 +32,9 @@ from tracker.stats import (
     next_round,
     round_length,
 )
-from tracker.storage.labelling.auditing import audit_draws as drawn
-from tracker.storage.labelling.auditing import audits as storage
-from tracker.storage.labelling.auditing.audits import Audit, AuditRound
+from tracker.storage.labelling import audit_draws as drawn
+from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.audits import Audit, AuditRound
 from tracker.words import TARGETED
 
 # Longer than for one query, because a hundred can be reserved at once.

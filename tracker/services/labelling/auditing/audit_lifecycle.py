@@ -25,10 +25,9 @@ from tracker.stats import (
     look,
 )
 from tracker.storage.detectors import Detector
-from tracker.storage.labelling.auditing import audits as storage
-from tracker.storage.labelling.auditing.audit_draws import count_draws
-from tracker.storage.labelling.auditing.audits import Audit, AuditExtension
-from tracker.storage.labelling.auditing.schedules import AuditSchedule
+from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.audit_draws import count_draws
+from tracker.storage.labelling.audits import Audit, AuditExtension, AuditSchedule
 
 # The most that a year can have.
 SPANS_A_YEAR = {"day": 366, "week": 53, "month": 12}

@@ -34,8 +34,8 @@ from tracker.services.wording import invalid
 from tracker.settings.fields import TimeZone
 from tracker.stats import MISSING, Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
+from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling import judgements
-from tracker.storage.labelling.auditing import audits as storage
 from tracker.words import BALANCED, PRECISION
 
 MOST_QUERIES = 1_000_000

@@ -40,10 +40,9 @@ from tracker.stats import (
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
-from tracker.storage.labelling.auditing import audits as storage
-from tracker.storage.labelling.auditing.audit_draws import mark_known
-from tracker.storage.labelling.auditing.audits import Audit, AuditRound
-from tracker.storage.labelling.auditing.schedules import AuditSchedule
+from tracker.storage.labelling import audits as storage
+from tracker.storage.labelling.audit_draws import mark_known
+from tracker.storage.labelling.audits import Audit, AuditRound, AuditSchedule
 from tracker.words import BALANCED, RECALL
 
 MOST_CLASSES = 50

@@ -39,10 +39,8 @@ from tracker.stats import Floats, carry_over, list_on_average
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, list_versions, name_version, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
-from tracker.storage.labelling.auditing import audits
-from tracker.storage.labelling.auditing import schedules as storage
-from tracker.storage.labelling.auditing.audits import Audit
-from tracker.storage.labelling.auditing.schedules import AuditSchedule
+from tracker.storage.labelling import audits
+from tracker.storage.labelling.audits import Audit, AuditSchedule
 from tracker.words import BALANCED
 
 FREEZES_AFTER = timedelta(days=1)
@@ -111,7 +109,7 @@ def create_schedule(
     of the detector can be asked.
     """
     assert new.every is not None
-    if storage.find_schedule_by_name(session, detector.id, new.name) is not None:
+    if audits.find_schedule_by_name(session, detector.id, new.name) is not None:
         raise ConflictError(f"there is a schedule named {show(new.name)} already")
     check_aim(detector, new)
     parse_where(session, detector, new.where, at=by.at)
@@ -154,7 +152,7 @@ def create_schedule(
 
 def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSchedule:
     """Make no more audits; those that are open go on.  Twice changes nothing."""
-    locked = storage.lock_schedule(session, schedule.id)
+    locked = audits.lock_schedule(session, schedule.id)
     if locked.stopped_at is None:
         locked.stopped_at = by.at
         detector = session.get_one(Detector, locked.detector_id)
@@ -232,7 +230,7 @@ def freeze_next(
     asked about one span at a time.  A span without queries, or with some that no audit
     can be of, is passed over, and the schedule says why.
     """
-    schedule = storage.lock_schedule(session, schedule_id)
+    schedule = audits.lock_schedule(session, schedule_id)
     if schedule.stopped_at is not None:
         return None, False
     newest = next(iter(audits.list_scheduled(session, schedule.id, limit=1)), None)

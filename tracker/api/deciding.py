@@ -1,0 +1,234 @@
+"""Which version is better, what moved a judged rate, how many labels are enough."""
+
+from typing import Any, Literal
+
+from flask import Response
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.api.parameters import (
+    ConfidenceText,
+    IdPath,
+    LevelText,
+    Parameters,
+    RowLimit,
+    ShareText,
+    Text,
+    Whole,
+)
+from tracker.api.routes import answers, build_routes
+from tracker.http import answer_idempotently, by, database, now, requires
+from tracker.services.deciding import attribution
+from tracker.services.deciding.attribution import (
+    AnchorList,
+    Attribution,
+    NewInvestigation,
+)
+from tracker.services.deciding.comparison import Comparison, get_comparison
+from tracker.services.deciding.gates import Gate, GateChoice, ask_gate
+from tracker.services.deciding.planning import (
+    USUAL_POWER,
+    USUAL_WIDTH,
+    Goal,
+    LabelPlan,
+    build_plan,
+    price_audit,
+)
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.estimates import replays
+from tracker.services.estimates.estimate import get_estimate
+from tracker.services.estimates.replays import ReplayList
+from tracker.shapes import Shape
+
+comparison_routes = build_routes(
+    "comparison", "Two versions of a detector, side by side."
+)
+
+
+class ComparisonChoice(Parameters):
+    """Which versions to compare, and at which confidence level."""
+
+    old: Text | None = Field(
+        default=None,
+        description="The old version; by default the one that arrived before new.",
+    )
+    new: Text | None = Field(
+        default=None,
+        description="The new version; by default the one of the newest queries.",
+    )
+    confidence_level: ConfidenceText | None = Field(
+        default=None, description="The confidence level; by default the detector's own."
+    )
+    population: Literal["live", "replayed", "unstated"] | None = Field(
+        default=None,
+        description="Whose labels count, of either version; by default live and "
+        "replayed ones.",
+    )
+
+
+class ReplayChoice(Parameters):
+    """Which inputs a new version is to be put to."""
+
+    version: Text | None = Field(
+        default=None,
+        description="Whose labelled inputs; by default those of the version that is "
+        "shown.",
+    )
+    n: RowLimit = Field(default=300, description="How many of them.")
+
+
+@comparison_routes.get(
+    "/detectors/<id>/replay", responses=answers({200: ReplayList}, 404)
+)
+@requires("viewer")
+def list_replay(path: IdPath, query: ReplayChoice) -> dict[str, Any]:
+    """List the inputs to put a new version to: a random part of those labelled.
+
+    They come in the order of their ranks, which know nothing of what was said of them.
+    A version that is put to the first of them, without a gap, has a verdict by their
+    labels if it was made without these.
+    """
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        found = replays.list_replay(session, detector, version=query.version, n=query.n)
+        return found.dump()
+
+
+@comparison_routes.get(
+    "/detectors/<id>/comparison",
+    responses=answers({200: Comparison}, 404, 409),
+)
+@requires("viewer")
+def compare_versions(path: IdPath, query: ComparisonChoice) -> dict[str, Any]:
+    """Compare two versions, by the labels committed so far.
+
+    Queries of the two with the same input are compared as pairs, which tells most.
+    The verdict may be looked at after every label; the intervals are for one look.
+    """
+    choices: dict[str, Any] = dict(query)
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return get_comparison(session, detector, computed_at=now(), **choices).dump()
+
+
+gates_routes = build_routes("gates", "Whether a version is good enough.")
+
+
+@gates_routes.post(
+    "/detectors/<id>/gate",
+    responses=answers({200: Gate}, 404, 409, 413, 415, 422),
+)
+@requires("viewer")
+def ask(path: IdPath, body: GateChoice) -> dict[str, Any]:
+    """Ask whether a version meets each condition that is given.
+
+    It goes by intervals that hold at every look, so that it may be asked after each
+    commit.  With family it holds over all
+    versions that a gate of the family is asked about, which are counted.  409 where the
+    labels decide nothing.
+    """
+    is_written = body.unseen or body.family
+    opened = database().write if is_written else database().read
+    with opened() as session:
+        return ask_gate(session, get_detector(session, path.id), body, by()).dump()
+
+
+attribution_routes = build_routes("attribution", "What moved a judged rate.")
+
+
+class InvestigationChoice(Parameters):
+    """Which investigation."""
+
+    number: Whole | None = Field(
+        default=None, description="Its number; by default the newest."
+    )
+
+
+@attribution_routes.post(
+    "/detectors/<id>/attribution",
+    responses=answers({201: Attribution}, 404, 409, 413, 415, 422),
+)
+@requires("editor")
+def begin_investigation(path: IdPath, body: NewInvestigation) -> Response:
+    """Ask what moved between two weeks: it draws anchors, queries of the week then.
+
+    Begin once system and judge are what they are now, and put the anchors to both.
+    Every investigation that is begun makes the intervals of later ones wider.
+    """
+
+    def begin(session: Session) -> tuple[Shape, int]:
+        detector = get_open_detector(session, path.id)
+        return attribution.begin_investigation(session, detector, body, by()), 201
+
+    return answer_idempotently(begin, body)
+
+
+@attribution_routes.get(
+    "/detectors/<id>/attribution", responses=answers({200: Attribution}, 404)
+)
+@requires("viewer")
+def get_attribution(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
+    """Say whether the system, the judge or the mix moved, by what is known so far."""
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return attribution.get_attribution(session, detector, query.number).dump()
+
+
+@attribution_routes.get(
+    "/detectors/<id>/attribution/anchors", responses=answers({200: AnchorList}, 404)
+)
+@requires("viewer")
+def list_anchors(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
+    """List the anchors of an investigation, and what is still to be found out."""
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return attribution.list_anchors(session, detector, query.number).dump()
+
+
+plans_routes = build_routes(
+    "plans", "The number of further labels that would be enough."
+)
+
+
+class PlanChoice(Parameters):
+    """What is wanted, and what is supposed."""
+
+    width: LevelText = Field(
+        default=USUAL_WIDTH, description="The wanted width, high minus low."
+    )
+    target: LevelText | None = Field(
+        default=None,
+        description="The target to certify; by default the detector's own.",
+    )
+    accuracy: ShareText | None = Field(
+        default=None,
+        description="The accuracy of the further labels; by default the current "
+        "estimate.",
+    )
+    power: LevelText = Field(
+        default=USUAL_POWER, description="The chance that the target is certified."
+    )
+    more: Whole | None = Field(
+        default=None, description="The number of further labels."
+    )
+    version: Text | None = Field(
+        default=None,
+        description="The version; by default the one that is shown; * pools all "
+        "versions.",
+    )
+    confidence_level: ConfidenceText | None = Field(
+        default=None, description="The confidence level; by default the detector's own."
+    )
+
+
+@plans_routes.get("/detectors/<id>/plan", responses=answers({200: LabelPlan}, 404))
+@requires("viewer")
+def get_plan(path: IdPath, query: PlanChoice) -> dict[str, Any]:
+    """Compute how many more labels each class needs."""
+    choices: dict[str, Any] = dict(query)
+    of = {name: choices.pop(name) for name in ("version", "confidence_level")}
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        estimate = get_estimate(session, detector, computed_at=now(), **of)
+        estimate = price_audit(session, detector, estimate)
+    return build_plan(estimate, Goal(**choices)).dump()

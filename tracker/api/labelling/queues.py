@@ -1,0 +1,314 @@
+"""What is labelled next, in which queue: the random sample, re-checks, gold queries."""
+
+from typing import Annotated, Any, ClassVar
+
+from flask import Response
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.api.parameters import (
+    IdPath,
+    Page,
+    Parameters,
+    QueryReference,
+    ShareText,
+    Text,
+    dump_page,
+    wrong_parameter,
+)
+from tracker.api.queries import address_of_image
+from tracker.api.routes import answers, build_routes
+from tracker.errors import InvalidInputError
+from tracker.http import (
+    BadParametersError,
+    answer_idempotently,
+    by,
+    database,
+    no_content,
+    now,
+    requires,
+)
+from tracker.services.by import By
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.estimates.estimate import get_estimate
+from tracker.services.fields import Address, KeyName, parse_input
+from tracker.services.labelling import golds, rechecks
+from tracker.services.labelling.golds import Gold, NewGold
+from tracker.services.labelling.label_errors import RecheckReport, get_recheck_report
+from tracker.services.labelling.queues import (
+    ORDERS,
+    QUEUES,
+    NextQuery,
+    QueueChoice,
+    build_queue,
+    describe_next,
+    reserve,
+    skip,
+)
+from tracker.services.labelling.rechecks import NewRecheck, NewRechecks, Recheck
+from tracker.services.queries.queries import get_query
+from tracker.services.wording import missing
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.labelling.queues import Queue
+from tracker.storage.labelling.rechecks import find_recheck
+from tracker.storage.queries.queries import find_query_of
+from tracker.words import one_of
+
+routes = build_routes("labelling", "Which query to label next.")
+
+
+class NextWanted(Parameters):
+    """For whom the next query is."""
+
+    repeated: ClassVar[frozenset[str]] = frozenset({"where"})
+
+    labeler: KeyName | None = Field(
+        default=None, description="The labeler; by default the name of the key."
+    )
+    queue: Annotated[str, one_of(QUEUES)] | None = Field(
+        default=None,
+        description="random: drawn by chance (the default); targeted: picked (the "
+        "default where something is picked); disagreements: drawn by chance from what "
+        "two versions answer differently; recheck: to be labelled again.",
+    )
+    order: Annotated[str, one_of(ORDERS)] | None = Field(
+        default=None,
+        description="Targeted queue: confidence (the default), the lowest first, or "
+        "newest.",
+    )
+    predicted: Text | None = Field(
+        default=None, description="Targeted queue: only queries with this prediction."
+    )
+    version: Text | None = Field(
+        default=None,
+        description="Only queries of this version; * for all. By default the targeted "
+        "queue gives all versions, the random queue the one that is shown.",
+    )
+    min_confidence: ShareText | None = Field(
+        default=None, description="Targeted queue: only queries at least as confident."
+    )
+    max_confidence: ShareText | None = Field(
+        default=None, description="Targeted queue: only queries at most as confident."
+    )
+    where: list[Text] | None = Field(
+        default=None,
+        description="Targeted queue: only queries that meet this condition, as in a "
+        "list of queries; if repeated, all must hold.",
+    )
+    old: Text | None = Field(
+        default=None,
+        description="Disagreements queue: the old version; by default the one that "
+        "arrived before new.",
+    )
+    new: Text | None = Field(
+        default=None,
+        description="Disagreements queue: the new version; by default the one that "
+        "queries last arrived with.",
+    )
+    skip: QueryReference | None = Field(
+        default=None, description="The id of a query to skip first."
+    )
+
+
+@routes.get(
+    "/detectors/<id>/next",
+    responses={
+        **answers({200: NextQuery}, 404, 409),
+        "204": {"description": "No query is left, or others have reserved the rest."},
+    },
+)
+@requires("labeler")
+def get_next(path: IdPath, query: NextWanted) -> Response | dict[str, Any]:
+    """Get the next query to label, drawn at random by default.
+
+    It is reserved, and comes without its prediction.  The same labeler gets the same
+    query until it is labelled or skipped; nobody else gets it within five minutes.
+    """
+    asked_by = by().credit(query.labeler)
+
+    def work(session: Session) -> dict[str, Any] | None:
+        detector = get_open_detector(session, path.id)
+        if query.skip is not None:
+            _set_aside(session, detector, query.skip, asked_by)
+        queue = _build_queue(session, detector, query, asked_by)
+        found = reserve(session, queue, asked_by)
+        if not found:
+            return None
+        image = address_of_image(found[0])
+        return describe_next(detector, found[0], queue, asked_by, image=image).dump()
+
+    answer = database().run(work)
+    return no_content() if answer is None else answer
+
+
+def _build_queue(
+    session: Session, detector: Detector, wanted: NextWanted, asked_by: By
+) -> Queue:
+    choice = wanted.model_dump(exclude={"labeler", "skip"})
+    try:
+        return build_queue(
+            session, detector, parse_input(QueueChoice, choice), asked_by
+        )
+    except InvalidInputError as error:
+        raise BadParametersError(error.errors) from error
+
+
+def _set_aside(session: Session, detector: Detector, number: int, asked_by: By) -> None:
+    skipped = find_query_of(session, detector.id, number)
+    if skipped is None:
+        message = "it is not a query of this detector"
+        raise wrong_parameter("skip", dump_id("iq", number), message)
+    skip(session, skipped, asked_by)
+
+
+rechecks_routes = build_routes(
+    "rechecks", "Labels given a second time; they are not scored."
+)
+
+
+class RecheckChoice(Parameters):
+    """Of which version."""
+
+    version: Text | None = Field(
+        default=None, description="The version; by default the one that is shown."
+    )
+
+
+@rechecks_routes.post(
+    "/detectors/<id>/rechecks",
+    responses=answers({201: RecheckReport}, 404, 409, 413, 415, 422),
+)
+@requires("editor")
+def draw_rechecks(path: IdPath, body: NewRechecks) -> Response:
+    """Draw labels of a version by chance, for somebody else to give again.
+
+    Get them by `/next?queue=recheck`, and send the answers to `/queries/{id}/recheck`.
+    """
+    # It goes through all labels, which a write would keep others waiting for.
+    with database().read() as session:
+        detector = get_open_detector(session, path.id)
+        version, frozen = rechecks.freeze_if_needed(session, detector, body, now())
+
+    def draw(session: Session) -> tuple[Shape, int]:
+        detector = get_open_detector(session, path.id)
+        found = rechecks.choose_version(session, detector, version.name)
+        rechecks.draw_rechecks(session, found, frozen, body, by())
+        return _report(session, detector, found), 201
+
+    return answer_idempotently(draw, body)
+
+
+@rechecks_routes.get(
+    "/detectors/<id>/rechecks", responses=answers({200: RecheckReport}, 404, 409)
+)
+@requires("viewer")
+def get_rechecks(path: IdPath, query: RecheckChoice) -> dict[str, Any]:
+    """Bound the share of wrong labels, and the accuracies by the truth."""
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        version = rechecks.choose_version(session, detector, query.version)
+        return _report(session, detector, version).dump()
+
+
+def _report(session: Session, detector: Detector, version: Version) -> RecheckReport:
+    estimate = get_estimate(session, detector, version=version.name, computed_at=now())
+    return get_recheck_report(session, detector, version, estimate)
+
+
+@rechecks_routes.post(
+    "/queries/<id>/recheck", responses=answers({201: Recheck}, 404, 409, 413, 415, 422)
+)
+@requires("labeler")
+def add_recheck(path: IdPath, body: NewRecheck) -> Response:
+    """Label a query a second time; the first label stays and is scored.
+
+    Where the two differ the query is disputed, until an editor settles it.
+    """
+
+    def add(session: Session) -> tuple[Shape, int]:
+        query = get_query(session, path.id)
+        detector = get_open_detector(session, dump_id("det", query.detector_id))
+        found = rechecks.add_recheck(session, detector, query, body, by())
+        return rechecks.describe_recheck(found), 201
+
+    return answer_idempotently(add, body)
+
+
+@rechecks_routes.get("/queries/<id>/recheck", responses=answers({200: Recheck}, 404))
+@requires("viewer")
+def get_recheck(path: IdPath) -> dict[str, Any]:
+    """Get the second label of a query; 404 until it has one."""
+    with database().read() as session:
+        found = find_recheck(session, get_query(session, path.id).id)
+        if found is None or found.answered_at is None:
+            raise missing("recheck", path.id)
+        return rechecks.describe_recheck(found).dump()
+
+
+gold_queries_routes = build_routes(
+    "gold queries", "Queries whose answer is known; they tell how often people err."
+)
+
+
+class GoldList(Page):
+    """Which gold queries to list."""
+
+    prefix = "iq"
+
+
+class GoldPage(Shape):
+    """A page of gold queries, the newest first."""
+
+    items: list[Gold]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
+@gold_queries_routes.put(
+    "/queries/<id>/gold", responses=answers({200: Gold}, 404, 409, 410, 413, 415, 422)
+)
+@requires("editor")
+def mark_gold(path: IdPath, body: NewGold) -> dict[str, Any]:
+    """Make a query without a label gold, by giving its known answer.
+
+    It is mixed into the random queue at the detector's `gold_rate`, unmarked.
+    Answers to it are not labels, and are never scored.
+    """
+    with database().write() as session:
+        return golds.mark_gold(session, path.id, body, by()).dump()
+
+
+@gold_queries_routes.get("/queries/<id>/gold", responses=answers({200: Gold}, 404, 410))
+@requires("editor")
+def get_gold(path: IdPath) -> dict[str, Any]:
+    """Get the known answer of a gold query, and how many people answered otherwise."""
+    with database().read() as session:
+        return golds.get_gold(session, path.id).dump()
+
+
+@gold_queries_routes.delete(
+    "/queries/<id>/gold", responses={"204": None, **answers({}, 404, 409, 410)}
+)
+@requires("editor")
+def unmark_gold(path: IdPath) -> Response:
+    """Make a gold query ordinary again; the answers to it still count."""
+    with database().write() as session:
+        golds.unmark_gold(session, path.id, by())
+    return no_content()
+
+
+@gold_queries_routes.get(
+    "/detectors/<id>/gold", responses=answers({200: GoldPage}, 404)
+)
+@requires("editor")
+def list_golds(path: IdPath, query: GoldList) -> dict[str, Any]:
+    """List the gold queries of a detector, including those that no longer are."""
+    with database().read() as session:
+        found = golds.list_golds(
+            session,
+            get_detector(session, path.id),
+            before=query.after,
+            limit=query.limit + 1,
+        )
+        return dump_page(found, query.limit, lambda one: one, lambda one: one.query)

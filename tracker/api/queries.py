@@ -1,0 +1,362 @@
+"""Queries: logged with their image and label, and found again.
+
+Tags of queries.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from flask import Response, url_for
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.api import shapes
+from tracker.api.imports.uploads import NEW_QUERY_BODY, read_new_query
+from tracker.api.parameters import (
+    Flag,
+    IdPath,
+    Page,
+    Text,
+    Where,
+    Window,
+    dump_page,
+    wrong_parameter,
+)
+from tracker.api.routes import answers, answers_file, build_routes
+from tracker.errors import NotFoundError
+from tracker.http import (
+    answer_idempotently,
+    by,
+    context,
+    database,
+    no_content,
+    now,
+    requires,
+)
+from tracker.services.by import By
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.estimates.query_lists import (
+    QueryFilter,
+    count_shown,
+    find_and_count,
+)
+from tracker.services.images import MEDIA_TYPES, CleanImage
+from tracker.services.labelling import predictions
+from tracker.services.labelling.golds import see_as
+from tracker.services.labelling.predictions import QueryCompletion
+from tracker.services.queries import erasing, queries
+from tracker.services.queries import queries as services
+from tracker.services.queries.tags import NewTags, set_tags
+from tracker.shapes import Shape
+from tracker.storage.base import dump_id
+from tracker.storage.detectors import Detector
+from tracker.storage.images import name_of
+from tracker.storage.queries import queries as storage
+from tracker.storage.queries.waiting import (
+    WaitingQuery,
+    count_waiting,
+    find_waiting,
+    list_waiting,
+)
+
+AnyQuery = storage.Query | WaitingQuery
+routes = build_routes("queries", "Inputs of a detector and its predictions.")
+
+
+class QueryList(Page, Window, Where):
+    """Which queries to list."""
+
+    prefix = "iq"
+
+    labelled: Flag | None = Field(
+        default=None, description="Only queries with a label, or only those without."
+    )
+    predicted: Text | None = Field(
+        default=None, description="Only queries with this prediction."
+    )
+    label: Text | None = Field(
+        default=None, description="Only queries with this current label."
+    )
+    version: Text | None = Field(
+        default=None, description="Only queries of this version."
+    )
+    key: Text | None = Field(
+        default=None,
+        description="Only queries with this key; a * at the end matches any ending.",
+    )
+    wrong: Flag | None = Field(
+        default=None,
+        description="true: only queries that the detector got wrong; false: only "
+        "those it got right. UNCLEAR labels are neither.",
+    )
+    agreement: Literal["agreed", "majority", "disputed", "settled"] | None = Field(
+        default=None,
+        description="Only queries that several people labelled, with this outcome.",
+    )
+    versus: Text | None = Field(
+        default=None,
+        description="Only queries whose input was put to this other version too, "
+        "where exactly one of the two is right; wrong=false lists those gained, "
+        "wrong=true those lost.",
+    )
+    tag: Text | None = Field(
+        default=None, description="Only queries that are marked with this tag."
+    )
+    waiting: Flag | None = Field(
+        default=None,
+        description="true: only queries that wait for their prediction, the newest "
+        "first; false: none of these. Without any filter or order they are listed "
+        "among the others.",
+    )
+    sort: Literal[
+        "newest",
+        "oldest",
+        "asked_at",
+        "-asked_at",
+        "confidence",
+        "-confidence",
+        "key",
+        "-key",
+    ] = Field(
+        default="newest",
+        description="- sorts downwards; queries without a value come last.",
+    )
+
+    @property
+    def takes_waiting(self) -> bool:
+        """Whether queries without a prediction are among those that are asked for."""
+        asked = self.model_dump(exclude={"waiting", "after", "limit"})
+        usual = type(self)().model_dump(exclude={"waiting", "after", "limit"})
+        if self.waiting and asked != usual:
+            raise wrong_parameter(
+                "waiting", "true", "nothing else can be asked of queries that wait"
+            )
+        return self.waiting or (self.waiting is None and asked == usual)
+
+
+@routes.post(
+    "/detectors/<id>/queries",
+    responses=answers(
+        {201: services.Query, 200: services.Query}, 404, 409, 413, 415, 422
+    ),
+    openapi_extensions={"requestBody": NEW_QUERY_BODY},
+)
+@requires("editor")
+def log_query(path: IdPath) -> Response:
+    """Log a query, with or without its label.
+
+    Sending the same key and content again answers 200 and the stored query; with other
+    content it is a 409.  An image that was erased is not stored again.
+    """
+    new, image = read_new_query()
+    name = None if image is None else name_of(*image)
+    stored = None if image is None else _store_image(path.id, new, image)
+
+    def log(session: Session) -> tuple[Shape, int]:
+        detector = get_open_detector(session, path.id)
+        query, is_new = services.log_query(
+            session,
+            detector,
+            new,
+            by(),
+            image=stored,
+        )
+        return _describe(session, query), 201 if is_new else 200
+
+    return answer_idempotently(log, name, new)
+
+
+def _store_image(
+    detector_id: str, new: services.NewQuery, image: CleanImage
+) -> str | None:
+    """Store the image of a query before the query, unless it was erased."""
+    if new.key is not None:
+        with database().read() as session:
+            detector = get_open_detector(session, detector_id)
+            if erasing.is_image_erased(session, detector, new.key):
+                return None
+    return context().images.put(image.content, image.suffix)
+
+
+def _describe(session: Session, query: AnyQuery) -> services.Query:
+    return predictions.describe_any(session, query, image=address_of_image(query))
+
+
+def address_of_image(query: AnyQuery) -> str | None:
+    """Return where the image of *query* is, None if it has none."""
+    if query.image is None:
+        return None
+    return url_for("queries.get_image", id=dump_id("iq", query.id), _external=True)
+
+
+@routes.get("/detectors/<id>/queries", responses=answers({200: shapes.QueryPage}, 404))
+@requires("viewer")
+def list_queries(path: IdPath, query: QueryList) -> dict[str, Any]:
+    """List the queries of a detector, the newest first unless sorted otherwise."""
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        is_mixed = query.takes_waiting
+        found, total = (_list_any if is_mixed else _list_predicted)(
+            session, detector, query
+        )
+        page = dump_page(
+            found,
+            query.limit,
+            lambda found: _describe(session, found),
+            lambda found: dump_id("iq", found.id),
+        )
+        return page | {"total": total}
+
+
+def _list_predicted(
+    session: Session, detector: Detector, query: QueryList
+) -> tuple[Sequence[AnyQuery], int]:
+    return find_and_count(
+        session,
+        detector,
+        _parse_filter(query),
+        sort=query.sort,
+        after=_find_place(session, detector, query),
+        limit=query.limit + 1,
+        at=now(),
+    )
+
+
+def _list_any(
+    session: Session, detector: Detector, query: QueryList
+) -> tuple[Sequence[AnyQuery], int]:
+    """Return those that wait, alone or merged with the others, the newest first."""
+    if query.after is not None and find_waiting(session, query.after) is None:
+        _find_place(session, detector, query)
+    place: dict[str, Any] = {"before": query.after, "limit": query.limit + 1}
+    found: list[AnyQuery] = [*list_waiting(session, detector.id, **place)]
+    total = count_waiting(session, detector.id)
+    if not query.waiting:
+        found += storage.list_queries(session, detector.id, **place)
+        total += count_shown(session, detector.id)
+        found.sort(key=lambda one: one.id, reverse=True)
+    return found[: query.limit + 1], total
+
+
+def _find_place(
+    session: Session, detector: Detector, query: QueryList
+) -> storage.Query | None:
+    if query.after is None:
+        return None
+    found = storage.find_query_of(session, detector.id, query.after)
+    if found is None:
+        message = "there is no such query any more; begin with the first page"
+        raise wrong_parameter("after", dump_id("iq", query.after), message)
+    return found
+
+
+def _parse_filter(query: QueryList) -> QueryFilter:
+    return QueryFilter(
+        labelled=query.labelled,
+        predicted=query.predicted,
+        label=query.label,
+        version=query.version,
+        key=query.key,
+        is_wrong=query.wrong,
+        agreement=query.agreement,
+        versus=query.versus,
+        tag=query.tag,
+        where=query.where,
+        since=query.since,
+        until=query.until,
+    )
+
+
+@routes.get("/queries/<id>", responses=answers({200: services.Query}, 404))
+@requires("viewer")
+def get_query(path: IdPath) -> dict[str, Any]:
+    """Get a query."""
+    with database().read() as session:
+        return _describe(
+            session, predictions.find_any(session, path.id, seen_by=by().name)
+        ).dump()
+
+
+@routes.patch(
+    "/queries/<id>", responses=answers({200: services.Query}, 404, 409, 413, 415, 422)
+)
+@requires("editor")
+def complete_query(path: IdPath, body: QueryCompletion) -> dict[str, Any]:
+    """Give a query its input, or the prediction that it waits for.
+
+    Queries that wait come from the device API.  All queries with the same input share
+    its label.  Sending the same again gets the same answer; another prediction or input
+    is a 409.
+    """
+
+    def complete(session: Session) -> dict[str, Any]:
+        query = predictions.complete_query(session, path.id, body, by())
+        return _describe(session, query).dump()
+
+    return database().run(complete)
+
+
+@routes.delete("/queries/<id>", responses={"204": None, **answers({}, 404, 409, 410)})
+@requires("admin")
+def erase_query(path: IdPath) -> Response:
+    """Erase a query: its image, metadata, input and notes, never what was counted.
+
+    The counts and the history stay as they are.  From then on the query answers 410.
+    """
+    return _erase(erasing.erase_query, path.id)
+
+
+def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Response:
+    """Erase a query or its image, and then the file that no query shows any more."""
+    name = database().run(lambda session: work(session, query_id, by()))
+    if name is not None:
+        context().images.delete(name)
+    return no_content()
+
+
+@routes.get(
+    "/queries/<id>/image",
+    responses=answers_file(*MEDIA_TYPES.values(), problems=(404,)),
+)
+@requires("viewer")
+def get_image(path: IdPath) -> Response:
+    """Get the image of a query, as it was encoded again on upload."""
+    with database().read() as session:
+        name = predictions.find_any(session, path.id).image
+    if name is None:
+        raise NotFoundError("the query has no image")
+    try:
+        content = context().images.get(name)
+    except FileNotFoundError as error:
+        raise NotFoundError("the image is missing where images are kept") from error
+    return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
+
+
+@routes.delete("/queries/<id>/image", responses={"204": None, **answers({}, 404, 410)})
+@requires("admin")
+def erase_image(path: IdPath) -> Response:
+    """Erase the image of a query, and its address if it is stored elsewhere.
+
+    Everything else of the query stays.  From then on it has no image, and erasing it
+    again is a 410.
+    """
+    return _erase(erasing.erase_image, path.id)
+
+
+tags_routes = build_routes("tags", "What people mark queries with, to find them again.")
+
+
+@tags_routes.put(
+    "/queries/<id>/tags",
+    responses=answers({200: queries.Query}, 404, 409, 410, 413, 415, 422),
+)
+@requires("labeler")
+def tag_query(path: IdPath, body: NewTags) -> dict[str, Any]:
+    """Mark a query with these tags, and with no others.
+
+    List the queries with a tag by tag=; the labels export has the tags too.
+    """
+    with database().write() as session:
+        query = see_as(session, set_tags(session, path.id, body), by().name)
+        image = address_of_image(query)
+        return queries.describe_query(session, query, image=image).dump()

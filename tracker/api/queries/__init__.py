@@ -1,1 +1,0 @@
-"""Queries over HTTP: logged, found and tagged."""

@@ -1,1 +1,0 @@
-"""Which version is better, how many labels it takes, whether to release."""

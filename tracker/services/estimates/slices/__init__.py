@@ -1,1 +1,0 @@
-"""How accurate a detector is on parts of its queries, and what that is counted from."""

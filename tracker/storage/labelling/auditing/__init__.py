@@ -1,1 +1,0 @@
-"""What audits have drawn, and what they are."""

@@ -1,0 +1,275 @@
+"""Opening SQLite and PostgreSQL, and how their transactions begin."""
+
+import select
+import sqlite3
+import time
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import InvalidatePoolError
+
+from tracker.errors import ConfigurationError
+from tracker.storage.dialect import NO_PARAMETERS
+
+BUSY_SECONDS = 30
+# SQLite itself would sleep for up to a tenth of a second between two tries, and miss
+# the moments that an import leaves to others.  A label holds the lock for about a
+# millisecond, and a process with more of them leaves it for a tenth of one.
+_SHORTEST_SECONDS, _LONGEST_SECONDS, _GROWTH = 0.00002, 0.0005, 1.1
+# What a checkpoint leaves of the log.
+_LARGEST_LOG_BYTES = 64 * 2**20
+
+
+def open_sqlite(
+    file: str | None, url: Any, at_once: int, *, must_exist: bool
+) -> Engine:
+    """Return the engine of a database in *file*, made with its folder if need be.
+
+    Raises ConfigurationError if no file is named, if it must exist and does not, or if
+    its folder cannot be made.
+    """
+    if not file or file == ":memory:":
+        raise ConfigurationError(
+            "TRACKER_DATABASE_URL names no file: the web server and the worker are "
+            "two processes and share the database by its file"
+        )
+    if not must_exist:
+        _make_file(Path(file))
+    elif not Path(file).exists():
+        raise ConfigurationError(
+            f"there is no database at {file}: correct TRACKER_DATABASE_URL or "
+            "TRACKER_DATA_DIR, or run tracker db upgrade to make one there"
+        )
+    engine = create_engine(
+        url,
+        connect_args={"timeout": BUSY_SECONDS},
+        pool_size=2 * at_once,
+        hide_parameters=NO_PARAMETERS,
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _make_file(file: Path) -> None:
+    try:
+        # For their owner alone, as a backup is; SQLite gives its other files the same.
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder of the database, {file.parent}, cannot be made: "
+            f"{error.strerror}; TRACKER_DATA_DIR or TRACKER_DATABASE_URL names another"
+        ) from error
+    if not file.exists():
+        # Where that fails SQLite says why, at the first connection.
+        with suppress(OSError):
+            file.touch(mode=0o600)
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    # The driver's own idea of transactions begins them too late and not at all
+    # for SELECT and DDL, which loses updates; _begin_sqlite does it instead.
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode=WAL",
+        # NORMAL would be five times as fast and loses acknowledged labels when
+        # the power fails.
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        # Without it INSERT OR REPLACE deletes rows past the triggers that keep
+        # history append-only.
+        "recursive_triggers=ON",
+        f"busy_timeout={BUSY_SECONDS * 1000}",
+        "cache_size=-32768",
+        # After an import the log would stay as large as the import for ever.
+        f"journal_size_limit={_LARGEST_LOG_BYTES}",
+        "temp_store=MEMORY",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("tracker_looks", False):
+        # Each statement is a transaction of its own then.
+        return
+    if options.get("tracker_read", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    # A transaction that began as a reader cannot become a writer once somebody
+    # else has written: it fails at once, however long the timeout.
+    # Not by way of SQLAlchemy: they belong to no transaction.
+    driver = _driver_of(connection)
+    (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
+    waits = options.get("tracker_waits", True)
+    last = time.monotonic() + (milliseconds / 1000 if waits else 0)
+    driver.execute("PRAGMA busy_timeout=0")
+    pause = _SHORTEST_SECONDS
+    try:
+        while not _has_begun(connection, is_last=time.monotonic() >= last):
+            time.sleep(pause)
+            pause = min(pause * _GROWTH, _LONGEST_SECONDS)
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={milliseconds}")
+
+
+def _has_begun(connection: Connection, *, is_last: bool) -> bool:
+    begin = "BEGIN IMMEDIATE"
+    try:
+        # Many tries may fail, so not by way of SQLAlchemy.
+        _driver_of(connection).execute(begin)
+    except sqlite3.OperationalError as error:
+        if not is_last and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            return False
+        # Again, for the error to be given its usual name.
+        connection.exec_driver_sql(begin)
+    return True
+
+
+def _driver_of(connection: Connection) -> sqlite3.Connection:
+    driver: Any = connection.connection.dbapi_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
+
+
+# What PostgreSQL says to a write in a read-only transaction, as all of a standby are.
+READ_ONLY = "25006"
+# So long after its last use a connection is not asked whether it is still there.
+_MOMENT_SECONDS = 1.0
+
+
+_CONNECT_SECONDS = 5
+# Not as options of the connection, which PgBouncer refuses.
+_BEGIN_SESSION = (
+    # A paused process must not hold its locks for ever.
+    "SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = '30s';"
+    "SET synchronous_commit = on; SET timezone = 'UTC'; SELECT pg_backend_pid()"
+)
+_SHARED = (
+    "the pooler between Tracker and PostgreSQL gives each transaction another "
+    "connection to the server: set pool_mode = session in it for this database, or "
+    "connect to PostgreSQL itself"
+)
+_PROBES = 3
+_PID = "SELECT pg_backend_pid()"
+
+
+def open_postgresql(url: Any, at_once: int) -> Engine:
+    """Return the engine of the database at *url*, which nobody asks yet."""
+    engine = create_engine(
+        url,
+        hide_parameters=NO_PARAMETERS,
+        pool_size=2 * at_once,
+        pool_timeout=5,
+        connect_args={"connect_timeout": _CONNECT_SECONDS},
+    )
+    event.listen(engine, "connect", partial(_begin_session, engine), insert=True)
+    # Before SQLAlchemy asks for the version, which it cannot read in SQL_ASCII.
+    event.listen(engine, "connect", _check_encoding, insert=True)
+    event.listen(engine, "handle_error", _leave_standby)
+    event.listen(engine, "checkin", _note_use)
+    event.listen(engine, "checkout", partial(_check_life, engine.dialect))
+    return engine
+
+
+def _check_encoding(connection: Any, _record: Any) -> None:
+    found = connection.info.parameter_status("server_encoding")
+    if found != "UTF8":
+        connection.close()
+        raise ConfigurationError(
+            f"the encoding of the database is {found}: make one with ENCODING 'UTF8' "
+            "TEMPLATE template0"
+        )
+
+
+def _begin_session(engine: Any, connection: Any, _record: Any) -> None:
+    """Set what every session has, in one round trip.
+
+    Raises ConfigurationError for a pooler that shares sessions among its clients.
+    Settings and prepared statements would be those of somebody else.
+    """
+    pid = _ask(connection, _BEGIN_SESSION)
+    # A pooler names another process than the one that answers.
+    if pid == connection.info.backend_pid:
+        return
+    arguments, options = engine.dialect.create_connect_args(engine.url)
+    other = engine.dialect.connect(
+        *arguments, connect_timeout=_CONNECT_SECONDS, **options
+    )
+    try:
+        with closing(other):
+            is_shared = _is_shared(connection, other)
+    except engine.dialect.loaded_dbapi.errors.ProtocolViolation:
+        # A pooler that shares even transactions refuses them.
+        is_shared = True
+    if is_shared:
+        connection.close()
+        raise ConfigurationError(_SHARED)
+
+
+def _is_shared(connection: Any, other: Any) -> bool:
+    """Return whether two connections get sessions of the server by turns."""
+    pid = _ask(connection, _PID)
+    for _ in range(_PROBES):
+        # While it is in a transaction it has a session of its own.
+        with other.transaction():
+            [theirs] = other.execute(_PID).fetchone()
+            if theirs == pid or _ask(connection, _PID) != pid:
+                return True
+    return False
+
+
+def _leave_standby(context: Any) -> None:
+    """Have the pool connect again where a server took no write.
+
+    It may have become a standby, while another host of the URL is the primary now.
+    """
+    connection = context.connection
+    is_read = connection and connection.get_execution_options().get("tracker_read")
+    state = getattr(context.original_exception, "sqlstate", None)
+    if state == READ_ONLY and not is_read:
+        context.is_disconnect = True
+
+
+def _ask(connection: Any, statements: str) -> Any:
+    """Return the value of the last of *statements*, run outside of a transaction."""
+    connection.autocommit = True
+    cursor = connection.execute(statements)
+    while cursor.nextset():
+        pass
+    [value] = cursor.fetchone()
+    connection.autocommit = False
+    return value
+
+
+def _note_use(_connection: Any, record: Any) -> None:
+    record.info["used_at"] = time.monotonic()
+
+
+def _check_life(dialect: Any, connection: Any, record: Any, _fairy: Any) -> None:
+    """Have the pool connect again where a connection was lost.
+
+    With ``pool_pre_ping`` SQLAlchemy asks the server each time, which for a label are
+    two round trips.  A server that ends says so, and where its machine goes silent a
+    connection that has rested is asked.
+    """
+    # After a read SQLAlchemy would begin READ WRITE, against the word of the server.
+    connection.read_only = None
+    used_at = record.info.get("used_at")
+    if used_at is None:
+        return
+    has_rested = time.monotonic() - used_at > _MOMENT_SECONDS
+    try:
+        if has_rested or _has_news(connection):
+            dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error as error:
+        raise InvalidatePoolError from error
+
+
+def _has_news(connection: Any) -> bool:
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    return bool(waiting.poll(0))
