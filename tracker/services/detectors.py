@@ -40,11 +40,7 @@ from tracker.services.fields import (
     parse_instant,
 )
 from tracker.services.http_client import check_predictor
-from tracker.services.versions import (
-    UnknownVersionError,
-    choose_versions,
-    list_shown,
-)
+from tracker.services.versions import UnknownVersionError, choose_versions, list_shown
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage

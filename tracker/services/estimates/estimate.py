@@ -37,11 +37,7 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
-from tracker.services.estimates.replays import (
-    REPLAYS_ASIDE,
-    decide_replay,
-    find_replay,
-)
+from tracker.services.estimates.replays import REPLAYS_ASIDE, decide_replay, find_replay
 from tracker.services.estimates.warnings import (
     DependentMistakes,
     UnclearBounds,
