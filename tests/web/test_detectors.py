@@ -1,6 +1,7 @@
 # ruff: noqa: RUF001 - the dash between two bounds is an en dash.
 """The list of detectors, making one, and the page that says how sure we are."""
 
+import math
 import re
 from collections.abc import Callable
 
@@ -14,7 +15,13 @@ from tests.web.reading import Page
 from tracker.charts.themes import COLOURS
 from tracker.files import shipped_folder
 from tracker.rounding import outward
-from tracker.stats import balanced_interval, class_intervals, labels_to_decide
+from tracker.stats import (
+    balanced_anytime,
+    balanced_interval,
+    class_intervals,
+    labels_to_decide,
+    labels_to_narrow,
+)
 from tracker.storage.database import Database
 from tracker.web.drawing.words import roughly
 
@@ -463,8 +470,11 @@ def test_the_rows_of_the_classes_also_say_their_precision(
 
 def test_the_plan_says_how_many_more_labels(visitor: Visitor, published: str) -> None:
     page = visitor.get(f"/detectors/{published}/labelling?within=5")
-    assert "About 97 more labels" in page.text
-    assert "183 queries drawn at random" in page.text
+    more = labels_to_narrow(balanced_anytime, [23, 41], [28, 44], 0.1, WHOLE)
+    assert more is not None
+    assert f"About {sum(more)} more labels" in page.text
+    drawn = math.ceil(max(m * 72 / n for m, n in zip(more, (28, 44), strict=True)))
+    assert f"{drawn:,} queries drawn at random" in page.text
     chosen = [o for o in page.find("option") if "selected" in o.attributes]
     # Of the version in the header, and of the width.
     assert [one.attributes["value"] for one in chosen] == ["v1", "5"]
