@@ -198,7 +198,7 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
         found = read_methods(estimate) if estimate.labels else []
         rows = _draw(estimate, found, detector.target)
         return render_template(
-            "methods/methods.html",
+            "planning/methods.html",
             detector=detector,
             version=versions[0] if versions else None,
             estimate=estimate,
@@ -222,7 +222,7 @@ def show_coverage(detector_id: str) -> ResponseReturnValue:
         figures = sum_balanced(estimate)
     summed = {one.method for one in figures}
     return render_template(
-        "methods/coverage.html",
+        "planning/coverage.html",
         detector=detector,
         version=asked,
         estimate=estimate,

@@ -128,7 +128,7 @@ def show_repeats(detector_id: str) -> ResponseReturnValue:
         version = request.args.get("version") or None
         found = get_repeats(session, detector, version=version)
     return render_template(
-        "repeats/repeats.html",
+        "slices/repeats.html",
         detector=detector,
         found=found,
         differing=read(found.differing, name="Differing", tone=0),

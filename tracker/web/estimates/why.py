@@ -51,7 +51,7 @@ def show_why(detector_id: str) -> ResponseReturnValue:
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
         scope = _choose_class(estimate, request.args.get("scope"))
         return render_template(
-            "methods/why.html",
+            "why/why.html",
             detector=detector,
             version=versions[0] if versions else None,
             estimate=estimate,
@@ -72,7 +72,7 @@ def show_peeking(detector_id: str) -> ResponseReturnValue:
     """Show what looking after every label does to an interval for one look."""
     with database().read() as session:
         return render_template(
-            "methods/peeking.html",
+            "why/peeking.html",
             detector=get_detector(session, detector_id),
             curves=[_peek("exact"), _peek("anytime")],
             looked_at=_LOOKED_AT,
