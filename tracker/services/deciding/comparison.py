@@ -121,10 +121,10 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     ids: dict[str, Any] = {"old_id": before.id, "new_id": after.id}
     ids["standings"] = compared_standings(detector.label_sampling, population)
     choices: dict[str, Any] = {"confidence_level": level, "computed_at": computed_at}
-    choices |= {"method": method, "population": population}
+    choices.update(method=method, population=population, span="all")
     # Pairs are of all labels, and the day of a change was picked by the results.
     estimates = [
-        get_estimate(session, detector, version=one.name, span="all", **choices)
+        get_estimate(session, detector, version=one.name, **choices)
         for one in (before, after)
     ]
     has_own = detector.label_of == ANSWER
@@ -132,7 +132,6 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     because = _refuse(session, detector, (before, after), estimates) if counts else None
     drawn = Drawn(0, 0) if has_own else count_drawn(session, detector.id, **ids)
     paired = build_paired(detector, counts, drawn, level)
-    unpaired = _build_unpaired(estimates[0], estimates[1], level)
     decision = None
     if because is None:
         decision = decide_pairs(detector, counts, drawn, level, estimates[0].shares)
@@ -149,7 +148,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         population=population,
         unit=estimates[0].unit,
         paired=paired,
-        unpaired=unpaired,
+        unpaired=_build_unpaired(*estimates, level),
         decision=decision,
         verdict=verdict,
         verdict_from="unpaired" if decision is None else "paired",
