@@ -148,7 +148,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         population=population,
         unit=estimates[0].unit,
         paired=paired,
-        unpaired=_build_unpaired(*estimates, level),
+        unpaired=_build_unpaired(estimates[0], estimates[1], level),
         decision=decision,
         verdict=verdict,
         verdict_from="unpaired" if decision is None else "paired",
