@@ -76,7 +76,7 @@ def test_wrong_words_fail_and_say_what_would_be_right(door: Shell) -> None:
     assert "row 3, validation: 1.5 is not right" in add(door, bad, status=1)
     missing = door.file("missing.csv", "validation,training\n0.9,1\n0.9,\n")
     assert "row 2, training: is missing" in add(door, missing, status=1)
-    assert "must end in" in add(door, door.file("a.xlsx", ""), status=1)
+    assert "must end in" in add(door, door.file("a.doc", ""), status=1)
     assert "no study 'stu_1'" in door("studies", "show", "stu_1", status=1).stderr
     assert "no study" in door("studies", "export", "stu_1", status=1).stderr
     assert "no detector" in door("studies", "list", "gate", status=1).stderr

@@ -110,9 +110,17 @@ def test_the_mistakes_of_another_version_decide_nothing(old: Bench) -> None:
     found = decide(old)
     assert isinstance(found, str)
     assert found.startswith("it was put to 12 of the 120 inputs")
-    # And neither do those that it had right.
+    # Those that it had right decide only as far as hardly any of the order is missing.
     put(old, INPUTS[12:100])
-    assert isinstance(decide(old), str) or decide(old).labels < 60
+    order = [name in INPUTS[:100] for name in replay(old, 120)]
+    ends = [n for n in range(1, 121) if order[n - 1] and sum(order[:n]) >= 0.9 * n]
+    taken = sum(order[: max(ends, default=0)])
+    found = decide(old)
+    if 2 * taken < 100:
+        assert isinstance(found, str)
+    else:
+        assert isinstance(found, Decision)
+        assert found.labels == taken
 
 
 def test_a_replay_is_in_the_order_of_ranks_and_its_first_part_decides(

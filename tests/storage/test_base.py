@@ -115,7 +115,7 @@ def table(database: Database) -> Table:
 
 
 def test_texts_come_back_to_the_last_character(table: Table) -> None:
-    rows = [table.query(key=str(n), metadata=t) for n, t in enumerate(TRICKY)]
+    rows = [table.query(key=str(n), input=t) for n, t in enumerate(TRICKY)]
     rows += [table.query(key=f"label {t[:9]}", label=t[:9]) for t in TRICKY]
 
     table.put(Query, rows)
@@ -133,7 +133,7 @@ def test_any_text_comes_back_as_it_was(
     table: Table, texts: list[tuple[str, str | None]]
 ) -> None:
     rows = [
-        table.query(predicted=first, metadata=second, label=first)
+        table.query(predicted=first, image_url=second, label=first)
         for first, second in texts
     ]
     table.put(Query, rows)
@@ -142,9 +142,9 @@ def test_any_text_comes_back_as_it_was(
 
 
 def test_nothing_and_the_empty_text_are_two_things(table: Table) -> None:
-    rows = [table.query(metadata=None), table.query(metadata="")]
+    rows = [table.query(image_url=None), table.query(image_url="")]
     table.put(Query, rows)
-    assert [row["metadata"] for row in table.get(Query)] == [None, ""]
+    assert [row["image_url"] for row in table.get(Query)] == [None, ""]
 
 
 def test_numbers_come_back_to_the_last_bit(table: Table) -> None:

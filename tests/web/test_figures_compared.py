@@ -205,4 +205,5 @@ def test_the_badge_and_the_shared_page(
     svg = app.test_client().get(urlsplit(picture).path).text
     assert f"accuracy: {found['message']}" in svg
     shared = read(app.test_client().get(urlsplit(frame).path))
-    assert f"Balanced accuracy: {found['message']}, by the 95 %" in shared.text
+    assert f"Accuracy: {found['message']}, by the 95 %" in shared.text
+    assert "Balanced accuracy, by 3,000 labels of its own queries" in shared.text

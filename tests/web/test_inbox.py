@@ -28,7 +28,10 @@ CHANGE = {
     "since_to": "2026-01-14",
     "before": {"accuracy": 0.97, "low": 0.96, "high": 0.98, "labels": 400},
     "at": "2026-01-20T12:00:00Z",
+    "population": "live",
+    "unit": "query",
 }
+SLICE = {"by": "camera", "population": "live", "unit": "query"}
 VERDICT = {
     "before": "undecided",
     "target": 0.9,
@@ -39,6 +42,8 @@ VERDICT = {
     "high": 0.99,
     "labels": 120,
     "since": None,
+    "population": "live",
+    "unit": "query",
 }
 
 
@@ -108,7 +113,7 @@ def test_what_was_seen_is_gone_and_what_came_meanwhile_is_not(
     happen(door, "detector.failing", error="division by zero")
     page = visitor.get("/inbox")
     seen = page.form("/inbox")["last"]
-    happen(door, "slice.worse", by="camera", value="3", correct=70, labelled=92)
+    happen(door, "slice.worse", value="3", correct=70, labelled=92, **SLICE)
     other = Visitor(app, "other")
     assert visitor.send("/inbox", {"last": seen}).status_code == 303
     page = visitor.get("/inbox")
@@ -136,7 +141,7 @@ def test_only_the_last_verdict_and_change_of_a_version_stand_there(
     assert len(lines(visitor.get("/inbox"))) == 1
     happen(door, "accuracy.rose", **CHANGE | {"state": "rose"})
     for value in "34":
-        happen(door, "slice.worse", by="camera", value=value, correct=7, labelled=9)
+        happen(door, "slice.worse", value=value, correct=7, labelled=9, **SLICE)
     tags = [" ".join(text.split()[:2]) for text in lines(visitor.get("/inbox"))]
     assert tags == ["✕ Missed", "✕ Slice", "✕ Slice", "↑ Rose"]
     assert count(visitor.get("/")) == "Inbox 3 new"

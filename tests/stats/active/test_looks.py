@@ -233,7 +233,7 @@ def test_a_judge_narrows_a_pass_rate_and_a_useless_one_hardly_widens_it():
 
 
 @pytest.mark.parametrize(
-    ("predicted", "confidence"), [([2], [0.5]), ([0], [1.5]), ([], []), ([0, 1], [0.5])]
+    ("predicted", "confidence"), [([3], [0.5]), ([0], [1.5]), ([], []), ([0, 1], [0.5])]
 )
 def test_what_is_no_pool_is_refused(predicted, confidence):
     with pytest.raises(ValueError, match=r"must"):
