@@ -38,7 +38,7 @@ _MEASURE = """() =>
       ends: ends[1][1] - ends[0][0],
       tick: right - left,
       beyond: Math.max(axis.left - left, right - axis.right),
-      texts: plot.querySelectorAll("text").length,
+      texts: plot.querySelectorAll("text:not(.plot-tick)").length,
     };
   })"""
 _CUT = """() =>

@@ -27,7 +27,6 @@ PAGES = (
     "/detectors/det_1/why",
     "/detectors/det_1/why/peeking",
     "/detectors/det_1/labelling",
-    "/detectors/det_1/changes?old=v1&new=v2",
     "/detectors/det_4/changes?old=v1&new=v2",
     "/detectors/det_1/label",
     "/detectors/det_2/label",
