@@ -175,6 +175,10 @@ def test_cells_are_read_by_column_as_row_by_row(data: st.DataObject) -> None:
         return
     piece = cut_lines(7, header, lines, has_comma=False)
     by_row = RowPiece(piece.rows())
+    if "label" in header:
+        # A row by itself tells by a null that its file has labels.
+        for row in by_row.given:
+            row.values.setdefault("label", None)
     reports = Outcome(), Outcome()
     readers = [RowReader(DETECTOR, ["v1"], report) for report in reports]
 
