@@ -5,7 +5,7 @@ import io
 import click
 import pytest
 
-from tracker.cli.setup import ask
+from tracker.cli.options import ask
 
 
 class Typed(io.StringIO):

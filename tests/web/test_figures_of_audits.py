@@ -198,7 +198,7 @@ def test_what_an_audit_says_now_and_on_the_way(
         of = sum(labelled for _, labelled in parts.values())
         if number == len(starts):
             of = labels
-        ends = interval(point["balanced"]).split("\N{EN DASH}")
+        ends = interval(aimed_of(point)).split("\N{EN DASH}")
         most = foreseen(draws, half_of(aimed_of(point)), first, total)
         row = [str(draws), str(of), f"{ends[0]} %", f"{ends[1]} %", str(most)]
         expected.append(row)

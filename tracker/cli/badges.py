@@ -3,7 +3,8 @@
 import click
 from rich.table import Table
 
-from tracker.cli.setup import ask, by, connected, load_settings, print_table
+from tracker.cli.options import ask, print_table
+from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.telling import badges as services
 from tracker.services.wording import dump_instant

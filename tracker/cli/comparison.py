@@ -11,15 +11,8 @@ from xml.sax.saxutils import escape, quoteattr
 import click
 from rich.table import Table
 
-from tracker.cli.setup import (
-    Share,
-    by,
-    connected,
-    format_option,
-    load_settings,
-    print_json,
-    print_table,
-)
+from tracker.cli.options import Share, format_option, print_json, print_table
+from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.errors import TrackerError
 from tracker.rounding import outward

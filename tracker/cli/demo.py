@@ -17,9 +17,10 @@ import click
 from rich.console import Console
 from rich.progress import track
 
+from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import prepare
 from tracker.cli.operations.serve import announce, run, supervise
-from tracker.cli.setup import by, configure_logging
+from tracker.cli.setup import by
 from tracker.clock import utc_now
 from tracker.demo import cameras
 from tracker.demo.digits import DETECTORS, DemoDetector, Digit, digit_png, load_digits

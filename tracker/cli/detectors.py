@@ -8,7 +8,8 @@ from typing import Any, get_args
 import click
 from rich.table import Table
 
-from tracker.cli.setup import by, connected, load_settings, print_table
+from tracker.cli.options import print_table
+from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.detectors import (
     DetectorChange,

@@ -7,14 +7,8 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tracker.cli.setup import (
-    connected,
-    format_option,
-    load_settings,
-    print_as,
-    print_table,
-    version_option,
-)
+from tracker.cli.options import format_option, print_as, print_table, version_option
+from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.rounding import outward
 from tracker.services.deciding.planning import price_audit

@@ -1,8 +1,6 @@
-"""The commands import, inspect and undo."""
+"""The command import."""
 
 import io
-import re
-import shlex
 import shutil
 import sys
 import tempfile
@@ -17,8 +15,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import change_version, get_open_detector
-from tracker.services.imports.background import get_import, unpack_report
-from tracker.services.imports.inspecting import Inspection, describe_file, inspect
 from tracker.services.imports.reading.choices import (
     EXTRAS,
     METADATA,
@@ -33,7 +29,6 @@ from tracker.services.imports.reports import (
     say_readings,
 )
 from tracker.services.imports.saved import load_mapping, save_mapping
-from tracker.services.imports.undoing import undo_import
 from tracker.services.imports.writing import importing
 from tracker.settings import Settings
 from tracker.storage.base import dump_id
@@ -327,81 +322,3 @@ def print_errors(report: Outcome) -> None:
         click.echo(say_error(error), err=True)
     if len(report.errors) > _MOST_SHOWN:
         click.echo(f"… {report.bad_rows:,} bad rows in all", err=True)
-
-
-_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-
-
-@click.command(name="inspect")
-@click.argument(
-    "file",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-)
-@click.option(
-    "--classes", "named", metavar="YES,NO", help="The classes, if they are not found."
-)
-@reading_options
-def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
-    """Print what FILE is and what an import of it would give.
-
-    It says which column was taken for what, the classes, how many rows have a truth,
-    what would be refused and why, the interval, and the commands that make a detector
-    and import the file.  Nothing is written.
-    """
-    with opened(file) as stream:
-        rows = open_named(stream, file.name)
-        rows = rows.read_by(read_choices(**choices, usual_extra=METADATA))
-        found = inspect(rows, named.split(",") if named else None)
-    click.echo(f"{file.name}: {rows.format}, {found.report.rows:,} rows")
-    for said in describe_file(rows, found).says:
-        click.echo(said)
-    for warning in found.report.warnings:
-        click.secho(f"warning: {warning}", fg="yellow", bold=True)
-    if len(found.classes) > 1:
-        _print_commands(file, found, choices)
-    else:
-        click.echo(
-            "No two classes were found: name the columns, as in --map label=COLUMN "
-            "--map predicted=COLUMN, or the classes, as in --classes YES,NO."
-        )
-
-
-def _print_commands(file: Path, found: Inspection, choices: dict[str, Any]) -> None:
-    name = _NAME.sub("-", file.stem).strip("-").lower() or "detector"
-    classes = shlex.quote(",".join(found.classes))
-    click.echo("To import it:")
-    click.echo(
-        f'  tracker detectors create {name} --question "What is it?" '
-        f"--classes {classes}"
-    )
-    words = ["tracker", "import", name, str(file)]
-    for option in click.get_current_context().command.params:
-        given = choices.get(option.name or "") or ()
-        if given is True:
-            words.append(option.opts[0])
-            continue
-        for value in given if isinstance(given, tuple) else [given]:
-            words += [option.opts[0], str(value)]
-    if found.report.bad_rows:
-        words.append("--skip-bad-rows")
-    click.echo(f"  {shlex.join(words)}")
-
-
-@click.command(name="undo")
-@click.argument("number", metavar="IMPORT")
-def undo_file(number: str) -> None:
-    """Undo IMPORT, such as imp_12: take back what it added.
-
-    History stays.  A query that others labelled since, or that an audit needs, stays
-    as it is and is counted.
-    """
-    with connected(load_settings()) as database, database.write() as session:
-        undone = undo_import(session, get_import(session, number), by())
-        report = unpack_report(undone) or Outcome()
-    taken = report.verdicts_taken_back
-    verdicts = f"{taken:,} verdicts of judges, too; " if taken else ""
-    click.echo(
-        f"{report.queries_taken_back:,} queries, {report.labels_taken_back:,} labels "
-        f"and {report.references_taken_back:,} references taken back; {verdicts}"
-        f"{report.kept:,} queries stay, since others rest on them."
-    )

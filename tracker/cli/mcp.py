@@ -2,7 +2,8 @@
 
 import click
 
-from tracker.cli.setup import configure_logging, connected, load_settings
+from tracker.cli.logs import configure_logging
+from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.errors import ConfigurationError
 

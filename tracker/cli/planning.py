@@ -7,15 +7,14 @@ import click
 from rich.table import Table
 
 from tracker.charts.words import plural
-from tracker.cli.setup import (
+from tracker.cli.options import (
     Share,
-    connected,
     format_option,
-    load_settings,
     print_as,
     print_table,
     version_option,
 )
+from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.deciding.planning import (
     USUAL_POWER,

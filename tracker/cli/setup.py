@@ -1,29 +1,18 @@
-"""What each command does first, and the options and printing that commands share."""
+"""What each command does first: settings, an opened database."""
 
 import getpass
 import ipaddress
-import json
-import logging
-import math
 import os
 import socket
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
-
-import click
-import structlog
-from rich.console import Console
-from rich.table import Table
 
 from tracker.clock import utc_now
 from tracker.errors import ConfigurationError, DatabaseAwayError, UnavailableError
 from tracker.services.by import Actor, By
 from tracker.services.people.accounts import has_open_account
 from tracker.settings import Settings
-from tracker.shapes import Shape
 from tracker.storage.database import Database, open_database
 from tracker.storage.operations import schema
 from tracker.words import ADMIN
@@ -170,101 +159,3 @@ def is_loopback(address: str) -> bool:
 def by() -> By:
     actor = Actor(getpass.getuser(), ADMIN, "command")
     return By(actor, utc_now(), socket.gethostname())
-
-
-def configure_logging(level: str) -> None:
-    """Log to stderr from *level* on: for a terminal, as JSON lines elsewhere."""
-    renderer: structlog.typing.Processor = (
-        # Rich tracebacks show local variables, and one of them may be an API key.
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-        if sys.stderr.isatty()
-        else structlog.processors.JSONRenderer()
-    )
-    processors: list[structlog.typing.Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if not sys.stderr.isatty():
-        processors.append(structlog.processors.format_exc_info)
-    least = logging.getLevelNamesMapping()[level.upper()]
-    structlog.configure(
-        processors=[*processors, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(least),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    logging.basicConfig(level=max(least, logging.WARNING), stream=sys.stderr)
-    # A run of the job that takes longer than its interval is no reason to warn.
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
-
-
-format_option = click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-)
-
-version_option = click.option(
-    "--version", help="The version; by default the one that pages show; * pools all."
-)
-
-
-def print_json(found: Shape) -> None:
-    """Print what a service answers, as the API does but with line breaks."""
-    click.echo(json.dumps(found.dump(), ensure_ascii=False, indent=1))
-
-
-_Found = TypeVar("_Found", bound=Shape)
-
-
-def print_as(
-    format_name: str, found: _Found, print_text: Callable[[_Found], None]
-) -> None:
-    """Print what a service answers as JSON, or as *print_text* does."""
-    if format_name == "json":
-        print_json(found)
-    else:
-        print_text(found)
-
-
-# No table is as wide.
-_WHOLE = 100_000
-
-
-def print_table(table: Table) -> None:
-    """Print *table*, whole where it goes to a file or another program.
-
-    Square brackets in a name are not taken for colours.
-    """
-    console = Console(markup=False, emoji=False, highlight=False)
-    if not console.is_terminal:
-        console.width = _WHOLE
-    console.print(table)
-
-
-def ask(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be undone, unless *yes*, and stop on a no.
-
-    A script has nobody to ask, and means it.
-    """
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"{question} Go on?", abort=True)
-
-
-class Share(click.FloatRange):
-    """A number between 0 and 1, without these two unless they are *with_ends*."""
-
-    name = "share"
-
-    def __init__(self, *, with_ends: bool = False) -> None:
-        super().__init__(0, 1, min_open=not with_ends, max_open=not with_ends)
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
-        """Return *value* as a number; NaN, which compares with nothing, is none."""
-        number = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value} is not a number.", param, ctx)
-        return number

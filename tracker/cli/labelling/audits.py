@@ -7,7 +7,8 @@ import click
 from rich.table import Table
 
 from tracker.cli.exports import file_options, write_file
-from tracker.cli.setup import by, connected, load_settings, print_table
+from tracker.cli.options import print_table
+from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input

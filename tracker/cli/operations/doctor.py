@@ -5,13 +5,8 @@ import sys
 import click
 from sqlalchemy.orm import Session
 
-from tracker.cli.setup import (
-    configure_logging,
-    connected,
-    load_settings,
-    process_name,
-    reach,
-)
+from tracker.cli.logs import configure_logging
+from tracker.cli.setup import connected, load_settings, process_name, reach
 from tracker.clock import utc_now
 from tracker.errors import DamagedError
 from tracker.jobs.recompute import recompute_all

@@ -9,12 +9,12 @@ import sys
 
 import click
 
+from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import Prepared
 from tracker.cli.setup import (
     by,
     check_host,
     check_port,
-    configure_logging,
     connect,
     find_address,
     is_loopback,

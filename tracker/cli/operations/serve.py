@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import click
 
+from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import Prepared, Supervisor, prepare
-from tracker.cli.setup import configure_logging
 from tracker.errors import ConfigurationError
 
 # A machine that does other work may take that long to import everything.

@@ -13,8 +13,8 @@ from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server import Server
 
+from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import load, prepare, watch_parent
-from tracker.cli.setup import configure_logging
 
 _GRACE_SECONDS = 30
 _APP = "tracker.cli.operations.wsgi"

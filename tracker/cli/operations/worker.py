@@ -5,14 +5,9 @@ import threading
 
 import click
 
+from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import watch_parent
-from tracker.cli.setup import (
-    configure_logging,
-    connected,
-    is_alive,
-    load_settings,
-    process_name,
-)
+from tracker.cli.setup import connected, is_alive, load_settings, process_name
 from tracker.clock import utc_now
 from tracker.errors import ConfigurationError, UnavailableError
 from tracker.jobs.audits import Audits

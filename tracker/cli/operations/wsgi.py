@@ -6,8 +6,9 @@ import signal
 from wsgiref.types import WSGIApplication
 
 from tracker.app import create_app
+from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import watch_parent
-from tracker.cli.setup import configure_logging, load_settings, process_name
+from tracker.cli.setup import load_settings, process_name
 from tracker.services.sandbox.readers import warm_up
 from tracker.storage.database import open_database
 

@@ -8,7 +8,8 @@ import click
 from rich.table import Table
 from sqlalchemy.orm import Session
 
-from tracker.cli.setup import by, connected, load_settings, print_table
+from tracker.cli.options import print_table
+from tracker.cli.setup import by, connected, load_settings
 from tracker.services.people import accounts as services
 from tracker.services.people.second_factors import reset_second_factor
 from tracker.services.people.sign_ins import (

@@ -6,7 +6,8 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tracker.cli.setup import ask, by, connected, load_settings, print_table
+from tracker.cli.options import ask, print_table
+from tracker.cli.setup import by, connected, load_settings
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.wording import dump_instant
 from tracker.storage.people import list_keys
