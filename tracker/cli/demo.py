@@ -1,7 +1,4 @@
-"""The command demo: the product on real data, in a folder that is thrown away.
-
-The detector of the demo whose camera north went dark on a day.
-"""
+"""The command demo: the product on real data, in a folder that is thrown away."""
 
 import os
 import random

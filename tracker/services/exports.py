@@ -1,9 +1,7 @@
 """Writing rows out as CSV, Excel, JSON, JSON Lines or Parquet.
 
-Writing rows out as an Excel workbook of one sheet, a few thousand at a time.
-
-XlsxWriter and openpyxl write 16 digits of a number, which changes every fourth one;
-what is exported here is imported again to the last bit.
+A workbook is written here because XlsxWriter and openpyxl write 16 digits of a number,
+which changes every fourth one; what is exported is imported again to the last bit.
 """
 
 import csv

@@ -1,7 +1,4 @@
-"""The kinds of text, number and instant that input may hold.
-
-JSON as the standard has it, and nothing else.
-"""
+"""The kinds of text, number, instant and strict JSON that input may hold."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""The types of settings: what a value must look like, and what is said if not.
-
-The variables of the environment that settings are read from.
-"""
+"""The settings: their variables, what a value must look like, and the errors."""
 
 import re
 from collections.abc import Mapping

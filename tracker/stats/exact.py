@@ -1,7 +1,4 @@
-"""Exact intervals: of Clopper and Pearson, in a window, on a finite set.
-
-The binomial distribution with one of its tails, as columns to be drawn.
-"""
+"""Exact intervals: Clopper-Pearson, of a window, of a finite set, and their tails."""
 
 import math
 from collections.abc import Callable, Sequence

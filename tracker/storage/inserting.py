@@ -1,10 +1,8 @@
-"""Inserting many rows at once, in less time than SQLAlchemy takes.
+"""Inserting many rows, and running a statement, in less time than SQLAlchemy takes.
 
-Statements that requests run all the time, in a fraction of SQLAlchemy's time.
-
-A statement is compiled once for each kind of database, and from then on goes to the
-driver as it is.  Around a short one SQLAlchemy takes several times as long as SQLite
-takes for it, and on SQLite all others who write wait meanwhile.
+A prepared statement is compiled once for each kind of database, and from then on goes
+to the driver as it is.  Around a short one SQLAlchemy takes several times as long as
+SQLite takes for it, and on SQLite all others who write wait meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

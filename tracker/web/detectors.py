@@ -1,7 +1,4 @@
-"""The detectors, and how sure we are of one.
-
-Archived detectors: the list of them, into it and out of it.
-"""
+"""The detectors, how sure we are of one, and the archive."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

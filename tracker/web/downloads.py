@@ -1,7 +1,4 @@
-"""Files of rows to download.
-
-Files of a detector's history and labels.
-"""
+"""Files to download: the history and the labels of a detector."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""Whether the server lives, and whether it is ready to be used.
-
-Where to report a weakness of this server.
-"""
+"""Whether the server is alive and ready, and where to report a weakness of it."""
 
 import os
 from datetime import timedelta

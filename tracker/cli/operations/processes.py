@@ -1,7 +1,4 @@
-"""Processes that start together and end together.
-
-What those who supervise others have to know, and how they ask for it.
-"""
+"""Processes that start together and end together, and what prepares them."""
 
 import json
 import os

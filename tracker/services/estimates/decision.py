@@ -1,7 +1,4 @@
-"""Whether a target is met, by the interval that may be looked at at any time.
-
-Which labels a verdict waits for: the class that is needed most, and its price.
-"""
+"""Whether a target is met at every look, and which labels would decide it."""
 
 import math
 from datetime import date

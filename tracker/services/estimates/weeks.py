@@ -3,17 +3,12 @@
 The queries of a span that wait for a label have random ranks.  Those that rank below
 the first one without an answer are a random sample of the span, however labels come
 and whatever drifts, and say how many of all its queries are right (`finite_anytime`).
-Labels that came otherwise say how accurate the version was at those labels (`anytime`).
+Labels that came otherwise say how accurate the version was at those labels (`anytime`):
+if new queries are labelled first, an average over them is not one over the span.
 
 Of the error of a span the first has a half, the labels a quarter.  The rest is kept for
 queries that arrive after the span has ended: each day on which some do closes the span
 once more, with another number of queries, and has a share of its own.
-
-The labels of a span that are a random sample of its queries.
-
-They are those of the queries that rank below the first one without an answer.  Labels
-beyond that do not count: if new queries are labelled first, the average over all labels
-is not the average over the queries of the span.
 """
 
 import math

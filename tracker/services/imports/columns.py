@@ -1,7 +1,4 @@
-"""The new queries of an import and their labels, column by column.
-
-What several labelers say of one query, where the rows of an import name them.
-"""
+"""The new queries of an import with their labels, by column and by labeler."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

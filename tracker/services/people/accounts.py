@@ -1,6 +1,6 @@
 """Accounts of people: names, passwords, what each may do and see; none is deleted.
 
-What was done, by whom, when and from where.
+And the audit log: what was done, by whom, when and from where.
 """
 
 import threading

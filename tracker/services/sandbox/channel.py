@@ -1,7 +1,4 @@
-"""What a reader is given and answers: messages, and open files.
-
-How much a file may unpack to.
-"""
+"""Messages and open files for a reader, and how much a file may unpack to."""
 
 import json
 import os

@@ -1,7 +1,4 @@
-"""Bet against an accuracy by the rows of an audit, and find what is refuted.
-
-Bet against a balanced accuracy, whatever the class accuracies behind it are.
-"""
+"""Bet against an accuracy or a balanced one by the rows of an audit."""
 
 import math
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""The record of an audit, and what each of its draws adds to the evidence.
-
-What an audit is asked for, and when it is reached.
-"""
+"""The goal of an audit, its record, and what each draw adds to the evidence."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property

@@ -1,7 +1,4 @@
-"""Intervals and evidence that hold after every label at once.
-
-What evidence is averaged over: tilts and directions, fixed before any label.
-"""
+"""Intervals and evidence that hold after every label, by mixtures fixed before any."""
 
 import math
 from typing import NamedTuple

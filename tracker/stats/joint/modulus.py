@@ -1,7 +1,4 @@
-"""A limit for any number of classes, by the modulus of the likelihood.
-
-How large the exponential moments of a weighted sum of shares can be.
-"""
+"""A limit for any number of classes, by the modulus of the likelihood."""
 
 import math
 from functools import cache

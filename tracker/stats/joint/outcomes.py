@@ -1,7 +1,4 @@
-"""Which outcomes speak against a low balanced accuracy, and how likely they are.
-
-Search of the least favourable accuracies, inside an ellipse.
-"""
+"""Which outcomes speak against a low balanced accuracy, and the least favourable."""
 
 import math
 from collections.abc import Callable

@@ -1,9 +1,8 @@
-"""What may be said of answers above a confidence, and of the confidences themselves.
+"""Accuracy above a confidence, calibration, and whether mistakes come in bursts.
 
-All of it takes the labels as a simple random sample of the queries, while thresholds,
-bins, and how the queries fall into them come from all queries, labelled or not.
-
-Whether mistakes come in bursts, as those of one event do that nobody declared.
+Thresholds and calibration take the labels as a simple random sample of the queries,
+while thresholds, bins, and how the queries fall into them come from all queries,
+labelled or not.
 """
 
 import math

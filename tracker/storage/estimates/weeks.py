@@ -1,9 +1,7 @@
-"""The queries of a span of time in the order of their ranks, and what is known of them.
+"""The queries of a span of time by rank, and the traffic of versions by the hour.
 
-A query that waits for a label is a *gap* in that order: only what ranks below the
-first gap is a random sample of the span.
-
-Which version answers the queries that are new to a detector, hour by hour.
+A query that waits for a label is a *gap* in the order of ranks: only what ranks below
+the first gap is a random sample of the span.
 """
 
 from collections.abc import Collection, Mapping

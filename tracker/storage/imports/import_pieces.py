@@ -1,7 +1,4 @@
-"""The file of an import, in pieces that any process on any machine can read.
-
-The batches of queries and labels that an import wrote.
-"""
+"""The file of an import, in pieces, and the batches that it wrote."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,4 @@
-"""Lists of queries in any order, page by page, and how many there are.
-
-Conditions that queries are found by, as SQL of both databases.
-"""
+"""Lists of queries in any order, their conditions as SQL, and how many there are."""
 
 import json
 import re

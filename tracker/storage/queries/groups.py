@@ -1,7 +1,4 @@
-"""The groups of queries: which query of each is scored.
-
-The answered queries of groups with their labels, to be counted again.
-"""
+"""The groups of queries: which query of each is scored, also when counted again."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

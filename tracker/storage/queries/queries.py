@@ -1,7 +1,4 @@
-"""Queries: one input each, what the detector said of it, and its current label.
-
-Tags: what people marked queries with, to find them again.
-"""
+"""Queries: one input each, what the detector said of it, its current label and tags."""
 
 import json
 from collections.abc import Collection, Sequence

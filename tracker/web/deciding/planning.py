@@ -1,7 +1,4 @@
-"""How many more labels would make the intervals as narrow as is wanted.
-
-All methods side by side on the counts of a detector.
-"""
+"""How many more labels reach a width, and all methods side by side."""
 
 import math
 from collections.abc import Sequence

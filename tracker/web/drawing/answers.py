@@ -1,7 +1,4 @@
-"""The answer of a page as it is drawn: the one bar, and how it closed in.
-
-What a page says beside the accuracy of a class: precision, and what is confused.
-"""
+"""The answer of a page as it is drawn: the one bar, and precision beside it."""
 
 import math
 from collections.abc import Sequence

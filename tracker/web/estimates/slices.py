@@ -1,7 +1,4 @@
-"""Where a detector is worse than elsewhere: its queries, cut into parts.
-
-Questions that were asked several times.
-"""
+"""Slices, where a detector is worse than elsewhere, and repeated questions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

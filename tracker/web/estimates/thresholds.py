@@ -1,7 +1,4 @@
-"""What the confidences of a detector are worth: thresholds and calibration.
-
-A curve with its band, as an SVG draws it: steps in a square of 100 by 100.
-"""
+"""Thresholds and calibration, with the curve and its band as an SVG draws it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,9 +1,4 @@
-"""Audits: the list of them, the form to begin one, and one of them.
-
-An audit as its page and its report say it.
-
-How the interval of an audit closed in, as places in a picture.
-"""
+"""Audits: the list of them, the form to begin one, and one of them with its report."""
 
 import math
 from collections.abc import Mapping, Sequence

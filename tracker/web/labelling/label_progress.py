@@ -1,7 +1,4 @@
-"""The panel beside a query to label: how far labelling has come.
-
-The queue that a visitor labels from, as a URL or a form has it.
-"""
+"""The queue that a visitor labels from, and the panel of how far it has come."""
 
 import secrets
 from collections.abc import Mapping

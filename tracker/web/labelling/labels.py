@@ -1,7 +1,4 @@
-"""Labelling by hand: one query after the other, blind.
-
-One queue over all detectors: what waits in each that a person may label.
-"""
+"""Labelling by hand, one query after the other and blind, and the queue over all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Accounts: one's own, and for admins those of everybody.
-
-The audit log: who did what, when and from where.
-"""
+"""Accounts: one's own, for admins those of everybody, and the audit log."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,4 @@
-"""The inbox, and what happened to one detector.
-
-What every page has at hand: the inbox, pinned detectors, and what is found.
-"""
+"""The inbox, and what every page has at hand: pinned detectors, and what is found."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,4 @@
-"""Answers that are more than a word: nested ones, numbers by class, and counts.
-
-A column for each class: probabilities, or a 1 where a row is of the class.
-"""
+"""Answers that are more than a word: nested, by class, and counts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

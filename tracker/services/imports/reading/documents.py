@@ -1,7 +1,4 @@
-"""JSON documents as programs write them: rows, columns, tables, annotated tasks.
-
-Tasks with annotations and predictions, as Label Studio exports them in JSON.
-"""
+"""JSON documents as programs write them: rows, columns, tables, annotated tasks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count

@@ -1,8 +1,6 @@
 """Each kind of file read as raw pieces, here or in a process of its own.
 
 Nothing of the database is loaded here: see services/sandbox/readers.py.
-
-Logs of inspect_ai, which are zip files, and annotations of CVAT, which are XML.
 """
 
 import base64

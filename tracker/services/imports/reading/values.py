@@ -1,7 +1,4 @@
-"""What people write in a cell, read as what a field holds.
-
-What people write for an instant, read as one.
-"""
+"""What people write in a cell, an instant too, read as what a field holds."""
 
 import math
 import re

@@ -1,7 +1,4 @@
-"""What an audit says of its set of queries, now and after each round.
-
-Why an audit drew what it drew, and whether choosing has helped.
-"""
+"""What an audit says of its set, why it drew what it drew, and whether that helped."""
 
 import math
 from collections.abc import Iterator, Sequence
