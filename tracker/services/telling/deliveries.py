@@ -169,8 +169,8 @@ def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
         if data.get(name):
             day = date.fromisoformat(data[name])
             counted[name] = f"{day:%-d %B %Y}"
-    if "unit" in data:
-        counted["basis"] = f" of its own queries, each {data['unit']} once"
+    once = f" of its own queries, each {data['unit']} once" if "unit" in data else ""
+    counted["basis"] = once
     counted["since_day"] = f" since {counted['since']}" if "since" in counted else ""
     return {**data, **counted}
 
