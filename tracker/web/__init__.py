@@ -1,4 +1,5 @@
 """The pages."""
+# ruff: noqa: F401, F811 - a module is imported for the views that it adds.
 
 from flask import Flask
 from flask_wtf.csrf import CSRFProtect
@@ -32,40 +33,7 @@ from tracker.web.people import accounts, provider, second_factors, sign_in
 from tracker.web.queries import mistakes, queries
 from tracker.web.telling import badges, inbox, mail, webhooks
 
-__all__ = [
-    "accounts",
-    "audits",
-    "badges",
-    "beginning",
-    "detector_list",
-    "detectors",
-    "downloads",
-    "health",
-    "history",
-    "imports",
-    "inbox",
-    "label_grid",
-    "labelers",
-    "labels",
-    "mail",
-    "metrics",
-    "mistakes",
-    "moved",
-    "planning",
-    "provider",
-    "queries",
-    "rechecks",
-    "register",
-    "schedules",
-    "second_factors",
-    "settings",
-    "sign_in",
-    "slices",
-    "studies",
-    "thresholds",
-    "webhooks",
-    "why",
-]
+__all__ = ["register"]
 
 
 def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:

@@ -1,5 +1,7 @@
 """The first use: a key, ready commands, and a page that moves on by itself."""
 
+import re
+
 from flask import Response, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
@@ -12,6 +14,7 @@ from tracker.web.blueprint import pages
 from tracker.words import EDITOR
 
 _NAME = "first key"
+_MADE_HERE = re.compile(rf"{_NAME}( \d+)?")
 
 
 @pages.get("/begin")
@@ -36,11 +39,13 @@ def make_first_key() -> ResponseReturnValue:
     with database().write() as session:
         if list_detectors(session, limit=1):
             return redirect(url_for("pages.show_detectors"), 303)
-        taken = [one.name for one in list_keys(session) if one.name.startswith(_NAME)]
-        for name in taken:
-            revoke_key(session, name, by())
-        number = len(taken) + 1
-        name = f"{_NAME} {number}" if taken else _NAME
+        taken = [0]
+        for old in list_keys(session):
+            if made := _MADE_HERE.fullmatch(old.name):
+                taken.append(int(made[1] or 1))
+                if old.revoked_at is None:
+                    revoke_key(session, old.name, by())
+        name = f"{_NAME} {max(taken) + 1}" if len(taken) > 1 else _NAME
         key = create_key(session, name, EDITOR, by())
     # Not a redirect: the key would have to be kept somewhere on the way.
     return render_template("detectors/list.html", total=0, archived=0, new_key=key)
