@@ -113,7 +113,7 @@ def test_the_mistakes_of_another_version_decide_nothing(old: Bench) -> None:
     # Those that it had right decide only as far as hardly any of the order is missing.
     put(old, INPUTS[12:100])
     order = [name in INPUTS[:100] for name in replay(old, 120)]
-    ends = [n for n in range(1, 121) if order[n - 1] and sum(order[:n]) >= 0.9 * n]
+    ends = [n for n in range(1, 121) if order[n - 1] and 10 * sum(order[:n]) >= 9 * n]
     taken = sum(order[: max(ends, default=0)])
     found = decide(old)
     if 2 * taken < 100:

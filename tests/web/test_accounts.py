@@ -102,7 +102,7 @@ def test_role_and_detectors_change(app: Flask, visitor: Visitor, shelf: Shelf) -
     assert maria.get(f"/detectors/{door}").status == 404
     changed = {"role": "editor", "sees": "all"}
     assert visitor.post("/people/2", changed).status == 303
-    assert maria.get(f"/detectors/{door}/setup").find("form", class_="card form-card")
+    assert maria.get(f"/detectors/{door}/setup").find("div", class_="side-left setup")
     changed = {"role": "viewer", "sees": "some", "detectors": door}
     visitor.post("/people/2", changed)
     shown = maria.get(f"/detectors/{door}/setup")
