@@ -13,7 +13,10 @@ from sqlalchemy import Connection
 from tracker.storage.database import Database
 from tracker.storage.operations import schema
 
-_TABLES = [table.name for table in schema.metadata.sorted_tables]
+# A worker beats again as time passes, so its row changes while a slow test fills.
+_TABLES = [
+    table.name for table in schema.metadata.sorted_tables if table.name != "heartbeats"
+]
 _COUNT = " UNION ALL ".join(
     f"SELECT '{name}' AS name, count(*) AS number FROM {name}" for name in _TABLES
 )

@@ -335,7 +335,8 @@ def test_a_database_that_went_away_is_no_fault_of_the_import(
         with database.write() as session:
             session.execute(
                 text(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE"
+                    # It waits until they have ended, or the next look meets one.
+                    "SELECT pg_terminate_backend(pid, 9000) FROM pg_stat_activity WHERE"
                     " datname = current_database() AND pid <> pg_backend_pid()"
                 )
             )
