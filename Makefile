@@ -8,7 +8,7 @@ PORT ?= 8000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve test quick chaos short-chaos check lint types contracts lock bench examples openapi demo-data vendor audit sbom
+.PHONY: help run serve test quick chaos short-chaos check lint types contracts lock wheels bench examples openapi demo-data vendor audit sbom
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,9 @@ audit: $(VENV)/.installed-dev ## known vulnerabilities among the pinned packages
 sbom: $(VENV)/.installed-dev ## build the wheel, and the list of its packages beside it
 	$(BIN)/python -m build --wheel --outdir dist
 	$(BIN)/python scripts/sbom.py dist/tracker_server-*.whl
+
+wheels: $(VENV)/.installed-dev ## build the wheels of the server, the client and the intervals
+	@for project in . client intervals; do $(BIN)/python -m build --wheel --outdir dist $$project || exit 1; done
 
 bench: $(VENV)/.installed-dev ## the benchmarks, each a table with ratios
 	@for file in benchmarks/*.py; do echo; $(BIN)/python $$file || exit 1; done

@@ -3,7 +3,7 @@
 Other rooms may use the names that are imported here, and no others.
 """
 
-from tracker.stats.active.forecast import (
+from .active.forecast import (
     Forecast,
     foresee,
     foresee_labels,
@@ -13,16 +13,16 @@ from tracker.stats.active.forecast import (
     labels_needed,
     without_judges,
 )
-from tracker.stats.active.learning import carry_over, next_round, round_length
-from tracker.stats.active.ledger import OPEN, Goal, Ledger, Step
-from tracker.stats.active.looks import Look, Standing, look
-from tracker.stats.active.rounds import UNIT, Round
-from tracker.stats.active.series import (
+from .active.learning import carry_over, next_round, round_length
+from .active.ledger import OPEN, Goal, Ledger, Step
+from .active.looks import Look, Standing, look
+from .active.rounds import UNIT, Round
+from .active.series import (
     change_since,
     list_on_average,
     log_evidence_below,
 )
-from tracker.stats.active.strata import (
+from .active.strata import (
     MISSING,
     Ints,
     Strata,
@@ -30,17 +30,17 @@ from tracker.stats.active.strata import (
     choose_stratum,
     rank_of,
 )
-from tracker.stats.approximations import balanced_normal
-from tracker.stats.arguments import MOST_LABELS, Floats, shared_level, tail_share
-from tracker.stats.attribution import (
+from .approximations import balanced_normal
+from .arguments import MOST_LABELS, Floats, shared_level, tail_share
+from .attribution import (
     anchored_shift,
     investigation_level,
     is_shown,
     mix_shift,
 )
-from tracker.stats.certification import chance_to_certify, labels_to_certify, next_class
-from tracker.stats.comparison.joint import joint_paired_difference
-from tracker.stats.comparison.paired import (
+from .certification import chance_to_certify, labels_to_certify, next_class
+from .comparison.joint import joint_paired_difference
+from .comparison.paired import (
     Difference,
     boxed_paired_difference,
     decide,
@@ -48,7 +48,7 @@ from tracker.stats.comparison.paired import (
     paired_difference,
     unpaired_difference,
 )
-from tracker.stats.coverage import (
+from .coverage import (
     MOST_OUTCOMES,
     IntervalFunction,
     balanced_coverage,
@@ -58,23 +58,23 @@ from tracker.stats.coverage import (
     only_likely,
     simulated_coverage,
 )
-from tracker.stats.evidence.calendar import (
+from .evidence.calendar import (
     AccuracyChange,
     family_level,
     find_changes,
     level_since,
     replay_level,
 )
-from tracker.stats.evidence.intervals import (
+from .evidence.intervals import (
     anytime,
     balanced_anytime,
     log_evidence_above,
 )
-from tracker.stats.evidence.paired import (
+from .evidence.paired import (
     PairedDecision,
     paired_anytime,
 )
-from tracker.stats.exact import (
+from .exact import (
     LARGEST_SET,
     Interval,
     Tail,
@@ -89,11 +89,11 @@ from tracker.stats.exact import (
     upper_bound,
     window_intervals,
 )
-from tracker.stats.joint.balanced import (
+from .joint.balanced import (
     balanced_joint,
     joint_is_costly,
 )
-from tracker.stats.measures import (
+from .measures import (
     WINDOW_METHOD,
     f1_intervals,
     f1_scores,
@@ -102,7 +102,7 @@ from tracker.stats.measures import (
     overall_interval,
     precision_intervals,
 )
-from tracker.stats.methods import (
+from .methods import (
     METHODS,
     Method,
     Side,
@@ -115,13 +115,13 @@ from tracker.stats.methods import (
     keep_side,
     one_sided_level,
 )
-from tracker.stats.monitoring.labelers import (
+from .monitoring.labelers import (
     ACCEPTABLE_RATE,
     cohen_kappa,
     cohen_kappa_interval,
     is_careless,
 )
-from tracker.stats.monitoring.slices import (
+from .monitoring.slices import (
     SliceEvidence,
     SliceJudgement,
     SliceState,
@@ -130,7 +130,7 @@ from tracker.stats.monitoring.slices import (
     judge_slices,
     slice_intervals,
 )
-from tracker.stats.monitoring.thresholds import (
+from .monitoring.thresholds import (
     burst_look,
     bursts_are_beyond_doubt,
     calibration_error,
@@ -139,14 +139,14 @@ from tracker.stats.monitoring.thresholds import (
     lowest_threshold,
     simultaneous_band,
 )
-from tracker.stats.planning import (
+from .planning import (
     labels_to_decide,
     labels_to_narrow,
     labels_to_reach_balanced_width,
     labels_to_reach_width,
     pairs_to_decide,
 )
-from tracker.stats.rechecks import (
+from .rechecks import (
     Cell,
     Drawn,
     Rechecked,
@@ -154,7 +154,7 @@ from tracker.stats.rechecks import (
     label_error_bound,
     recheck_accuracies,
 )
-from tracker.stats.resampling import (
+from .resampling import (
     bootstrap_percentile,
     bootstrap_t,
     corrected_632,
@@ -163,4 +163,5 @@ from tracker.stats.resampling import (
     point_632_plus,
     seeds_t,
 )
-from tracker.stats.spans import finite_anytime, span_share
+from .samples import accuracy_interval, balanced_accuracy_interval
+from .spans import finite_anytime, span_share

@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, ndtri
 
-from tracker.stats.arguments import (
+from .arguments import (
     Floats,
     checked_class_counts,
     checked_counts,
     checked_fraction,
 )
-from tracker.stats.exact import Interval
-from tracker.stats.laws import beta_quantile, binom
+from .exact import Interval
+from .laws import beta_quantile, binom
 
 
 def wilson(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:

@@ -4,8 +4,8 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from tracker.stats.arguments import tail_share
-from tracker.stats.comparison.paired import (
+from .arguments import tail_share
+from .comparison.paired import (
     boxed_paired_difference,
     paired_difference,
 )

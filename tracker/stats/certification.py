@@ -7,15 +7,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc
 
-from tracker.stats.arguments import (
+from .arguments import (
     Floats,
     checked_count_pair,
     checked_counts,
     checked_fraction,
     tail_share,
 )
-from tracker.stats.exact import lower_bound
-from tracker.stats.planning import MOST_PLANNED, first_holding
+from .exact import lower_bound
+from .planning import MOST_PLANNED, first_holding
 
 # Numbers of wrong labels that are tried at once, beyond which nothing is expected.
 _MOST_AT_ONCE = 20_000

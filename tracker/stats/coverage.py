@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats, checked_class_counts, checked_fraction
-from tracker.stats.exact import Interval
-from tracker.stats.laws import binom
+from .arguments import Floats, checked_class_counts, checked_fraction
+from .exact import Interval
+from .laws import binom
 
 IntervalFunction = Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
 """What takes correct, labelled and a confidence level, as `clopper_pearson` does."""

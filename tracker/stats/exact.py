@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, bdtrc, betainc
 
-from tracker.stats.arguments import (
+from .arguments import (
     Floats,
     checked_class_counts,
     checked_count_pair,
@@ -17,7 +17,7 @@ from tracker.stats.arguments import (
     shared_level,
     tail_share,
 )
-from tracker.stats.laws import beta_quantile, binom, hypergeom
+from .laws import beta_quantile, binom, hypergeom
 
 # Quantiles are off by up to 4e-11 of their value where they work at all, and the
 # distribution function is by up to 3e-11.  A bound is moved by more than the first,

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, betaincinv, ndtri
 
-from tracker.stats.arguments import Floats
+from .arguments import Floats
 
 
 class _Law:

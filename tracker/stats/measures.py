@@ -16,14 +16,14 @@ labelled queries have it as their prediction.
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import (
+from .arguments import (
     Floats,
     checked_class_counts,
     checked_counts,
     shared_level,
 )
-from tracker.stats.exact import Interval, mean_of_bounds, window_intervals
-from tracker.stats.methods import class_intervals
+from .exact import Interval, mean_of_bounds, window_intervals
+from .methods import class_intervals
 
 WINDOW_METHOD = "window"
 

@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats import approximations as approximate
-from tracker.stats.arguments import checked_fraction
-from tracker.stats.coverage import IntervalFunction
-from tracker.stats.evidence.intervals import FORMULA, anytime, balanced_anytime
-from tracker.stats.exact import Interval, balanced_union, clopper_pearson
-from tracker.stats.joint.balanced import balanced_joint
+from . import approximations as approximate
+from .arguments import checked_fraction
+from .coverage import IntervalFunction
+from .evidence.intervals import FORMULA, anytime, balanced_anytime
+from .exact import Interval, balanced_union, clopper_pearson
+from .joint.balanced import balanced_joint
 
 
 @dataclass(frozen=True)

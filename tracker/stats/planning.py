@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import (
+from .arguments import (
     Floats,
     checked_class_counts,
     checked_count_pair,
@@ -14,11 +14,11 @@ from tracker.stats.arguments import (
     checked_fraction,
     tail_share,
 )
-from tracker.stats.coverage import IntervalFunction
-from tracker.stats.evidence.intervals import balanced_anytime
-from tracker.stats.evidence.paired import paired_anytime
-from tracker.stats.exact import balanced_union, clopper_pearson
-from tracker.stats.laws import beta_quantile
+from .coverage import IntervalFunction
+from .evidence.intervals import balanced_anytime
+from .evidence.paired import paired_anytime
+from .exact import balanced_union, clopper_pearson
+from .laws import beta_quantile
 
 MOST_PLANNED = 10**7
 """Labels per class beyond which no plan is made."""

@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracker.stats.active.learning import next_round, round_length
-from tracker.stats.active.ledger import Goal, Ledger
-from tracker.stats.active.looks import Look, look
-from tracker.stats.active.strata import (
+from .active.learning import next_round, round_length
+from .active.ledger import Goal, Ledger
+from .active.looks import Look, look
+from .active.strata import (
     MISSING,
     NO_CONFIDENCE,
     Ints,
     Strata,
     rank_of,
 )
-from tracker.stats.arguments import tail_share
-from tracker.stats.exact import Interval, lower_bound, upper_bound
+from .arguments import tail_share
+from .exact import Interval, lower_bound, upper_bound
 
 _WEIGHTS = 1, 3
 _HALF_WIDTH = 0.03

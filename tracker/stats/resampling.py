@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from tracker.stats.arguments import Floats, checked_fraction
-from tracker.stats.exact import Interval
+from .arguments import Floats, checked_fraction
+from .exact import Interval
 
 # A training set drawn with replacement holds this part of the data: 1 - 1/e.
 _PART_DRAWN = 0.632

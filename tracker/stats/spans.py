@@ -1,8 +1,8 @@
 """How many queries of a span of time are right, at every look and for all spans."""
 
-from tracker.stats.arguments import checked_count_pair, checked_fraction
-from tracker.stats.exact import LARGEST_SET
-from tracker.stats.laws import hypergeom
+from .arguments import checked_count_pair, checked_fraction
+from .exact import LARGEST_SET
+from .laws import hypergeom
 
 # Tails and likelihoods are off by up to 1e-9 of their value, so a number of correct
 # queries is ruled out only by evidence that has this to spare.

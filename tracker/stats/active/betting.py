@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tracker.stats.active.ledger import Ledger, Rows
-from tracker.stats.active.rounds import UNIT, label_chances
-from tracker.stats.active.strata import Ints
-from tracker.stats.arguments import Floats
+from ..arguments import Floats
+from .ledger import Ledger, Rows
+from .rounds import UNIT, label_chances
+from .strata import Ints
 
 GRID = 2**17
 """Bounds are whole multiples of 1/GRID: exact, and the same on every machine."""

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracker.stats.active.learning import AS_SAID, fitted, next_round
-from tracker.stats.active.ledger import OPEN, Goal, Ledger, Step
-from tracker.stats.active.looks import Standing, look
-from tracker.stats.active.rounds import UNIT, label_chances
-from tracker.stats.active.strata import Ints, Strata
-from tracker.stats.arguments import Floats
+from ..arguments import Floats
+from .learning import AS_SAID, fitted, next_round
+from .ledger import OPEN, Goal, Ledger, Step
+from .looks import Standing, look
+from .rounds import UNIT, label_chances
+from .strata import Ints, Strata
 
 # Beyond so many draws, fewer of many classes, a forecast follows the usual law.
 _MOST_WORK, _LEAST_DRAWS = 4000, 120

@@ -6,21 +6,21 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from tracker.stats.active.ledger import OPEN, Goal, Ledger
-from tracker.stats.active.rounds import (
+from ..arguments import Floats
+from .ledger import OPEN, Goal, Ledger
+from .rounds import (
     UNIT,
     Round,
     expected_counts,
     label_chances,
 )
-from tracker.stats.active.strata import (
+from .strata import (
     MISSING,
     NO_CONFIDENCE,
     Ints,
     Strata,
     bin_logits,
 )
-from tracker.stats.arguments import Floats
 
 _WEIGHT_UNIT = 2**16
 _UNIFORM_PART = 0.5

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracker.stats.active.rounds import (
+from ..arguments import Floats
+from .rounds import (
     UNIT,
     Round,
     counted,
@@ -14,8 +15,7 @@ from tracker.stats.active.rounds import (
     label_chances,
     with_overall,
 )
-from tracker.stats.active.strata import Ints, Strata
-from tracker.stats.arguments import Floats
+from .strata import Ints, Strata
 
 OPEN = -1
 """The label of a draw that was handed out and is not answered yet."""

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracker.stats.active.betting import (
+from ..arguments import Floats, tail_share
+from ..exact import Interval
+from .betting import (
     GRID,
     BalancedBets,
     ClassBets,
@@ -14,10 +16,8 @@ from tracker.stats.active.betting import (
     refuted_down_to,
     refuted_up_to,
 )
-from tracker.stats.active.ledger import OPEN, Ledger, Rows, build_rows
-from tracker.stats.active.strata import Ints
-from tracker.stats.arguments import Floats, tail_share
-from tracker.stats.exact import Interval
+from .ledger import OPEN, Ledger, Rows, build_rows
+from .strata import Ints
 
 # What part of the error of the balanced accuracy pays for the class intervals
 # within which it is searched.

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.stats.active.strata import Ints, Strata
-from tracker.stats.arguments import Floats
+from ..arguments import Floats
+from .strata import Ints, Strata
 
 UNIT = 2**20
 """Chances of the model are whole multiples of 1/UNIT, so that their sums are exact."""

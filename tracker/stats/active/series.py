@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracker.stats.active.betting import EDGES, GRID, ClassBets, log_mean
-from tracker.stats.active.ledger import Ledger, build_rows
-from tracker.stats.exact import Interval
+from ..exact import Interval
+from .betting import EDGES, GRID, ClassBets, log_mean
+from .ledger import Ledger, build_rows
 
 # What a draw is expected to vary by: any number that is fixed beforehand holds.
 _VARIANCE = 0.1

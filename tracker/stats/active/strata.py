@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats
+from ..arguments import Floats
 
 Ints = npt.NDArray[np.int64]
 

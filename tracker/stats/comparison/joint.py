@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from tracker.stats.arguments import Floats, checked_counts, tail_share
-from tracker.stats.comparison.paired import Difference
-from tracker.stats.exact import lower_bound, upper_bound
-from tracker.stats.joint.balanced import joint_upper_bound
-from tracker.stats.joint.modulus import FALL, coefficients
+from ..arguments import Floats, checked_counts, tail_share
+from ..exact import lower_bound, upper_bound
+from ..joint.balanced import joint_upper_bound
+from ..joint.modulus import FALL, coefficients
+from .paired import Difference
 
 # Far more than the rounding of a squared modulus, in parts of its largest terms, and
 # of a sum over classes, in parts of the sum of what is added.

@@ -7,16 +7,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, ndtri
 
-from tracker.stats.arguments import (
+from ..arguments import (
     Floats,
     checked_count_pair,
     checked_counts,
     tail_share,
 )
-from tracker.stats.coverage import IntervalFunction
-from tracker.stats.evidence.intervals import anytime
-from tracker.stats.exact import balanced_union, lower_bound, upper_bound
-from tracker.stats.laws import binom
+from ..coverage import IntervalFunction
+from ..evidence.intervals import anytime
+from ..exact import balanced_union, lower_bound, upper_bound
+from ..laws import binom
 
 MOST_PAIRS = 10**5
 """Pairs of labelled queries up to which the interval is computed."""

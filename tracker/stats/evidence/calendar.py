@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats, checked_counts, checked_fraction, tail_share
-from tracker.stats.evidence.change import Split, log_evidence_of_fall, log_most_below
-from tracker.stats.evidence.intervals import checked_shares, log_evidence_above
+from ..arguments import Floats, checked_counts, checked_fraction, tail_share
+from .change import Split, log_evidence_of_fall, log_most_below
+from .intervals import checked_shares, log_evidence_above
 
 Direction = Literal["dropped", "rose"]
 

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, xlogy
 
-from tracker.stats.arguments import Floats, total_of
-from tracker.stats.evidence.intervals import LARGEST_TILT, USUAL_TILT, build_mixture
-from tracker.stats.evidence.programme import Bets, least_evidence
+from ..arguments import Floats, total_of
+from .intervals import LARGEST_TILT, USUAL_TILT, build_mixture
+from .programme import Bets, least_evidence
 
 _MOST_AT_ONCE = 2**19
 _CLOSE = 4e-3

@@ -6,15 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import (
+from ..arguments import (
     Floats,
     checked_class_counts,
     checked_counts,
     tail_share,
     total_of,
 )
-from tracker.stats.evidence.programme import Bets, least_evidence, least_mean
-from tracker.stats.exact import Interval
+from ..exact import Interval
+from .programme import Bets, least_evidence, least_mean
 
 # The best tilt shrinks with the root of the number of labels, and is largest early.
 _TILTS = np.geomspace(8.0, 0.004, 15)

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats, checked_counts, tail_share, total_of
-from tracker.stats.evidence.intervals import build_mixture, checked_shares
-from tracker.stats.evidence.programme import Bets, least_mean
+from ..arguments import Floats, checked_counts, tail_share, total_of
+from .intervals import build_mixture, checked_shares
+from .programme import Bets, least_mean
 
 PairedWord = Literal["better", "worse", "undecided"]
 

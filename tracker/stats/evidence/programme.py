@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats, total_of
+from ..arguments import Floats, total_of
 
 # Sums of up to 4096 terms, each off by some units in the last place, are off by less
 # than this part of the sum of their absolute values.

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import (
+from ..arguments import (
     MOST_LABELS,
     Floats,
     checked_class_counts,
     checked_fraction,
     tail_share,
 )
-from tracker.stats.exact import Interval, lower_bound
-from tracker.stats.joint.modulus import modulus_limits
-from tracker.stats.joint.outcomes import LEAST_ERROR_SUMMED, MOST_LABELS_SUMMED
-from tracker.stats.joint.three import MOST_WORK, three_class_limit, work_of_three
-from tracker.stats.joint.two import two_class_limit
+from ..exact import Interval, lower_bound
+from .modulus import modulus_limits
+from .outcomes import LEAST_ERROR_SUMMED, MOST_LABELS_SUMMED
+from .three import MOST_WORK, three_class_limit, work_of_three
+from .two import two_class_limit
 
 # The accuracy for which the weights of the classes are best.  It is a guess about
 # detectors, made before any label is seen, and costs width where it is wrong.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from tracker.stats.arguments import Floats, total_of
-from tracker.stats.exact import lower_bound, upper_bound
+from ..arguments import Floats, total_of
+from ..exact import lower_bound, upper_bound
 
 # How far the tilted exponential falls within a period.
 FALL = 8.0

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from tracker.stats.arguments import Floats
-from tracker.stats.exact import lower_bound, upper_bound
+from ..arguments import Floats
+from ..exact import lower_bound, upper_bound
 
 MOST_LABELS_SUMMED = 10**6
 """Labels per class up to which the rounding of the chances has been accounted for."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats
-from tracker.stats.joint.outcomes import (
+from ..arguments import Floats
+from .outcomes import (
     RELATIVE_ROUNDING,
     Nodes,
     Outcomes,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracker.stats.arguments import Floats
-from tracker.stats.joint.outcomes import (
+from ..arguments import Floats
+from .outcomes import (
     RELATIVE_ROUNDING,
     Outcomes,
     Search,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats, checked_counts, checked_fraction, tail_share
-from tracker.stats.exact import Interval, lower_bound, upper_bound
+from ..arguments import Floats, checked_counts, checked_fraction, tail_share
+from ..exact import Interval, lower_bound, upper_bound
 
 ACCEPTABLE_RATE = 0.02
 """Error rate that nobody is blamed for, unless told otherwise."""

@@ -25,9 +25,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats.arguments import Floats, shared_level, tail_share
-from tracker.stats.evidence.intervals import anytime
-from tracker.stats.exact import Interval
+from ..arguments import Floats, shared_level, tail_share
+from ..evidence.intervals import anytime
+from ..exact import Interval
 
 SliceState = Literal["better", "worse", "no_difference_shown", "too_few_labels"]
 """What is shown of a slice."""

@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from tracker.stats.arguments import (
+from ..arguments import (
     Floats,
     checked_counts,
     checked_fraction,
     shared_level,
     tail_share,
 )
-from tracker.stats.exact import Interval, lower_bound
-from tracker.stats.methods import Side, class_bounds
+from ..exact import Interval, lower_bound
+from ..methods import Side, class_bounds
 
 LEAST_SHARE = 0.1
 """Share of the queries that the strictest threshold must leave."""
