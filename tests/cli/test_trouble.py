@@ -166,7 +166,7 @@ def test_a_damaged_image_is_found_and_does_not_spoil_a_backup(
     assert f"to {damaged.parent.name}/{damaged.name} where images" in said
     said = shell("backup", file, status=1).stderr
     assert f"{damaged.name} is missing or damaged" in said
-    assert "1 image is missing; whatever else there is was saved" in said
+    assert "1 image is missing; everything else was saved" in said
 
     other = Shell(f"sqlite:///{tmp_path}/other.db", tmp_path / "other")
     other("restore", file)
@@ -206,7 +206,7 @@ def test_a_web_server_does_not_share_the_port_of_another(shell: Shell) -> None:
             timeout=60,
         )
     assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: --port {port} cannot be had on 127.0.0.1")
+    assert done.stderr.startswith(f"Error: --port {port} is not available on 127.0.0.1")
     assert len(done.stderr.splitlines()) == 1
 
 
