@@ -52,7 +52,7 @@ def test_a_count_that_was_changed_by_hand_is_found_in_both_ways(shell: Shell) ->
         "recount finds 60" in said.stdout
     )
     assert "snapshot says 0 of 60 correct for ÑO, the counts 0 of 59" in said.stdout
-    assert "To fix it: the labels are the evidence" in said.stdout
+    assert "To fix it: the labels are complete" in said.stdout
     assert "problems found: 2" in said.stderr
 
 
@@ -108,7 +108,7 @@ def test_an_import_that_waits_long_or_failed_today_is_told(shell: Shell) -> None
         leave_import(session, session.get_one(Detector, 1), b"predicted\nYES\n")
     said = shell("doctor", status=1)
     assert "the import imp_3 has waited for" in said.stdout
-    assert "see that a worker runs" in said.stdout
+    assert "check that a worker runs" in said.stdout
 
     change(
         shell,

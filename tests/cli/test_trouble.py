@@ -162,7 +162,7 @@ def test_a_damaged_image_is_found_and_does_not_spoil_a_backup(
     file = str(tmp_path / "all.zip")
 
     said = shell("doctor", status=1).stdout
-    assert f"the image {damaged.name}, which a query points at, is damaged" in said
+    assert f"the image {damaged.name} of a query is damaged" in said
     assert f"to {damaged.parent.name}/{damaged.name} where images" in said
     said = shell("backup", file, status=1).stderr
     assert f"{damaged.name} is missing or damaged" in said
