@@ -317,7 +317,8 @@ def play_week(month: Month, browser: Browser, monday: datetime, week: int) -> No
     size = math.ceil(len(queries) / BATCHES)
     for number in range(BATCHES):
         batch = queries[number * size : (number + 1) * size]
-        month.move_to(batch[-1].asked_at)
+        # The first day of a week ends just before the set of the last one is frozen.
+        month.move_to(max(month.now, batch[-1].asked_at))
         month.log(batch, is_killed=number == 1 and (IS_LONG or not week))
         # Somebody labels a few by chance while the week runs.
         for _ in range(2):

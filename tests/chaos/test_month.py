@@ -171,7 +171,7 @@ def check_week(month: Month, audit: Any, record: Record, before: list[Record]) -
         kept = overall["labelled"] / (overall["labelled"] + audit["late"])
         assert audit["with_late"]["low"] == pytest.approx(kept * low)
         assert audit["with_late"]["high"] == pytest.approx(1 - kept * (1 - high))
-    draws_of_each = round(5 / HALF_WIDTH)
+    draws_of_each = round(3.5 / HALF_WIDTH)
     expected = before and change_since(before, record, draws_of_each, LEVEL)
     change = result["change"]
     assert (change is None) == (not expected)
