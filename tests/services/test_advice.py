@@ -1,6 +1,7 @@
 """Advice: the class that is needed most, and what its labels cost at random."""
 
 import math
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,13 @@ from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.deciding.planning import Goal, build_plan, price_audit
-from tracker.services.estimates.decision import Advice, decide
+from tracker.services.estimates.decision import (
+    Advice,
+    Claim,
+    bound,
+    bound_all,
+    decide,
+)
 from tracker.services.evidence.measure import Measure, parse_measure
 from tracker.stats import labels_to_decide
 
@@ -164,3 +171,16 @@ def test_the_price_of_a_week_is_of_the_last_seven_days(bench: Bench) -> None:
     assert found.text.endswith(
         f"An audit every week would take about {found.weekly_labels:,} each."
     )
+
+
+def test_the_intervals_of_many_verdicts_have_the_bits_of_each_alone() -> None:
+    draw, claims = random.Random(7), []
+    for classes in draw.choices((1, 2, 3, 10), k=60):
+        counted = tuple(draw.randint(0, 60) for _ in range(classes))
+        right = tuple(draw.randint(0, n) for n in counted)
+        shares = tuple(draw.uniform(0.01, 1) for _ in range(classes))
+        has_shares = classes > 1 and draw.random() < 0.5
+        level = draw.choice((0.95, 0.975))
+        claims.append(Claim(right, counted, shares if has_shares else None, level))
+    alone = [bound(one.right, one.counted, one.level, one.shares) for one in claims]
+    assert bound_all(claims) == alone

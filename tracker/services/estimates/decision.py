@@ -1,6 +1,8 @@
 """Whether a target is met at every look, and which labels would decide it."""
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -326,13 +328,29 @@ def bound(
     shares: tuple[float, ...] | None = None,
 ) -> tuple[float, float]:
     """Return the interval that a measure's verdict goes by."""
-    if len(counted) == 1:
-        found = stats.class_intervals(DECIDING_METHOD, right, counted, confidence_level)
-        return float(found.low[0]), float(found.high[0])
-    found = stats.balanced_interval(
-        DECIDING_METHOD, right, counted, confidence_level, shares=shares
-    )
-    return float(found.low), float(found.high)
+    (found,) = bound_all([Claim(right, counted, shares, confidence_level)])
+    return found
+
+
+def bound_all(claims: Sequence[Claim]) -> list[tuple[float, float]]:
+    """Return the intervals of *claims*: the same bits as one by one, in less time."""
+    alike = defaultdict[tuple[int, float, bool], list[int]](list)
+    for place, one in enumerate(claims):
+        alike[len(one.counted), one.level, one.shares is None].append(place)
+    found: dict[int, tuple[float, float]] = {}
+    for (classes, level, _), places in alike.items():
+        some = [claims[place] for place in places]
+        right, counted = [one.right for one in some], [one.counted for one in some]
+        shares = [one.shares for one in some if one.shares is not None] or None
+        if classes == 1:
+            rows = stats.class_intervals(DECIDING_METHOD, right, counted, level)
+        else:
+            rows = stats.balanced_interval(
+                DECIDING_METHOD, right, counted, level, shares=shares
+            )
+        ends = rows.low.ravel().tolist(), rows.high.ravel().tolist()
+        found |= zip(places, zip(*ends, strict=True), strict=True)
+    return [found[place] for place in range(len(claims))]
 
 
 def foresee_share(
