@@ -240,8 +240,8 @@ class Where(Parameters):
         default=[],
         description="Only where this holds; repeatable, then all must hold. "
         f"{FORMS} (both ends of a range belong to it; a date is its whole "
-        "day, in UTC). Metadata is read query by query, which takes seconds for a "
-        "million of them.",
+        "day in the workspace's time zone). Metadata is read query by query, which "
+        "takes seconds for a million of them.",
     )
 
 
