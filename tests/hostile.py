@@ -278,7 +278,7 @@ class Hostile(NamedTuple):
 
 # No check knows these: they die of their reader's limits.
 DEADLY = {
-    "shared text": Hostile("x.xlsx", shared_text, "more memory or processor time"),
+    "shared text": Hostile("x.xlsx", shared_text, "too much memory or processor time"),
     "dictionary bomb": Hostile("x.parquet", dictionary_bomb, "640 MiB of memory"),
 }
 LARGE = {

@@ -218,7 +218,7 @@ def test_postgresql_has_a_connection_for_every_one_that_may_be_opened() -> None:
 
 
 def test_migrating_again_changes_nothing(deployment: Deployment) -> None:
-    already = f"is at revision {head_revision()} already"
+    already = f"is already at revision {head_revision()}"
     for said in ("went from revision nothing to", already):
         migrate = deployment.start("migrate")
         assert said in migrate.line()

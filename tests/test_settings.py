@@ -173,10 +173,10 @@ def test_every_setting_is_among_those_read() -> None:
         ("TRACKER_LOG_LEVEL", "", "debug, info, warning or error"),
         ("TRACKER_DATABASE_URL", "", "it is empty; give it a value"),
         ("TRACKER_DATA_DIR", "", "it is empty; give it a value"),
-        ("TRACKER_TRUSTED_HOSTS", "a b/c", "'b/c' is no host; it must be like"),
+        ("TRACKER_TRUSTED_HOSTS", "a b/c", "'b/c' is not a host; it must be like"),
         ("TRACKER_TRUSTED_HOSTS", "https://a.example", "without https://"),
-        ("TRACKER_IMAGE_HOSTS", "a.example;", "'a.example;' is no host"),
-        ("TRACKER_IMAGE_HOSTS", "*.a.example", "'*.a.example' is no host"),
+        ("TRACKER_IMAGE_HOSTS", "a.example;", "'a.example;' is not a host"),
+        ("TRACKER_IMAGE_HOSTS", "*.a.example", "'*.a.example' is not a host"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_variable_and_what_would_be_right(

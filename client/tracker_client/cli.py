@@ -139,13 +139,13 @@ def build_parser() -> argparse.ArgumentParser:
         "--family",
         action="store_true",
         default=None,
-        help="hold over all versions that are ever asked about this way",
+        help="let the verdicts of all versions gated this way hold together",
     )
     one.add_argument(
         "--unseen",
         action="store_true",
         default=None,
-        help="say that it was made without the labels of the inputs it is put to",
+        help="state that the version was made without the labels it is tested on",
     )
     one.add_argument("--format", default="text", choices=sorted(reports.FORMATS))
     return parser

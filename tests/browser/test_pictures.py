@@ -110,7 +110,7 @@ def check_what_is_missing(page: Page, url: str, query: str) -> None:
     assert answer is not None
     assert answer.status == 503
     expect(page.locator("main")).to_contain_text(
-        "The bucket that keeps the images does not answer; try again."
+        "The bucket of the images does not answer; try again."
     )
     page.goto(f"{url}/queries/{query}")
     expect(page.get_by_role("alert")).to_contain_text("cannot be loaded just now")

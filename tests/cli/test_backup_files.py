@@ -84,7 +84,7 @@ def test_a_damaged_file_is_refused_wherever_the_damage_is(
     for content in damaged:
         file.write_bytes(content)
         refused = empty("restore", str(file), status=1)
-        assert f"Error: {file}: it is damaged or no backup" in refused.stderr
+        assert f"Error: {file}: it is damaged or not a backup" in refused.stderr
         assert "nothing was written" in refused.stderr
 
     assert is_empty(empty)
@@ -106,7 +106,7 @@ def test_with_a_key_only_what_it_signed_is_restored(
 
     for wrong in (file, other, changed):
         refused = empty("restore", str(wrong), status=1, environ=mine)
-        assert "it is not signed by TRACKER_BACKUP_KEY" in refused.stderr
+        assert "it is not signed with TRACKER_BACKUP_KEY" in refused.stderr
     unknown = empty("restore", str(signed), status=1)
     assert "it is signed and TRACKER_BACKUP_KEY is missing" in unknown.stderr
     assert is_empty(empty)
@@ -141,10 +141,10 @@ def test_a_file_that_was_changed_on_purpose_is_refused(
     revision = f'"revision": "{schema.head_revision()}"'
     assert "'images/../x'" in renamed("images/../x")
     assert "'../x'" in renamed("../x")
-    assert "is not what its name says" in renamed(f"images/{'a' * 64}.png")
-    assert "no part of a backup" in renamed(f"images/{'a' * 64}.html")
-    assert "of revision '0000'" in in_manifest(revision, '"revision": "0000"')
-    assert "of format 2" in in_manifest('"format": 1', '"format": 2')
+    assert "the content does not match its hash" in renamed(f"images/{'a' * 64}.png")
+    assert "not part of a backup" in renamed(f"images/{'a' * 64}.html")
+    assert "has revision '0000'" in in_manifest(revision, '"revision": "0000"')
+    assert "has format 2" in in_manifest('"format": 1', '"format": 2')
     assert "damaged" in in_manifest('"rows": 2', '"rows": 3')
     assert "damaged" in in_manifest('"last_id": ', '"last_id": -')
     assert "damaged" in in_manifest('"target"', '"aim"')

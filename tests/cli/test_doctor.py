@@ -37,9 +37,9 @@ def tamper(shell: Shell, label: str, number: int) -> None:
 
 
 def test_nothing_is_wrong_with_what_the_program_wrote(shell: Shell) -> None:
-    assert "Nothing is wrong" in shell("doctor").stdout
+    assert "No problems" in shell("doctor").stdout
     shell("recompute")
-    assert "Nothing is wrong" in shell("doctor").stdout
+    assert "No problems" in shell("doctor").stdout
 
 
 def test_a_count_that_was_changed_by_hand_is_found_in_both_ways(shell: Shell) -> None:
@@ -52,8 +52,8 @@ def test_a_count_that_was_changed_by_hand_is_found_in_both_ways(shell: Shell) ->
         "recount finds 60" in said.stdout
     )
     assert "snapshot says 0 of 60 correct for ÑO, the counts 0 of 59" in said.stdout
-    assert "To fix it: the labels are the evidence" in said.stdout
-    assert "things that are wrong: 2" in said.stderr
+    assert "To fix it: the labels are complete" in said.stdout
+    assert "problems found: 2" in said.stderr
 
 
 def test_a_run_that_fails_is_told_until_it_succeeds(shell: Shell) -> None:
@@ -65,13 +65,13 @@ def test_a_run_that_fails_is_told_until_it_succeeds(shell: Shell) -> None:
     said = shell("doctor", status=1)
     assert "failed 1 times in a row, at last with IntegrityError" in said.stdout
     assert "then run tracker recompute, which tries at once" in said.stdout
-    assert "things that are wrong: 1" in said.stderr
+    assert "problems found: 1" in said.stderr
     shell("recompute", status=1)
     assert "failed 2 times in a row" in shell("doctor", status=1).stdout
 
     change(shell, "UPDATE versions SET sequence = sequence + 1 WHERE id = 1")
     shell("recompute")
-    assert "Nothing is wrong" in shell("doctor").stdout
+    assert "No problems" in shell("doctor").stdout
 
 
 def test_an_archived_detector_is_checked_too(shell: Shell) -> None:
@@ -82,7 +82,7 @@ def test_an_archived_detector_is_checked_too(shell: Shell) -> None:
 
 def test_a_missing_image_is_wrong_and_one_too_many_is_not(shell: Shell) -> None:
     images_of(shell).put(picture(77), "png")
-    assert "belong to no query, which does no harm: 1." in shell("doctor").stdout
+    assert "without a query, which is harmless: 1." in shell("doctor").stdout
     folder = Path(shell.environ["TRACKER_DATA_DIR"]) / "images"
     for path in folder.rglob("*.png"):
         path.unlink()
@@ -108,7 +108,7 @@ def test_an_import_that_waits_long_or_failed_today_is_told(shell: Shell) -> None
         leave_import(session, session.get_one(Detector, 1), b"predicted\nYES\n")
     said = shell("doctor", status=1)
     assert "the import imp_3 has waited for" in said.stdout
-    assert "see that a worker runs" in said.stdout
+    assert "check that a worker runs" in said.stdout
 
     change(
         shell,
@@ -120,4 +120,4 @@ def test_an_import_that_waits_long_or_failed_today_is_told(shell: Shell) -> None
     assert "then send the file again" in said.stdout
 
     change(shell, "UPDATE imports SET finished_at = created_at WHERE id = 3")
-    assert "Nothing is wrong" in shell("doctor").stdout
+    assert "No problems" in shell("doctor").stdout

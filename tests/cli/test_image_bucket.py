@@ -65,7 +65,7 @@ def test_a_backup_goes_from_a_bucket_to_a_folder_and_back(
     assert exported(first) == exported(second) == exported(third)
     assert image_files(second) == stored(s3_server, "restored/") == images
     assert hashes_of(there) == hashes_of(back) == hashes_of(again)
-    assert "Nothing is wrong" in third("doctor").stdout
+    assert "No problems" in third("doctor").stdout
 
 
 def test_the_doctor_looks_into_the_bucket(
@@ -75,7 +75,7 @@ def test_the_doctor_looks_into_the_bucket(
     fill(shell)
     move_images(shell, s3_server)
     open_image_store(Settings(**s3_server.settings())).put(picture(77), "png")
-    assert "belong to no query, which does no harm: 1." in shell("doctor").stdout
+    assert "without a query, which is harmless: 1." in shell("doctor").stdout
 
     for name in s3_server.objects():
         (s3_server.bucket / name).unlink()

@@ -357,7 +357,7 @@ def test_a_port_that_is_taken_ends_the_command_with_the_reason(
         )
 
     assert done.returncode == 1
-    assert f"--port {port} cannot be had" in done.stderr
+    assert f"--port {port} is not available" in done.stderr
     # The demo is silent for half a minute, and says so first.
     assert done.stderr.startswith("Making the demo ready") == (command == "demo")
     # It is said before anything is made.

@@ -80,7 +80,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     shell = Shell(f"sqlite:///{file}/folder/tracker.db", tmp_path)
     *makers, doctor = complaints(shell)
     for line in makers:
-        assert f"{file}/folder, cannot be made: Not a directory" in line
+        assert f"{file}/folder, cannot be created: Not a directory" in line
     assert f"there is no database at {file}/folder/tracker.db" in doctor
 
 
@@ -90,7 +90,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(
 ) -> None:
     url = new_postgres(f"ENCODING '{encoding}' LOCALE 'C'")
     for line in complaints(Shell(url, tmp_path)):
-        assert f"the encoding of the database is {encoding}: make one with" in line
+        assert f"the encoding of the database is {encoding}: create one with" in line
 
 
 def test_a_database_whose_user_may_not_make_tables_is_refused(
@@ -111,7 +111,7 @@ def test_a_database_whose_user_may_not_make_tables_is_refused(
             connection.exec_driver_sql(f"REVOKE ALL ON SCHEMA public FROM {role}")
             connection.exec_driver_sql(f"DROP ROLE {role}")
         engine.dispose()
-    assert "does not let its user make tables (permission denied" in said
+    assert "does not let its user create tables (permission denied" in said
     assert len(said.splitlines()) == 1
 
 
@@ -162,11 +162,11 @@ def test_a_damaged_image_is_found_and_does_not_spoil_a_backup(
     file = str(tmp_path / "all.zip")
 
     said = shell("doctor", status=1).stdout
-    assert f"the image {damaged.name}, which a query points at, is damaged" in said
+    assert f"the image {damaged.name} of a query is damaged" in said
     assert f"to {damaged.parent.name}/{damaged.name} where images" in said
     said = shell("backup", file, status=1).stderr
     assert f"{damaged.name} is missing or damaged" in said
-    assert "1 image is missing; whatever else there is was saved" in said
+    assert "1 image is missing; everything else was saved" in said
 
     other = Shell(f"sqlite:///{tmp_path}/other.db", tmp_path / "other")
     other("restore", file)
@@ -206,7 +206,7 @@ def test_a_web_server_does_not_share_the_port_of_another(shell: Shell) -> None:
             timeout=60,
         )
     assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: --port {port} cannot be had on 127.0.0.1")
+    assert done.stderr.startswith(f"Error: --port {port} is not available on 127.0.0.1")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -60,7 +60,7 @@ def test_more_rows_than_a_sheet_has_are_refused(
 ) -> None:
     monkeypatch.setattr(exports, "_MOST_ROWS", 2)
     written({}, {})
-    with pytest.raises(InvalidInputError, match="a sheet of Excel ends after 2 rows"):
+    with pytest.raises(InvalidInputError, match="an Excel sheet ends after 2 rows"):
         written({}, {}, {})
 
 

@@ -129,7 +129,7 @@ def test_a_server_that_is_away_is_said_and_found_again(
 def test_a_bucket_that_is_not_there_is_no_missing_image(s3_server: S3Server) -> None:
     images = open_image_store(Settings(**s3_server.settings("s3://nothing")))
 
-    assert_unavailable(images, "is not there")
+    assert_unavailable(images, "does not exist")
 
 
 @contextmanager

@@ -175,7 +175,7 @@ def test_pauses_grow_for_three_days_and_then_the_webhook_is_disabled(
     assert timedelta(days=3) <= tried[-1] - tried[0] < timedelta(days=3.6)
     with database.read() as session:
         found = session.get_one(Webhook, webhook.id)
-        assert found.disabled_because == "it took nothing for three days"
+        assert found.disabled_because == "it accepted nothing for three days"
     receiver.behaviour = None
     assert courier.run() == 0
     with database.write() as session:

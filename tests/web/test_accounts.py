@@ -61,10 +61,10 @@ def test_an_admin_makes_an_account_and_its_owner_gets_in(
         ({"name": "a" * 101}, "at most 100 characters"),
         ({"name": "a\nb"}, "control characters"),
         ({"name": "web"}, "there is an account named 'web' already; choose another"),
-        ({"name": "WEB"}, "'web' already, which 'WEB' is too much like; choose"),
+        ({"name": "WEB"}, "'web' already, and 'WEB' is too similar; choose"),
         (
             {"name": "we\u202eb"},
-            "'we\\u202eb' is not right: characters that are unseen",
+            "'we\\u202eb' is not right: invisible characters",
         ),
         ({"name": "we\u200bb"}, "'we\\u200bb' is not right"),
         ({"name": "we\u00adb"}, "'we\\xadb' is not right"),
@@ -90,7 +90,7 @@ def test_a_name_is_of_an_account_or_of_a_key(visitor: Visitor) -> None:
         assert page.status == 422
         assert "there is an account named 'web'" in page.text
     page = visitor.post("/keys", {"name": "CAMERA", "role": "editor"})
-    assert "'camera' already, which 'CAMERA' is too much like" in page.text
+    assert "'camera' already, and 'CAMERA' is too similar" in page.text
     page = visitor.post("/keys", {"name": "cam\u2066era", "role": "editor"})
     assert "unseen" in page.by_id("name-error").text
 

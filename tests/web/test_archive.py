@@ -88,7 +88,7 @@ def test_it_stays_where_it_is_while_another_has_its_name(
     path = f"/detectors/{archived}"
     assert visitor.send(f"{path}/bring-back").status_code == 303
     page = visitor.get(path)
-    assert "Another detector is named 'door' by now; give that one" in page.text
+    assert "Another detector is now named 'door'; rename" in page.text
     assert "This detector was archived" in page.text
     visitor.send(f"/detectors/{other}/archive", {"sure": "yes"})
     visitor.send(f"{path}/bring-back")

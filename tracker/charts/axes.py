@@ -1,4 +1,4 @@
-"""What all charts share: the series, the sheet, the axes and the part in view."""
+"""The series, sheet, axes and view of all charts."""
 
 import bisect
 import math
@@ -25,9 +25,9 @@ def thin(
 ) -> list[Moment]:
     """Return at most *limit* of *points*, spread evenly along the axis *x*.
 
-    Evenly means evenly in the logarithm of the labels, or evenly in time.  The
-    first and the last point always stay, and each one kept is a point of the
-    history: nothing is averaged.  Raises ValueError where *limit* is below 2.
+    Evenly means evenly in the logarithm of the labels, or evenly in time.  The first
+    and the last point always stay, and each one kept is a point of the history: nothing
+    is averaged.  Raises ValueError if *limit* is below 2.
     """
     if limit < 2:
         raise ValueError("a thinned series keeps at least its first and last point")
@@ -38,7 +38,7 @@ def thin(
     kept = {0, len(points) - 1}
     for number in range(1, limit - 1):
         if step > 0:
-            # The point in force at a place is the last one at or before it.
+            # The point that holds at a place is the last one at or before it.
             kept.add(bisect.bisect_right(keys, keys[0] + number * step) - 1)
         else:
             kept.add(number * (len(points) - 1) // (limit - 1))
@@ -65,11 +65,11 @@ def _key(point: Moment, x: Axis) -> float:
 def in_order(points: Sequence[Moment], *, x: Axis) -> list[Moment]:
     """Return *points* so that they only go forward along the axis *x*.
 
-    Along the labels the newest reading wins: a label corrected to unclear lowers
-    the count, what was known at that count or above is then out of date, and a
-    line that ran back would hide the rest.  In time a clock that was set back
-    stands still instead, because no reading may be lost to it.  Points without a
-    scored label say nothing and have no place on a logarithmic axis.
+    Along the labels the newest reading wins: a label corrected to unclear lowers the
+    count, the readings at that count or above are then out of date, and a line that ran
+    back would hide the rest.  In time a clock that was set back stands still instead,
+    so that no reading is lost.  Points without a scored label are left out: a
+    logarithmic axis has no place for them.
     """
     path: list[Moment] = []
     for point in points:
@@ -98,8 +98,8 @@ Layout = Literal["wide", "narrow"]
 # Room for the numbers of the vertical axis, which `axes.percent_axis` fixes.
 AXIS_ROOM = 42
 
-# Inside a panel, so that neither a thick line nor a dot at its edge moves the
-# title above it or the panel beside it.
+# Inside a panel, so that a thick line or a dot at its edge moves neither the title
+# above nor the panel beside it.
 TOP, SIDE = 6, 6
 
 GAP = 24
@@ -116,20 +116,19 @@ _SIZE: dict[Layout, tuple[int, int]] = {"wide": (820, 290), "narrow": (320, 220)
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The size of the whole picture, and of its one large panel."""
+    """The size of the picture and of its large panel."""
 
     layout: Layout
     width: int
     large_height: int
 
     def columns(self, count: int) -> int:
-        """Return how many of *count* panels stand side by side, in even rows."""
+        """Return how many of *count* panels go side by side, in even rows."""
         if self.layout == "narrow" or count == 0:
             return 1
         return math.ceil(count / math.ceil(count / _MOST_COLUMNS))
 
     def panel_width(self, columns: int) -> int:
-        """Return the width of each of so many panels beside each other."""
         axes_in_a_row = columns if self.has_all_axes(columns) else 1
         rest = self.width - _EDGE - AXIS_ROOM * axes_in_a_row - GAP * (columns - 1)
         return max(60, rest // columns)
@@ -144,7 +143,6 @@ class Sheet:
 
 
 def build_sheet(layout: Layout, width: int | None, height: int | None) -> Sheet:
-    """Return a sheet of the usual size, or of the one asked for."""
     usual_width, usual_height = _SIZE[layout]
     return Sheet(layout, width or usual_width, height or usual_height)
 
@@ -164,7 +162,7 @@ def milliseconds(instant: datetime) -> int:
 
 
 def labels_domain(first: int, last: int) -> tuple[float, float]:
-    """Return the ends of the logarithmic axis for *first* to *last* labels."""
+    """Return the domain of the logarithmic axis for *first* to *last* labels."""
     start: float = max(first, _round_number_below(last / _SPAN))
     end: float = max(last, 10) if start == 1 else last
     return min(start, end / 2), end
@@ -173,21 +171,21 @@ def labels_domain(first: int, last: int) -> tuple[float, float]:
 def time_domain(
     first: datetime, last: datetime, *, least: float = _MINUTE
 ) -> tuple[float, float]:
-    """Return the ends of the axis of time, at *least* so many milliseconds apart."""
+    """Return the domain of the time axis, at least *least* milliseconds wide."""
     end = milliseconds(last)
     return min(milliseconds(first), end - least), end
 
 
 def percent_domain(bounds: Iterable[float]) -> tuple[float, float]:
-    """Return an axis to 100 % from the full 10 % below the least of *bounds*."""
+    """Return the domain to 100 % from the full 10 % below the least of *bounds*."""
     return min(9, math.floor(min(bounds) * 10 + 1e-9)) / 10, 1.0
 
 
 def labels_axis(domain: tuple[float, float], width: int) -> dict[str, Any]:
-    """Return the axis of labels; without room for all, fewer numbers."""
+    """Return the axis of labels, with fewer numbers if they do not fit."""
     start, end = domain
     per_decade = width / math.log10(end / start)
-    # The longest number, and half of it again: the last one ends at the edge.
+    # One and a half times the longest number: the last one ends at the edge.
     room = 10 * len(f"{end:,.0f}") + 6
     # From 1 to 2 and from 5 to 10 are 0.3 decades, the closest two numbers.
     steps = (1, 2, 5) if 0.3 * per_decade >= room else (1,)
@@ -204,7 +202,7 @@ def labels_axis(domain: tuple[float, float], width: int) -> dict[str, Any]:
 
 
 def time_axis(domain: tuple[float, float], width: int) -> dict[str, Any]:
-    """Return the axis of time, with no more detail than its span needs."""
+    """Return the time axis, with as much detail as its span needs."""
     span = domain[1] - domain[0]
     if span < 5 * _MINUTE:
         form = "%H:%M:%S"
@@ -265,16 +263,16 @@ def _round_number_below(value: float) -> int:
     return int(max(step for step in (1, 2, 5) if step * decade <= value) * decade)
 
 
-# What a bound stays above the bottom of its panel at least.
+# The least distance of a bound from the bottom of its panel.
 _ROOM = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the panels of one chart have in common along the horizontal axis.
+    """The horizontal axis that the panels of a chart share.
 
-    From *settled* labels on, the vertical axis reaches every lower bound; before
-    that a band may run along the bottom of its panel.
+    From *settled* labels on, the vertical axis reaches every lower bound; before that a
+    band may run along the bottom of its panel.
     """
 
     x: Axis
@@ -284,7 +282,7 @@ class View:
     is_whole: bool = False
 
     def cut(self, points: Sequence[Moment], *, limit: int) -> list[Moment]:
-        """Return the points in view, thinned, with the one in force at its start."""
+        """Return the points in view, thinned, with the one that holds at its start."""
         before = sum(point.labels <= self.start for point in points)
         seen = points[max(before - 1, 0) :] if self.x == "labels" else points
         return thin(seen, limit=limit, x=self.x)
@@ -292,7 +290,7 @@ class View:
     def percent_domain(
         self, points: Iterable[Moment], *, target: float | None = None
     ) -> tuple[float, float]:
-        """Return the ends of a vertical axis for *points* and *target*."""
+        """Return the domain of the vertical axis for *points* and *target*."""
         if self.is_whole:
             return 0.0, 1.0
         bounds = [p.low - _ROOM for p in points if p.labels >= self.settled]
@@ -302,14 +300,14 @@ class View:
         return percent_domain(max(0.0, bound) for bound in bounds or [0.0])
 
     def is_cut(self, points: Iterable[Moment], bottom: float) -> bool:
-        """Return whether a band of *points* reaches below the *bottom* of its axis."""
+        """Return whether the band of *points* is cut by the *bottom* of its axis."""
         return any(p.low < bottom for p in points if p.labels >= self.start)
 
 
 def build_view(
     paths: Sequence[Sequence[Moment]], x: Axis, *, is_whole: bool = False
 ) -> View:
-    """Return the view of all *paths*, each of them with points in order."""
+    """Build the view of all *paths*, each with its points in order."""
     last = max(path[-1].labels for path in paths)
     labels = labels_domain(min(path[0].labels for path in paths), last)
     settled = max(labels[0], last / 4)

@@ -1,4 +1,4 @@
-"""Charts of a distribution: the rounds of a study, and its tails."""
+"""Histograms: the rounds of a study, and tails of the binomial distribution."""
 
 import math
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ class Column:
 
 
 def build_histogram(values: npt.ArrayLike, start: float) -> Sequence[Column]:
-    """Return the columns of *values* on an axis from *start* to 1.
+    """Return the columns of a histogram of *values* on an axis from *start* to 1.
 
-    The highest one fills the plot, and places without a value have none.  Raises
-    ValueError unless every value lies on the axis.
+    The highest column fills the plot; empty bins have none.  Raises ValueError unless
+    every value lies on the axis.
     """
     shown = np.asarray(values, dtype=np.float64)
     if not ((shown >= start) & (shown <= 1)).all():
@@ -46,7 +46,7 @@ def build_histogram(values: npt.ArrayLike, start: float) -> Sequence[Column]:
     ]
 
 
-# In the units of the picture's own coordinates.
+# In the picture's own units.
 WIDTH, HEIGHT = 600.0, 150.0
 _GAP = 0.15
 _HEADROOM = 1.08
@@ -65,7 +65,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class TailPicture:
-    """How likely each number of correct ones is, with a tail marked."""
+    """The binomial distribution of the correct ones, with a tail marked."""
 
     correct: int
     labelled: int
@@ -73,7 +73,7 @@ class TailPicture:
     side: TailSide
     probability: float
     bars: Sequence[Bar]
-    # Where *correct* stands, and the numbers at both ends.
+    # The place of *correct*, and the numbers at both ends.
     mark: float
     first: int
     last: int
@@ -101,7 +101,7 @@ def draw_tail(
 
 def _bars(tail: Tail, first: int, scale: float) -> list[Bar]:
     spans = tail.last - tail.first + 1
-    # The outermost columns may be cut, so it is the density that is drawn.
+    # Densities, not probabilities: the outermost columns may be cut.
     density = tail.chance / spans
     top = float(density.max()) * _HEADROOM or 1.0
     bars = []
@@ -124,7 +124,7 @@ def _bars(tail: Tail, first: int, scale: float) -> list[Bar]:
 def draw_curve(chances: Sequence[float], *, ceiling: float) -> str:
     """Return the points of a line over 1, 2, 3... labels, on a log axis.
 
-    *chances* lie between 0 and *ceiling*; what cannot be told apart is left out.
+    *chances* lie between 0 and *ceiling*; points closer than a pixel are left out.
     """
     most = math.log(len(chances)) or 1.0
     points: list[str] = []

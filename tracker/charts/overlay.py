@@ -1,4 +1,4 @@
-"""What is drawn over the tightening chart: a window's line, events and verdicts."""
+"""The overlay of the tightening chart: a window's line, events and verdicts."""
 
 import math
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ Kind = Literal["change", "then", "correction"]
 # The strip of verdicts at the bottom of the panel, and the space above it.
 STRIP, SPACE = 16, 8
 _TICK = 9
-# About how many pixels a letter takes in the strip.
+# Pixels of a letter in the strip, about.
 _LETTER = 7
 _DASH = [6, 3]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened after so many labels."""
+    """An event after so many labels."""
 
     kind: Kind
     labels: int
@@ -46,9 +46,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """What is drawn over the large panel."""
+    """The overlay of the large panel."""
 
-    # The balanced accuracy of the last labels or days at each moment, in order.
+    # The balanced accuracy of a moving window, in order.
     lately: Sequence[Moment] = ()
     lately_name: str = ""
     marks: Sequence[Mark] = ()
@@ -60,7 +60,7 @@ NOTHING = Overlay()
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where in a panel something is drawn."""
+    """The coordinates of the panel under an overlay."""
 
     x: Axis
     x_domain: tuple[float, float]
@@ -69,7 +69,7 @@ class Frame:
     top: int
 
     def place(self, labels: int, at: datetime) -> float:
-        """Return where along the axis that is, at an end of it if it is outside."""
+        """Return the place on the horizontal axis, clipped to its ends."""
         start, end = self.x_domain
         value = labels if self.x == "labels" else axes.milliseconds(at)
         return max(start, min(end, value))
@@ -108,7 +108,7 @@ def draw_lately(
 
 
 def draw_marks(overlay: Overlay, frame: Frame, colours: Colours) -> list[Spec]:
-    """Return a line with its words for each event, and a tick for each correction."""
+    """Return a line with a text for each event, and a tick for each correction."""
     found: list[Spec] = []
     ticks = [one for one in overlay.marks if one.kind == "correction"]
     if ticks:
@@ -137,7 +137,7 @@ def _draw_event(event: Mark, frame: Frame, colours: Colours) -> list[Spec]:
     colour = colours.warn if is_change else colours.text
     place = frame.place(event.labels, event.at)
     data = {"values": [{"x": place}]}
-    # Above the plot, where no band is, and on the side that has room.
+    # Above the plot, clear of the band, and on the side with more room.
     begin = frame.top - 12 if is_change else frame.top
     sign = frame.top - 14 if is_change else frame.height
     words = frame.top - 14 if is_change else frame.height - 10
@@ -179,7 +179,7 @@ def _share_along(place: float, frame: Frame) -> float:
 def draw_states(
     overlay: Overlay, frame: Frame, bottom: int, colours: Colours
 ) -> list[Spec]:
-    """Return the strip of verdicts above *bottom*, each with its word where it fits."""
+    """Return the strip of verdicts above *bottom*, with words where they fit."""
     if not overlay.states:
         return []
     fills = {"met": colours.good, "missed": colours.bad, "undecided": colours.plain}

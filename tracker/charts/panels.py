@@ -24,11 +24,11 @@ from tracker.shapes import Moment
 
 Spec = dict[str, Any]
 
-# What two names in a margin are apart at least.
+# The least distance of two names in the margin.
 _APART = 16
 
-# The names of the fields are ours alone.  A name from a user never becomes a
-# field, a parameter or part of an expression, so nothing in it can be executed.
+# Field names are ours.  A name from a user never becomes a field, a parameter or part
+# of an expression, so nothing in it can be executed.
 _TOOLTIP = [
     {"field": "labels", "type": "quantitative", "format": ",d", "title": "Labels"},
     {"field": "estimate", "type": "nominal", "title": "Accuracy"},
@@ -39,7 +39,7 @@ _TOOLTIP = [
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What tells one panel from another; *number* is unique in its chart."""
+    """The choices of one panel; *number* is unique in its chart."""
 
     number: int
     points: Sequence[Moment]
@@ -51,13 +51,13 @@ class Panel:
     has_y_labels: bool = True
     x_title: str | list[str] | None = None
     target: float | None = None
-    # Beside the plot, for the names of what is drawn.
+    # Beside the plot, for the names of the lines.
     margin: int = SIDE
     overlay: Overlay = NOTHING
 
     @property
     def floor(self) -> int:
-        """Where the plot ends: above the strip of verdicts, if there is one."""
+        """The bottom of the plot, above the strip of verdicts if there is one."""
         return self.height - (STRIP + SPACE if self.overlay.states else 0)
 
     def reach(self, share: float) -> float:
@@ -67,7 +67,7 @@ class Panel:
 
 
 def draw(panel: Panel, view: View, colours: Colours) -> Spec:
-    """Return the specification of *panel*."""
+    """Return the Vega-Lite specification of *panel*."""
     rows = _rows(panel, view)
     limit = panel.width + (AXIS_ROOM if panel.has_y_labels else 0)
     return {
@@ -103,11 +103,11 @@ def _rows(panel: Panel, view: View) -> list[Spec]:
 
 def _row(point: Moment, *, is_class: bool) -> Spec:
     estimate = words.accuracy(point) or "none yet"
-    # A mean of classes is no count divided by another, so it stands alone.
+    # The mean of classes is not one count divided by another.
     if is_class and (k_of_n := words.counts(point)):
         estimate += f" ({k_of_n})"
     instant = point.computed_at.astimezone(UTC)
-    # Six places are finer than any screen, and halve what a page has to load.
+    # Six places are finer than any screen, and halve the page.
     low, high = outward(point.low, point.high, 6)
     return {
         "labels": point.labels,
@@ -143,8 +143,8 @@ def _y(field: str, panel: Panel) -> Spec:
             "domain": list(panel.y_domain),
             "range": [panel.floor, TOP],
             "nice": False,
-            # Not clipping: it takes a clip path per mark, and some programs that
-            # open SVG then draw nothing.
+            # Not clipped: clip paths, one per mark, make some SVG programs draw
+            # nothing.
             "clamp": True,
         },
         "title": None,
@@ -162,7 +162,7 @@ def _band(panel: Panel, colours: Colours) -> Spec:
     mark: Spec = {"type": "area", "interpolate": "step-after", "color": panel.colour}
     return {
         "mark": mark | {"fillOpacity": colours.band},
-        # The layers share one axis; the first says how it looks.
+        # The layers share the axis of the first.
         "encoding": {
             "y": _y("low", panel) | _y_axis(panel),
             "y2": {"field": "high"},
@@ -201,7 +201,7 @@ def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:
 
 
 def _over(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return what is drawn over the panel: a window, events and verdicts."""
+    """Return the overlay of the panel: a window, events and verdicts."""
     frame = Frame(
         x=view.x,
         x_domain=view.x_domain,
@@ -217,10 +217,10 @@ def _over(panel: Panel, view: View, colours: Colours) -> list[Spec]:
 
 
 def _names(panel: Panel, view: View, row: Spec, colours: Colours) -> list[Spec]:
-    """Return the names of the lines in the margin, each beside the end of its own."""
+    """Return the names of the lines in the margin, each beside the end of its line."""
     if panel.number:
         return []
-    # That of the target keeps its place, and the others make room for it.
+    # The target's name keeps its place, and the others make room.
     named: list[tuple[float | None, str, Spec]] = [
         (
             panel.target,
@@ -256,13 +256,13 @@ def _names(panel: Panel, view: View, row: Spec, colours: Colours) -> list[Spec]:
 def _make_room(
     own: float, taken: Sequence[float], low: float, high: float, *, lines: int
 ) -> float:
-    """Return the place nearest to *own* for a name of so many more *lines* below it."""
+    """Return the free place nearest to *own* for a name with *lines* below it."""
     places = [own, *(t + _APART * (1 + lines) for t in taken)]
     places += [t - _APART for t in taken]
     free = [
         place
         for place in places
-        # Beside the title there is room, above the plot.
+        # Names may stand above the plot, beside the title.
         if low <= place <= high + 1.5 * _APART
         and all(
             abs(place - line * _APART - t) >= _APART
@@ -300,7 +300,7 @@ def _now(panel: Panel, colours: Colours, row: Spec) -> list[Spec]:
 
 
 def _readings(panel: Panel, colours: Colours) -> Spec:
-    """Return invisible columns, one per reading, that answer the pointer."""
+    """Return invisible columns, one per reading, that react to the pointer."""
     name = f"pointed{panel.number}"
     select = {"type": "point", "on": "pointerover", "clear": "pointerout"}
     return {

@@ -1,8 +1,8 @@
 """The chart as an SVG text or a PNG file, drawn in this process.
 
-Drawing takes a fifth of a second, and a large PNG twice that; Python's lock is
-held meanwhile.  So the pictures drawn last are kept, each under the whole of its
-specification, which holds the data too: new labels make another picture.
+Drawing takes a fifth of a second, and a large PNG twice that, while Python's lock is
+held.  So the last pictures are cached, each under its whole specification, data
+included: new labels make another picture.
 """
 
 import json
@@ -15,19 +15,18 @@ _VEGA_LITE = "6.4"
 
 _ADDRESSES = {"url", "href"}
 
-# A picture and its specification have about 200 KB.
+# A picture with its specification takes about 200 KB.
 _MOST_KEPT = 32
 
 # vl-convert brings a JavaScript engine of 100 MB, so it is imported where it is
-# used: processes that never draw a chart never load it.  The engine's threads do
-# not survive a fork, and a child forked after its parent has drawn waits for ever:
-# a process that has drawn must not be forked to draw again.
+# used.  The engine's threads do not survive a fork: a child forked after its parent
+# has drawn waits for ever.
 
 
 def render_svg(spec: dict[str, Any]) -> str:
-    """Return the picture of *spec* as an SVG document with its description.
+    """Return *spec* drawn as an SVG document with its description.
 
-    Raises ValueError where *spec* names an address to load something from.
+    Raises ValueError if *spec* names an address to load from.
     """
     return _draw_svg(_picture(spec), str(spec.get("description", "")))
 
@@ -44,9 +43,9 @@ def _draw_svg(picture: str, description: str) -> str:
 
 
 def render_png(spec: dict[str, Any], *, scale: float = 2) -> bytes:
-    """Return the picture of *spec* as a PNG file, *scale* pixels to a unit.
+    """Return *spec* drawn as a PNG file, *scale* pixels to a unit.
 
-    Raises ValueError where *spec* names an address to load something from.
+    Raises ValueError if *spec* names an address to load from.
     """
     return _draw_png(_picture(spec), scale)
 
@@ -63,9 +62,9 @@ def _draw_png(picture: str, scale: float) -> bytes:
 
 
 def without_pointer(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return *spec* without the layers that only answer a pointer.
+    """Return *spec* without the layers that react to a pointer.
 
-    A picture has none, and they are 40 % of an SVG document.
+    A picture has no pointer, and they are 40 % of an SVG document.
     """
     bare = dict(spec)
     for key in ("vconcat", "concat", "layer"):
@@ -75,8 +74,8 @@ def without_pointer(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _picture(spec: dict[str, Any]) -> str:
-    # The renderer's own list of allowed addresses is about data alone: it loads
-    # an image from anywhere, and holds Python's lock while it waits.
+    # The renderer's own list of allowed addresses covers data only: it loads images
+    # from anywhere, and holds Python's lock while it waits.
     if _names_an_address(spec):
         raise ValueError("a chart loads nothing: its data are inline")
     return json.dumps(without_pointer(spec), allow_nan=False)
@@ -84,7 +83,7 @@ def _picture(spec: dict[str, Any]) -> str:
 
 def _names_an_address(node: object) -> bool:
     if isinstance(node, dict):
-        # Rows of data are many, and nothing in them is ever loaded.
+        # Rows of data are many, and nothing in them is loaded.
         children = [node[key] for key in node if key != "values"]
         return not _ADDRESSES.isdisjoint(node) or any(map(_names_an_address, children))
     return isinstance(node, list) and any(map(_names_an_address, node))

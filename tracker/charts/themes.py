@@ -1,4 +1,4 @@
-"""The colours of the chart, and the settings that follow from them."""
+"""The colours and the configuration of the charts."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -6,7 +6,7 @@ from typing import Any, Literal
 Theme = Literal["light", "dark"]
 
 # Liberation Sans comes with the renderer; the others have the same widths, so
-# that a text is cut at the same place everywhere.
+# texts are cut at the same place everywhere.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 
@@ -14,9 +14,9 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 class Colours:
     """One theme.  Every line colour has contrast 4 or more on the background.
 
-    The balanced colour and the first seven of the classes differ by 13 or more
-    (CIE 1976), for people with protanopia, deuteranopia or tritanopia too.  The
-    others cannot all do that; every panel says in words whose it is.
+    The balanced colour and the first seven of the classes differ by 13 or more (CIE
+    1976), for people with protanopia, deuteranopia or tritanopia too.  The others
+    cannot all do that; every panel has the name of its class.
     """
 
     background: str
@@ -26,7 +26,7 @@ class Colours:
     balanced: str
     classes: tuple[str, ...]
     band: float
-    # The line of the last labels, events, and behind the words of verdicts.
+    # The window's line, events, and behind the words of verdicts.
     lately: str
     warn: str
     good: str
@@ -75,12 +75,12 @@ COLOURS: dict[Theme, Colours] = {
 
 
 def settings(colours: Colours) -> dict[str, Any]:
-    """Return the `config` of a specification in these colours."""
+    """Return the ``config`` of a specification in these colours."""
     return {
         "background": colours.background,
         "font": FONT,
-        # The picture as a whole has a description; hundreds of marks that each
-        # read out their own would bury it.
+        # The picture has one description; hundreds of marks that read out their own
+        # would bury it.
         "aria": False,
         "view": {"stroke": None},
         "axis": {

@@ -23,12 +23,12 @@ from tracker.charts.panels import Panel, draw
 from tracker.charts.themes import COLOURS, Colours, Theme, settings
 from tracker.shapes import Moment
 
-# More panels than this are no longer looked at one by one.
+# Nobody looks at more panels one by one.
 CLASS_LIMIT = 12
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _POINTS = 250
-# About how many pixels a letter of a heading takes.
+# Pixels of a letter in a heading, about.
 _LETTER = 9
 _X_TITLE: dict[Axis, str] = {
     "labels": "number of labels (log scale)",
@@ -63,14 +63,13 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     """Return the Vega-Lite specification of the tightening chart.
 
     *series* begins with the balanced accuracy; the classes follow in their order.
-    *width* is that of the whole picture and *height* that of the large panel.
-    The vertical axis begins where the data are, or at 0 if
-    *is_whole*.  An *overlay* is drawn over the large panel.  Beyond 12 classes only
-    those with the widest intervals now are drawn; a caller who has left some out
-    already says in *class_count* how many there are.
+    *width* is the width of the picture, *height* the height of the large panel.  The
+    vertical axis begins at the data, or at 0 if *is_whole*.  Beyond 12 classes only
+    those with the widest intervals are drawn; *class_count* is the number of classes
+    if *series* lacks some.
 
-    The data are inline and thinned to what a screen can show.  Titles and names
-    of classes may be anything: they are only ever shown.
+    The data are inline and thinned to what a screen can show.  Titles and names of
+    classes may be any text.
     """
     sheet = build_sheet(layout, width, height)
     colours = COLOURS[theme]
@@ -100,7 +99,7 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
 def _classes(series: Sequence[Series], x: Axis, colours: Colours) -> list[_Class]:
     palette = colours.classes
     classes = [
-        # A class keeps its colour when others become wider and take its place.
+        # A class keeps its colour when the order by width changes.
         _Class(
             name=words.plain(series[index].scope, limit=60),
             colour=palette[index % len(palette)],
@@ -127,7 +126,7 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
         heading = {"text": "Balanced accuracy", "fontSize": 14, "subtitle": reading}
     drawn = view.cut(points, limit=_POINTS)
     if any(mark.kind == "change" for mark in overlay.marks):
-        # Above the plot there is room for what they are called.
+        # Room above the plot for the texts of the marks.
         heading["offset"] = 26
     every = [*drawn, *overlay.lately]
     domain = view.percent_domain(every, target=target)
@@ -137,7 +136,7 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
             f"The axis begins at {words.chosen(domain[0])};",
             "at first the band reached further down.",
         ]
-        # In one line it is wider than a narrow panel, and would push it aside.
+        # One line would be wider than a narrow panel and push it aside.
         x_title += [" ".join(note)] if sheet.layout == "wide" else note
     return Panel(
         number=0,
@@ -159,7 +158,7 @@ def _small_panels(classes: Sequence[_Class], view: View, sheet: Sheet) -> list[P
     width = sheet.panel_width(columns)
     limit = min(_POINTS, max(80, width // 2))
     cuts = [view.cut(one.points, limit=limit) for one in classes]
-    # One vertical axis for all classes: their heights are there to be compared.
+    # One vertical axis for all classes, so that heights can be compared.
     domain = view.percent_domain(point for points in cuts for point in points)
     return [
         Panel(

@@ -10,13 +10,12 @@ from tracker.shapes import Accuracy, Moment, Score
 _UNFIT = {"Cc", "Cs"}
 _DIRECTION_MARKS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
 _DIRECTION_MARKS |= set("\u2066\u2067\u2068\u2069")
-# Of a bound that lies beside a target.
+# Decimal places of a bound close to a target.
 _MOST_PLACES = 8
 _NOT_IN_XML = {"\ufffe", "\uffff"}
 
-# What every JavaScript object has.  Vega looks texts up in an object, takes what
-# it finds under one of these for its own, and gives up; a space behind them is
-# not seen by anybody.
+# Members of every JavaScript object.  Vega looks texts up in an object and fails on
+# these; an invisible space behind them avoids that.
 _MEMBERS = {
     *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
     *("toLocaleString", "toString", "valueOf", "__proto__"),
@@ -24,18 +23,18 @@ _MEMBERS = {
 }
 
 
+# "1 label", "1,797 labels".
 def plural(value: int, noun: str, nouns: str | None = None) -> str:
-    """Return "1 label" or "1,797 labels"."""
     return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"
 
 
 def plain(text: str, *, limit: int = 80) -> str:
-    """Return *text* from a user as one line that JSON, XML and an eye can bear.
+    """Return *text* from a user as one line that is safe in JSON and XML.
 
-    Control characters and lone surrogates are not allowed in XML, and marks that
-    turn the direction of writing would let a name rewrite the words beside it.
+    Control characters and lone surrogates are not allowed in XML, and marks that turn
+    the direction of writing would let a name rewrite the words beside it.
     """
-    # Cutting first keeps a name of a megabyte from being walked through.
+    # Cut first, so that a name of a megabyte costs no time.
     if len(text) > 4 * limit:
         text = text[: 2 * limit] + text[-2 * limit :]
     shown = " ".join(text.split())
@@ -46,9 +45,9 @@ def plain(text: str, *, limit: int = 80) -> str:
 
 
 def shorten(name: str, limit: int = 28) -> str:
-    """Return *name* in at most *limit* characters, without its middle if need be.
+    """Return *name* in at most *limit* characters, without its middle if too long.
 
-    Long names of one family differ at their ends as often as where they begin.
+    Long names differ at their ends as often as at their beginnings.
     """
     if len(name) <= limit:
         return name
@@ -65,7 +64,7 @@ def _is_unfit(character: str) -> bool:
 
 
 def chosen(share: float) -> str:
-    """Return a confidence level or target as it was chosen, such as "99.9 %"."""
+    """Return a confidence level or target as it was set, such as "99.9 %"."""
     return f"{100 * share:.10g} %"
 
 
@@ -82,8 +81,8 @@ def accuracy(found: Accuracy) -> str | None:
 def bounds(found: Accuracy, *, beside: float | None = None) -> tuple[str, str]:
     """Return the bounds of *found* in percent, "63.1" and "94.0", rounded outward.
 
-    They have so many digits that an interval which lies on one side of *beside*, a
-    target, is not read to reach it.
+    They have enough digits that an interval on one side of *beside*, a target, does not
+    seem to reach it.
     """
     places = _places(found)
     low, high = outward(found.low, found.high, places)
@@ -116,7 +115,7 @@ def class_reading(point: Score) -> tuple[str, str]:
 
 
 def aloud(reading: str) -> str:
-    """Return a reading as it is read out: no voice says the dash between bounds."""
+    """Return a reading for screen readers, which do not say the dash between bounds."""
     return reading.replace("–", " to ")
 
 

@@ -7,8 +7,8 @@ import click
 
 from tracker.errors import InvalidInputError, TrackerError
 
-# Where each command stands.  It is imported when it is asked for: the worker has
-# no use for the web server, and a key is made without statistics.
+# The function of each command, imported when it is used: the worker does not need
+# the web server, and keys do not need statistics.
 _COMMANDS = {
     "serve": "operations.serve.serve",
     "demo": "demo.demo",
@@ -36,20 +36,20 @@ _COMMANDS = {
     "backup": "operations.backup.backup",
     "restore": "operations.backup.restore",
     "doctor": "operations.doctor.doctor",
-    # Run by others, and listed nowhere.
+    # Run by other commands, and not listed.
     "prepare": "operations.preparation.prepare",
 }
-# What the list of commands says of each, without importing one.
+# The list of commands in --help, without importing them.
 _DOES = {
     "serve": "Run all of Tracker: the database upgraded, web server and...",
     "demo": "Show Tracker on real handwritten digits, with labels...",
     "web": "Serve the pages and the API.",
     "worker": "Recompute the intervals of detectors with new labels, and...",
-    "db": "Look after the database's schema.",
-    "detectors": "Make and list detectors.",
+    "db": "Upgrade the schema of the database.",
+    "detectors": "Create, change and list detectors.",
     "import": "Import the queries and labels in FILE into DETECTOR.",
     "undo": "Undo IMPORT, such as imp_12: take back what it added.",
-    "inspect": "Print what FILE is and what an import of it would give.",
+    "inspect": "Print the format of FILE and what an import would add.",
     "export": "Write the interval history, or the labels, of DETECTOR.",
     "estimate": "Print how accurate DETECTOR is, and how sure that is.",
     "slices": "Print where DETECTOR is worse: its accuracy on each part...",
@@ -60,18 +60,18 @@ _DOES = {
     "plan": "Print how many more labels DETECTOR needs, and of which...",
     "recompute": "Run the job once; --all also checks the running counts...",
     "studies": "Add, list, show and export resampling studies.",
-    "audits": "Begin, list and export audits, which need the fewest labels.",
-    "accounts": "Make, list, change and disable the accounts of people.",
-    "badges": "Make, list and revoke badges, which show an accuracy to...",
-    "keys": "Make, list and revoke API keys.",
+    "audits": "Create, list and export audits, which need the fewest labels.",
+    "accounts": "Create, list, change and disable accounts.",
+    "badges": "Create, list and revoke badges, which show an accuracy to...",
+    "keys": "Create, list and revoke API keys.",
     "backup": "Write everything to FILE while the service runs.",
     "restore": "Restore the backup FILE into an empty database.",
-    "doctor": "Report what is wrong with the stored data and how to fix...",
+    "doctor": "Report problems of the stored data and how to fix them;...",
 }
 
 
 class _Group(click.Group):
-    """Loads a command when it is used, and prints our own errors as one line each."""
+    """Imports a command when it is used, and prints our errors as one line each."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(_DOES)

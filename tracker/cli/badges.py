@@ -1,4 +1,4 @@
-"""The commands around badges."""
+"""The badges commands."""
 
 import click
 from rich.table import Table
@@ -17,13 +17,13 @@ _LOCAL = "http://127.0.0.1:8000"
 
 @click.group()
 def badges() -> None:
-    """Make, list and revoke badges, which show an accuracy to everybody."""
+    """Create, list and revoke badges, which show an accuracy to everybody."""
 
 
 @badges.command()
 @click.argument("detector")
 def create(detector: str) -> None:
-    """Make a badge of DETECTOR and print its addresses; they are shown this once."""
+    """Create a badge of DETECTOR and print its addresses; they are shown once."""
     settings = load_settings()
     with connected(settings) as database, database.write() as session:
         badge, token = services.create_badge(

@@ -37,7 +37,7 @@ _PLACES = 4
 @click.command()
 @click.argument("detector")
 @click.option("--old", help="The old version; by default the one before --new.")
-@click.option("--new", help="The new version; by default that of the latest queries.")
+@click.option("--new", help="The new version; by default the latest.")
 @click.option(
     "--confidence-level",
     type=Share(),
@@ -67,9 +67,9 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option.
 ) -> None:
     """Print whether a new version of DETECTOR is better than an old one.
 
-    Queries of the two with the same input are compared as pairs.  The verdict may be
-    looked at after every label, the intervals once.  With --check, exits with 1
-    unless the new version is better.
+    Queries of the two with the same input are compared as pairs.  The verdict holds
+    after every label, the intervals for one look.  With --check, exits with 1 unless
+    the new version is better.
     """
     with connected(load_settings()) as database, database.read() as session:
         found = get_comparison(
@@ -161,7 +161,7 @@ def _figures(change: Change) -> tuple[str, str, str]:
 
 _LEVELS = {"met": "notice", "missed": "error", "undecided": "warning"}
 _CELLS = 50
-# What Markdown would not print as it stands, and what XML has no way to write.
+# Characters that Markdown interprets, and characters that XML cannot contain.
 _MARKUP = re.compile(r"([\\`*_\[\]|~])")
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -177,7 +177,7 @@ def as_json(gate: Gate) -> str:
 
 
 def github(gate: Gate) -> str:
-    """Return workflow commands, one for each condition."""
+    """Return GitHub workflow commands, one for each condition."""
     title = _property(f"{gate.detector} {gate.version}: {gate.verdict}")
     return "\n".join(
         f"::{_LEVELS[one.verdict]} title={title}::"
@@ -187,7 +187,7 @@ def github(gate: Gate) -> str:
 
 
 def markdown(gate: Gate) -> str:
-    """Return the summary of a step: the interval as a picture, then the conditions."""
+    """Return the step summary: the interval as a picture, then the conditions."""
     rows = "".join(
         f"| {_cell(one.name)} | {one.verdict} | {_cell(one.message)} |\n"
         for one in gate.checks
@@ -200,7 +200,7 @@ def markdown(gate: Gate) -> str:
 
 
 def picture(low: float, high: float, target: float | None) -> str:
-    """Draw an interval, and maybe a target, on a line from 0 to 100 %.
+    """Draw an interval and its target, if any, on a line from 0 to 100 %.
 
     Each character is two points; those that the interval touches are filled.
     """
@@ -213,14 +213,14 @@ def picture(low: float, high: float, target: float | None) -> str:
 
 
 def junit(gate: Gate) -> str:
-    """Return JUnit's XML, a test case for each condition; undecided is a failure."""
+    """Return JUnit XML with a test case for each condition; undecided is a failure."""
     suite = _attribute(f"tracker gate {gate.detector}")
     group = _attribute(f"{gate.detector} {gate.version}")
     cases = []
     for one in gate.checks:
         body = f"<system-out>{_content(one.message)}</system-out>"
         if one.verdict != "met":
-            # Some readers show the attribute, others the content.
+            # Some programs show the attribute, others the content.
             words = _attribute(f"{one.verdict}: {one.message}")
             body = (
                 f"<failure message={words} type={quoteattr(one.verdict)}>"
@@ -288,12 +288,12 @@ _FAILED = 2
 @click.option(
     "--family",
     is_flag=True,
-    help="Hold over all versions that are ever asked about this way.",
+    help="Let the verdicts of all versions gated this way hold together.",
 )
 @click.option(
     "--unseen",
     is_flag=True,
-    help="Say that it was made without the labels of the inputs it is put to.",
+    help="State that the version was made without the labels it is tested on.",
 )
 @click.option(
     "--format",
@@ -313,8 +313,8 @@ def gate(
 ) -> None:
     """Stop a build whose DETECTOR is not good enough.
 
-    It goes by the interval that may be looked at at any time.  Exit status: 0 met,
-    1 missed, 3 undecided, 2 could not be measured.
+    Uses the interval that holds at every look.  Exit status: 0 met, 1 missed, 3
+    undecided, 2 could not be measured.
     """
     try:
         choice = parse_input(GateChoice, conditions)

@@ -1,4 +1,4 @@
-"""The command demo: the product on real data, in a folder that is thrown away."""
+"""The demo command: Tracker on real data, in a temporary folder."""
 
 import os
 import random
@@ -34,17 +34,17 @@ from tracker.storage.detectors import Detector, find_detector
 from tracker.storage.images import ImageStore, open_image_store
 from tracker.words import ADMIN, RANDOM, TARGETED, UNCLEAR
 
-# Such a share of the queries has a label, drawn by chance.
+# The share of the queries that get a label, drawn at random.
 _LABELLED = 0.7
 
 
 def log_cameras(
     database: Database, images: ImageStore, *, created_at: datetime
 ) -> None:
-    """Log what four cameras saw over some weeks, and then most labels, by chance.
+    """Log the queries of four cameras over some weeks, then random labels for most.
 
-    A label comes some time between its query and now, so they are late and in another
-    order than the queries.
+    A label comes some time after its query, so labels are late and in another order
+    than the queries.
     """
     frames = cameras.load_frames()
     names = [_store(images, frame) for frame in frames]
@@ -90,18 +90,17 @@ def _store(images: ImageStore, frame: cameras.Frame) -> str:
     return images.put(image.content, image.suffix)
 
 
-# Of the older version this part has been labelled before; of the newer one this
-# part gets its labels while the visitor looks, and the rest waits for the visitor.
+# The share of the older version that is labelled at the start.
 _LABELLED_BEFORE = 0.3
 _LABELLED_LIVE = 0.7
 _LABELS_PER_SECOND = 6.0
 _SEED = 1998
-# An audit of so many digits is finished after about a hundred answers.
+# An audit of this size is finished after about a hundred answers.
 _AUDITED, _AUDIT_HALF_WIDTH = 300, 0.14
 AUDITED_NAME = "digits-to-audit"
 
-# As people label, now and then one cannot be told, or is said wrongly and corrected
-# some labels later; and a few are picked because the detector was least sure.
+# As with real labelers, a few labels are unclear, a few are wrong and corrected
+# later, and a few are picked because the detector was least sure.
 _ONE_UNCLEAR_IN = 140
 _ONE_CORRECTED_IN = 170
 _CORRECTED_AFTER = 40
@@ -110,7 +109,7 @@ _TARGETED = 12
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A label that will arrive live, and the one of this program that it replaces."""
+    """A label that will arrive live, and the demo's label that it replaces."""
 
     detector: int
     query: int
@@ -125,7 +124,7 @@ class Waiting:
 def demo(host: str, port: int) -> None:
     """Show Tracker on real handwritten digits, with labels arriving live.
 
-    Everything lies in a folder that is deleted at the end.
+    The data is in a temporary folder that is deleted at the end.
     """
     with tempfile.TemporaryDirectory(prefix="tracker-demo-") as folder:
         settings = Settings(data_dir=Path(folder), recompute_seconds=1.0)
@@ -137,7 +136,7 @@ def demo(host: str, port: int) -> None:
             # A line for each run of the job would hide the address.
             "TRACKER_LOG_LEVEL": "warning",
         }
-        # Elsewhere than on a terminal nothing moves until it is ready.
+        # Without a terminal there is no progress bar.
         click.echo("Making the demo ready; it takes about half a minute.", err=True)
         prepared = prepare(host, port, environ, upgrade=True)
         supervisor = supervise(host, port, environ)
@@ -176,8 +175,7 @@ def fill(
 ) -> list[Waiting]:
     """Log every query of the demo, and return the labels that arrive live.
 
-    The labels come in an order drawn once, so that they are a random sample of
-    what the detector sees, as the intervals assume.
+    The labels come in a random order drawn once, as the intervals assume.
     """
     digits = load_digits()
     names: dict[int, str] = {}
@@ -210,7 +208,6 @@ def fill(
 
 
 def pick_audited(digits: list[Digit]) -> list[Digit]:
-    """Return the digits that the audit is about: a random sample, always the same."""
     draw = random.Random(_SEED)  # noqa: S311 - a sample of a demo, not a secret.
     return draw.sample(digits, _AUDITED)
 
@@ -221,10 +218,10 @@ def add_audit(
     names: dict[int, str],
     created_at: datetime,
 ) -> None:
-    """Begin an audit of a few digits that a visitor finishes in three minutes.
+    """Start an audit of a few digits that a visitor finishes in three minutes.
 
-    Their detector is one of its own: nobody else labels them, and none was labelled
-    before.  What is drawn depends on nothing but the visitor's answers.
+    It has a detector of its own, without labels before and without other labelers, so
+    the draws depend only on the visitor's answers.
     """
     described = DETECTORS[0]
     version = described.versions[-1]
@@ -256,8 +253,8 @@ def add_audit(
 
 
 def follow(digits: list[Digit], text: str, console: Console) -> Iterable[Digit]:
-    """Go through *digits* with a bar on a terminal, and without a word elsewhere."""
-    # Where nobody looks, a bar that goes away would leave an empty line.
+    """Iterate over *digits*, with a progress bar on a terminal."""
+    # Without a terminal, a bar that disappears would leave an empty line.
     is_hidden = not console.is_terminal
     return track(digits, text, console=console, transient=True, disable=is_hidden)
 
@@ -271,7 +268,7 @@ def _described(demo_detector: DemoDetector) -> NewDetector:
     )
 
 
-def _log_version(  # noqa: PLR0913, PLR0917 - everything that is logged.
+def _log_version(  # noqa: PLR0913, PLR0917 - every part of a query.
     database: Database,
     detector: Detector,
     demo_detector: DemoDetector,
@@ -281,9 +278,9 @@ def _log_version(  # noqa: PLR0913, PLR0917 - everything that is logged.
     created_at: datetime,
     console: Console,
 ) -> list[Waiting]:
-    """Log every digit as a query of *version*, and return the labels that are to come.
+    """Log every digit as a query of *version*, and return the labels to come.
 
-    The older version gets some at once, which the newer one takes over with its inputs.
+    The older version gets some at once; the newer takes them over with its inputs.
     """
     is_old = version != demo_detector.versions[-1]
     labelled = int(len(order) * _LABELLED_BEFORE) if is_old else 0
@@ -327,9 +324,9 @@ def _log_version(  # noqa: PLR0913, PLR0917 - everything that is logged.
 def _as_people_label(
     waiting: list[Waiting], classes: tuple[str, ...]
 ) -> Iterator[Waiting]:
-    """Go through *waiting* with a few that are unclear, and a few that are corrected.
+    """Yield *waiting* with a few labels unclear and a few corrected.
 
-    Which ones has nothing to do with what the detector said of them.
+    The choice does not depend on the predictions.
     """
     late: list[tuple[int, Waiting]] = []
     for number, one in enumerate(waiting, 1):
@@ -347,19 +344,19 @@ def _as_people_label(
 
 
 class Feeder:
-    """Gives the labels that wait, a few each second."""
+    """Adds the waiting labels, a few each second."""
 
     def __init__(self, database: Database, waiting: list[Waiting]) -> None:
-        """Give the labels *waiting* one after the other from now on."""
+        """Start to add the labels *waiting* one after the other."""
         self._database = database
         self._waiting: Iterator[Waiting] = iter(waiting)
         self._begun = time.monotonic()
         self._given = 0
 
     def tick(self) -> None:
-        """Give as many labels as are due."""
+        """Add as many labels as are due."""
         due = int((time.monotonic() - self._begun) * _LABELS_PER_SECOND) - self._given
-        # After a laptop has slept, the labels go on as they did, not all at once.
+        # After a laptop has slept, the labels do not come all at once.
         for _ in range(min(due, int(_LABELS_PER_SECOND))):
             following = next(self._waiting, None)
             if following is not None:
@@ -370,7 +367,7 @@ class Feeder:
         with self._database.write() as session:
             query = get_query_by_number(session, waiting.detector, waiting.query)
             detector = find_detector(session, waiting.detector)
-            # The visitor may have been faster; a person's label stays.
+            # A visitor's label stays.
             if detector is not None and query.label == waiting.replaces:
                 new = NewLabel(label=waiting.label, sampling=waiting.sampling)
                 add_label(session, query.id, new, by().credit("demo"))

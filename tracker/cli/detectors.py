@@ -1,4 +1,4 @@
-"""The commands around detectors."""
+"""The detectors commands."""
 
 import shlex
 import sys
@@ -32,7 +32,7 @@ from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
 
-# An empty word for one of these stands for none.
+# Options that an empty text clears.
 _CLEARED = {
     *("target", "production_version", "predictor", "text_field"),
     *("label_sampling", "class_shares", "reference", "group_by"),
@@ -41,15 +41,17 @@ _CLEARED = {
 
 @click.group()
 def detectors() -> None:
-    """Make and list detectors."""
+    """Create, change and list detectors."""
 
 
 @detectors.command()
 @click.argument("name")
-@click.option("--question", required=True, help="What a labeler is asked.")
-@click.option("--guideline", default="", help="How to answer it, for labelers.")
-@click.option("--classes", default="YES,NO", show_default=True, help="By commas.")
-@click.option("--target", type=float, help="What is aimed at, such as 0.9.")
+@click.option("--question", required=True, help="The question to labelers.")
+@click.option("--guideline", default="", help="How labelers answer the question.")
+@click.option(
+    "--classes", default="YES,NO", show_default=True, help="Separated by commas."
+)
+@click.option("--target", type=float, help="The target of the measure, such as 0.9.")
 @click.option(
     "--measure",
     default="balanced",
@@ -65,8 +67,8 @@ def detectors() -> None:
 @click.option(
     "--label-sampling",
     type=click.Choice(get_args(LabelSampling)),
-    help="How queries are chosen whose labels do not say it: at random, all of them, "
-    "or targeted.  Asked for at a terminal.",
+    help="The sampling of labels that do not say it: at random, all queries, or "
+    "targeted.  Asked for at a terminal.",
 )
 @click.option(
     "--class-share",
@@ -110,14 +112,14 @@ def detectors() -> None:
     type=click.Choice(get_args(LabelOf)),
     default="input",
     show_default=True,
-    help="Whether a label is true of an input, or judges the answer of one query.",
+    help="Whether a label is the truth of an input, or judges one answer.",
 )
 @click.option(
     "--method",
     type=click.Choice(get_args(ShownMethod)),
     default="joint",
     show_default=True,
-    help="The interval for one look that pages show first.",
+    help="The method of the one-look interval that pages show first.",
 )
 @click.option("--slices", default="", help="Metadata keys for slices.")
 @click.option("--text-field", help="The metadata key shown as text, if not 'text'.")
@@ -132,7 +134,7 @@ def create(  # noqa: PLR0913 - what is typed as another text than it is.
     text_field: str | None,
     **chosen: Any,
 ) -> None:
-    """Make the detector NAME, and print its id."""
+    """Create the detector NAME, and print its id."""
     if label_sampling is None and sys.stdin.isatty():
         label_sampling = _ask_label_sampling()
     given = chosen | {
@@ -188,7 +190,7 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 
 @detectors.command()
 @click.argument("name")
-@click.option("--target", help="What is aimed at, such as 0.9; '' for none.")
+@click.option("--target", help="The target of the measure, such as 0.9; '' for none.")
 @click.option(
     "--measure",
     help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
@@ -197,12 +199,12 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
     "--also",
     multiple=True,
     metavar="MEASURE=TARGET",
-    help="More measures in place of those there are; '' for none; repeatable.",
+    help="Replaces the further measures; '' for none; repeatable.",
 )
 @click.option(
     "--label-sampling",
     type=click.Choice([*get_args(LabelSampling), ""]),
-    help="How queries are chosen whose labels do not say it; '' for not said.",
+    help="The sampling of labels that do not say it; '' for not said.",
 )
 @click.option(
     "--class-share",
@@ -237,11 +239,11 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 @click.option(
     "--text-field", help="The metadata key shown as text; '' for the default."
 )
-@click.option("--guideline", help="How to answer, for labelers; '' for none.")
+@click.option("--guideline", help="How labelers answer; '' for none.")
 @click.option(
     "--gold-rate", type=float, help="The share of gold queries in the random queue."
 )
-@click.option("--add-class", "added", multiple=True, help="One more; repeatable.")
+@click.option("--add-class", "added", multiple=True, help="A new class; repeatable.")
 def change(  # noqa: PLR0913 - what is typed as another text than it is.
     name: str,
     *,
@@ -276,9 +278,9 @@ def change(  # noqa: PLR0913 - what is typed as another text than it is.
 
 @detectors.command()
 @click.argument("name")
-@click.option("--remove", is_flag=True, help="Save nothing any more.")
+@click.option("--remove", is_flag=True, help="Delete the saved mapping.")
 def mapping(name: str, *, remove: bool) -> None:
-    """Print how files of the detector NAME are read, as options of import."""
+    """Print the saved mapping of the detector NAME as options of import."""
     with connected(load_settings()) as database, database.write() as session:
         detector = get_detector(session, name)
         if remove:
@@ -295,7 +297,7 @@ def mapping(name: str, *, remove: bool) -> None:
 
 
 def _parse_level(option: str, text: str | None) -> float | str | None:
-    """Return the number that was typed; "" clears it, and None leaves it."""
+    """Parse the number in *text*; "" clears the setting, None leaves it."""
     try:
         return float(text) if text else text
     except ValueError:

@@ -1,4 +1,4 @@
-"""Commands about estimates: how accurate a detector is, by slice and by week."""
+"""Commands about estimates: the accuracy of a detector, its slices and weeks."""
 
 import csv
 import sys
@@ -57,10 +57,10 @@ def estimate(
 
 
 def check_level(level: float | None) -> float | None:
-    """Return *level* unless it is none."""
+    """Return *level*; raises BadParameter unless it lies between 0 and 1."""
     if level is not None and not 0 < level < 1:
         raise click.BadParameter(
-            f"{level:g} is not right: it must lie between 0 and 1",
+            f"{level:g} does not lie between 0 and 1",
             param_hint="--confidence-level",
         )
     return level
@@ -154,7 +154,7 @@ def slices(detector: str, format_name: str, **choices: Any) -> None:
 
 
 def print_slices(found: Slices) -> None:
-    """Print slices as a table, and what their intervals promise."""
+    """Print slices as a table, with the guarantee of their intervals."""
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}, by {found.by}: "
         f"{found.labels:,} {found.population} labels of {found.queries:,} queries; "
@@ -165,8 +165,7 @@ def print_slices(found: Slices) -> None:
         return
     if found.unstated_left_out:
         click.echo(
-            f"left out: {found.unstated_left_out:,} labels of which nobody has said "
-            "how they were chosen"
+            f"left out: {found.unstated_left_out:,} labels without a stated sampling"
         )
     table = Table("value", "queries", "state", "correct", "labelled", "low", "high")
     for one in found.items:
@@ -223,7 +222,7 @@ def weeks(detector: str, format_name: str, **choices: Any) -> None:
 
 
 def print_csv(found: Weeks) -> None:
-    """Print the weeks as a file with a line for each."""
+    """Print the weeks as CSV."""
     names = [
         field.serialization_alias or name
         for name, field in SpanAccuracy.model_fields.items()
@@ -234,7 +233,7 @@ def print_csv(found: Weeks) -> None:
 
 
 def print_weeks(found: Weeks) -> None:
-    """Print the weeks as a table, and what their intervals promise."""
+    """Print the weeks as a table, with the guarantee of their intervals."""
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}, {found.measure} by "
         f"{found.by}, {found.time_zone}"

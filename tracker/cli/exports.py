@@ -1,4 +1,4 @@
-"""The command export."""
+"""The export command."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,10 +27,12 @@ from tracker.words import MEASURES, RECALL
 
 
 def file_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command that writes rows say in which format and where to."""
+    """Add --format and --output to a command that writes rows."""
     formats = click.Choice(list(MEDIA_TYPES))
     place = click.Path(dir_okay=False, path_type=Path)
-    command = click.option("--output", type=place, help="Not stdout.")(command)
+    command = click.option("--output", type=place, help="The file; by default stdout.")(
+        command
+    )
     return click.option(
         "--format", "format_name", type=formats, default="csv", show_default=True
     )(command)
@@ -42,7 +44,7 @@ def write_file(
     rows: Iterable[dict[str, Any]],
     output: Path | None,
 ) -> None:
-    """Write *rows* into the file *output*, or to stdout."""
+    """Write *rows* to the file *output*, or to stdout."""
     try:
         target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
         with target as stream:
@@ -50,7 +52,7 @@ def write_file(
                 stream.write(piece)
             stream.flush()
     except BrokenPipeError:
-        # Who reads has seen enough, which click leaves quietly.
+        # The reader has closed the pipe; click ends quietly.
         raise
     except OSError as error:
         raise click.ClickException(f"{output or 'stdout'}: {error.strerror}") from error
@@ -88,7 +90,7 @@ def write_file(
     type=click.Choice(get_args(HistoryOrder)),
     default="arrival",
     show_default=True,
-    help="For the history: whenever labels came, or the days queries were asked.",
+    help="For the history: in order of the labels, or of the days of the queries.",
 )
 def export(
     detector: str, format_name: str, output: Path | None, what: str, **choices: Any

@@ -1,4 +1,4 @@
-"""The command import."""
+"""The import command."""
 
 import io
 import shutil
@@ -60,7 +60,7 @@ _READING = (
     click.option(
         "--extra",
         type=click.Choice(EXTRAS),
-        help="What to do with other columns; by default metadata, or what is saved.",
+        help="What to do with other columns; by default metadata, or as saved.",
     ),
     click.option(
         "--time-zone", help="The time zone of times without one, such as Europe/Berlin."
@@ -80,7 +80,7 @@ _READING = (
         "--no-answer",
         multiple=True,
         metavar="VALUE",
-        help="A prediction that is none, such as a refusal; repeatable.",
+        help="A value that means no prediction, such as a refusal; repeatable.",
     ),
     click.option(
         "--percent", is_flag=True, help="Confidences are percentages without the sign."
@@ -96,7 +96,7 @@ _READING = (
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how a file is read to a *command*."""
+    """Add the options for reading a file to *command*."""
     for option in reversed(_READING):
         command = option(command)
     return command
@@ -124,12 +124,12 @@ class _How(NamedTuple):
 @click.option(
     "--same-rows",
     is_flag=True,
-    help="Rows without a key are those of an earlier file, corrected.",
+    help="Rows without a key correct rows of an earlier file.",
 )
 @click.option(
     "--new-rows",
     is_flag=True,
-    help="Rows without a key are all new, however like those of an earlier file.",
+    help="Rows without a key are new, even if an earlier file has the same.",
 )
 @click.option(
     "--images",
@@ -139,12 +139,12 @@ class _How(NamedTuple):
 @click.option(
     "--unseen",
     is_flag=True,
-    help="Say that its versions were made without the labels that were there.",
+    help="State that its versions were made without the existing labels.",
 )
 @click.option(
     "--save-mapping",
     is_flag=True,
-    help="Read the detector's future files the same way.",
+    help="Save the mapping for the detector's future files.",
 )
 @click.option(
     "--saved-mapping/--no-saved-mapping",
@@ -165,11 +165,12 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
 ) -> None:
     """Import the queries and labels in FILE into DETECTOR.
 
-    FILE is CSV, Excel, JSON Lines, JSON, Parquet or Arrow, as its content says, or one
-    of these with .gz; - is what comes in by a pipe.  What evaluation and labelling
-    tools write is read as it is, see docs/importing.md.
-    All rows are checked first: if one of them is wrong, none is added.  Running it
-    again adds what is missing, and nothing twice.
+    FILE is CSV, Excel, JSON Lines, JSON, Parquet or Arrow, recognised by its content,
+    or one of these with .gz; - is stdin.  Files of evaluation and labelling tools are
+    read as they are, see docs/importing.md.
+
+    All rows are checked first: if one is wrong, none is added.  Running it again adds
+    what is missing, and nothing twice.
     """
     how = _How(
         read_choices(**choices, usual_extra=METADATA),
@@ -202,7 +203,7 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
     if report.conflicts and not skip_bad_rows:
         raise click.ClickException(
             f"{report.conflicts:,} rows were not written: others wrote the same keys "
-            "while the file was imported. All other rows were."
+            "during the import. All other rows were written."
         )
 
 
@@ -225,7 +226,7 @@ def _print_counts(report: Outcome) -> None:
 
 @contextmanager
 def opened(file: Path) -> Iterator[io.BufferedReader]:
-    """Open *file*; a pipe is read to its end first."""
+    """Open *file*; stdin is read to its end first."""
     if file != _PIPE:
         with file.open("rb", buffering=_BUFFER) as opened:
             yield cast("io.BufferedReader", opened)
@@ -317,7 +318,7 @@ def _print_readings(report: Outcome) -> None:
 
 
 def print_errors(report: Outcome) -> None:
-    """Print what is wrong with rows, once for all that have it in common."""
+    """Print the errors of rows, each once for all rows that share it."""
     for error in report.errors[:_MOST_SHOWN]:
         click.echo(say_error(error), err=True)
     if len(report.errors) > _MOST_SHOWN:

@@ -1,4 +1,4 @@
-"""The command inspect, which needs no database."""
+"""The inspect command, which needs no database."""
 
 import re
 import shlex
@@ -25,10 +25,10 @@ _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 )
 @reading_options
 def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
-    """Print what FILE is and what an import of it would give.
+    """Print the format of FILE and what an import would add.
 
-    It says which column was taken for what, the classes, how many rows have a truth,
-    what would be refused and why, the interval, and the commands that make a detector
+    Shows the field of each column, the classes, how many rows have a truth, the rows
+    that would be refused and why, the interval, and the commands that create a detector
     and import the file.  Nothing is written.
     """
     with opened(file) as stream:

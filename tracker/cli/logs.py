@@ -1,4 +1,4 @@
-"""What the commands log, and where to."""
+"""Logging of the commands."""
 
 import logging
 import sys
@@ -7,9 +7,9 @@ import structlog
 
 
 def configure_logging(level: str) -> None:
-    """Log to stderr from *level* on: for a terminal, as JSON lines elsewhere."""
+    """Log to stderr from *level* on: as text on a terminal, else as JSON lines."""
     renderer: structlog.typing.Processor = (
-        # Rich tracebacks show local variables, and one of them may be an API key.
+        # Not rich tracebacks: they show local variables, which may be API keys.
         structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         if sys.stderr.isatty()
         else structlog.processors.JSONRenderer()
@@ -27,5 +27,5 @@ def configure_logging(level: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     logging.basicConfig(level=max(least, logging.WARNING), stream=sys.stderr)
-    # A run of the job that takes longer than its interval is no reason to warn.
+    # APScheduler warns if a run takes longer than its interval, which is fine.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The command mcp."""
+"""The mcp command."""
 
 import click
 

@@ -26,7 +26,7 @@ version_option = click.option(
 
 
 def print_json(found: Shape) -> None:
-    """Print what a service answers, as the API does but with line breaks."""
+    """Print the shape *found* as indented JSON."""
     click.echo(json.dumps(found.dump(), ensure_ascii=False, indent=1))
 
 
@@ -36,21 +36,21 @@ _Found = TypeVar("_Found", bound=Shape)
 def print_as(
     format_name: str, found: _Found, print_text: Callable[[_Found], None]
 ) -> None:
-    """Print what a service answers as JSON, or as *print_text* does."""
+    """Print *found* as JSON, or with *print_text*."""
     if format_name == "json":
         print_json(found)
     else:
         print_text(found)
 
 
-# No table is as wide.
+# Wider than any table.
 _WHOLE = 100_000
 
 
 def print_table(table: Table) -> None:
-    """Print *table*, whole where it goes to a file or another program.
+    """Print *table*, in full width if stdout is no terminal.
 
-    Square brackets in a name are not taken for colours.
+    Square brackets in names are not markup.
     """
     console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
@@ -59,16 +59,16 @@ def print_table(table: Table) -> None:
 
 
 def ask(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be undone, unless *yes*, and stop on a no.
+    """Ask before an action that cannot be undone, unless *yes*; abort on no.
 
-    A script has nobody to ask, and means it.
+    Without a terminal nobody is asked.
     """
     if not yes and sys.stdin.isatty():
         click.confirm(f"{question} Go on?", abort=True)
 
 
 class Share(click.FloatRange):
-    """A number between 0 and 1, without these two unless they are *with_ends*."""
+    """A number between 0 and 1, exclusive unless *with_ends*."""
 
     name = "share"
 
@@ -78,7 +78,7 @@ class Share(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        """Return *value* as a number; NaN, which compares with nothing, is none."""
+        """Parse *value*; NaN is refused, because no bound refuses it."""
         number = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value} is not a number.", param, ctx)

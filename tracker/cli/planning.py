@@ -1,4 +1,4 @@
-"""The command plan."""
+"""The plan command."""
 
 from functools import partial
 from typing import Any

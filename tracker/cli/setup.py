@@ -1,4 +1,4 @@
-"""What each command does first: settings, an opened database."""
+"""The settings and the database of every command, and checks before serving."""
 
 import getpass
 import ipaddress
@@ -19,14 +19,14 @@ from tracker.words import ADMIN
 
 
 def load_settings() -> Settings:
-    # The one place where the environment is read; everybody else is handed it.
+    # The only place where the environment is read.
     return Settings.from_env(os.environ)  # noqa: TID251
 
 
 def reach(settings: Settings, *, must_exist: bool = False) -> Database:
-    """Open the database whatever its schema, once it has answered.
+    """Open the database once it has answered, whatever its schema.
 
-    Raises ConfigurationError, which says where it is, if it does not.
+    Raises ConfigurationError, which names its URL, if it does not answer.
     """
     database = open_database(settings.database, must_exist=must_exist)
     try:
@@ -47,11 +47,10 @@ def _explain(error: UnavailableError) -> str:
 
 
 def connect(settings: Settings, *, fill: bool = False) -> Database:
-    """Open the database, whose schema must be that of this program.
+    """Open the database; its schema must be the one of this program.
 
-    One that is not there or empty is refused, because it is not the one that was
-    meant, unless *fill* says to make it.  One of another version is refused, because to
-    change it is a decision.
+    Refuses a missing or empty database (a mistyped URL) unless *fill* is true, and a
+    database of another version, because upgrading is the operator's decision.
     """
     database = reach(settings, must_exist=not fill)
     try:
@@ -68,7 +67,7 @@ def connect(settings: Settings, *, fill: bool = False) -> Database:
 
 @contextmanager
 def connected(settings: Settings, *, fill: bool = False) -> Iterator[Database]:
-    """Open the database for the length of a command; see ``connect``."""
+    """Open the database during a command; see ``connect``."""
     database = connect(settings, fill=fill)
     try:
         yield database
@@ -77,20 +76,17 @@ def connected(settings: Settings, *, fill: bool = False) -> Iterator[Database]:
 
 
 def process_name() -> str:
-    """Return the name of this process among all of them, on all machines."""
+    """Return a name of this process that is unique on all machines."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def is_alive(process: str) -> bool:
-    """Return whether *process*, by its name, may be running.
-
-    Of another machine nobody here can tell.
-    """
+    """Return whether *process* may be running; True for any of another machine."""
     host, _, pid = process.rpartition("-")
     if host != socket.gethostname():
         return True
     try:
-        # The second of the two that recompute in one process ends in ".2".
+        # The second recompute of a process has ".2" after its id.
         os.kill(int(pid.removesuffix(".2")), 0)
     except ProcessLookupError:
         return False
@@ -100,7 +96,7 @@ def is_alive(process: str) -> bool:
 
 
 def find_address(host: str) -> str:
-    """Return the address of *host*; raises ConfigurationError for no such host."""
+    """Return the address of *host*; raises ConfigurationError if there is none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
     except OSError as error:
@@ -111,28 +107,27 @@ def find_address(host: str) -> str:
 
 
 def check_host(settings: Settings, host: str, address: str) -> None:
-    """Raise ConfigurationError where others could reach *address* without sign-in.
+    """Raise ConfigurationError if *address* is public but sign-in is not set up.
 
-    There is no account to ask them for, or no secret key of the operator's own choice.
+    A public address needs an account and a secret key chosen by the operator.
     """
     if is_loopback(address):
         return
     if not settings.secret_key:
         raise ConfigurationError(
             f"--host {host} lets others on the network in, so TRACKER_SECRET_KEY must "
-            "be set, for example to the output of: openssl rand -hex 32"
+            "be set. Make one with: openssl rand -hex 32"
         )
     with connected(settings) as database, database.read() as session:
         if not has_open_account(session):
             raise ConfigurationError(
-                f"--host {host} lets others on the network in, and there is no account "
-                "to ask them for. Make one first: tracker accounts create NAME "
-                "--role admin"
+                f"--host {host} lets others on the network in, but there is no account "
+                "yet. Create one first: tracker accounts create NAME --role admin"
             )
 
 
 def check_port(host: str, address: str, port: int, *, patience: float = 0) -> None:
-    """Raise ConfigurationError if another program has *port* after so many seconds."""
+    """Raise ConfigurationError if *port* is still taken after *patience* seconds."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     deadline = time.monotonic() + patience
     while True:
@@ -143,7 +138,7 @@ def check_port(host: str, address: str, port: int, *, patience: float = 0) -> No
             except OSError as error:
                 if time.monotonic() >= deadline:
                     raise ConfigurationError(
-                        f"--port {port} cannot be had on {host} ({error.strerror}); "
+                        f"--port {port} is not available on {host} ({error.strerror}); "
                         "choose another"
                     ) from error
             else:
@@ -152,7 +147,6 @@ def check_port(host: str, address: str, port: int, *, patience: float = 0) -> No
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether only this machine reaches *address*."""
     return ipaddress.ip_address(address).is_loopback
 
 

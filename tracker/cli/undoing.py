@@ -1,4 +1,4 @@
-"""The command undo."""
+"""The undo command."""
 
 import click
 
@@ -13,8 +13,8 @@ from tracker.services.imports.undoing import undo_import
 def undo_file(number: str) -> None:
     """Undo IMPORT, such as imp_12: take back what it added.
 
-    History stays.  A query that others labelled since, or that an audit needs, stays
-    as it is and is counted.
+    History stays.  A query that others labelled since, or that an audit needs, is kept
+    and counted.
     """
     with connected(load_settings()) as database, database.write() as session:
         undone = undo_import(session, get_import(session, number), by())
@@ -24,5 +24,5 @@ def undo_file(number: str) -> None:
     click.echo(
         f"{report.queries_taken_back:,} queries, {report.labels_taken_back:,} labels "
         f"and {report.references_taken_back:,} references taken back; {verdicts}"
-        f"{report.kept:,} queries stay, since others rest on them."
+        f"{report.kept:,} queries stay, because labels or audits need them."
     )

@@ -1,4 +1,4 @@
-"""/device-api/v1, which the Groundlight SDK speaks: only its endpoint changes."""
+"""/device-api/v1, the API of the Groundlight SDK: only the endpoint changes."""
 
 from flask import Flask
 from flask_wtf.csrf import CSRFProtect
@@ -8,11 +8,11 @@ from tracker.groundlight.routes import routes
 
 __all__ = ["register"]
 
-# Each of them adds its calls to the routes.
+# Importing them adds their views to the routes.
 _NOUNS = (detectors, queries)
 
 
 def register(app: Flask, csrf: CSRFProtect) -> None:
-    # A program shows a key with every request and has no cookie to steal.
+    # Requests carry a key and no cookie that could be stolen.
     csrf.exempt(routes)
     app.register_blueprint(routes)

@@ -1,6 +1,6 @@
-"""What the SDK sends: bodies and parameters, read strictly where they are known.
+"""Bodies and parameters of the SDK; known fields are read strictly.
 
-What is unknown is passed by, because each version of the SDK sends some more.
+Unknown fields are ignored, because each version of the SDK sends some more.
 """
 
 import base64
@@ -22,13 +22,13 @@ from tracker.services.fields import VersionName as Version
 
 
 class Body(Input):
-    """Base of what the SDK sends."""
+    """Base of the SDK's bodies."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 def _decode(value: object) -> object:
-    """Return the object in *value*, URL-safe Base64 of JSON."""
+    """Parse the JSON object in *value*, URL-safe Base64."""
     if not isinstance(value, str):
         return value
     try:
@@ -88,13 +88,13 @@ class DetectorPatch(Body):
 
 
 class GroupBody(Body):
-    """A group to be made."""
+    """A new group."""
 
     name: KeyName
 
 
 class QueryParameters(Body):
-    """What stands in the address of a new image query."""
+    """The query parameters of a new image query."""
 
     detector_id: str
     metadata: _Metadata = None
@@ -111,7 +111,7 @@ class QueryParameters(Body):
 
 
 class Prediction(Body):
-    """What a detector said, as it stands in the metadata of an image query."""
+    """A prediction in the metadata of an image query."""
 
     confidence: Probability | None = None
     version: Annotated[Version | None, BeforeValidator(_write_number)] = None

@@ -1,4 +1,4 @@
-"""Detectors as the Groundlight SDK knows them: modes, settings, evaluation."""
+"""Detectors of the Groundlight SDK: modes, settings, evaluation."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ _BINARY_WORDS = {
     "NO": "NO",
     "TRUE": "YES",
     "FALSE": "NO",
-    # What older versions of the SDK send.
+    # Sent by older versions of the SDK.
     "PASS": "YES",
     "FAIL": "NO",
     "NEEDS_REVIEW": UNCLEAR,
@@ -65,7 +65,7 @@ _BINARY_WORDS = {
 def choose_classes(
     mode: str, configuration: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any] | None]:
-    """Return the classes of a new detector, and its configuration as it is kept."""
+    """Return the classes and the stored configuration of a new detector."""
     if mode == BINARY:
         return ["YES", "NO"], None
     if mode == MULTI_CLASS:
@@ -103,8 +103,8 @@ def _wrong_configuration(message: str) -> InvalidInputError:
 def read_class(
     detector: Detector, settings: DeviceSettings, said: object, *, field: str
 ) -> str:
-    """Return the class, or UNCLEAR, that a program means by *said*."""
-    # True is an int, and YES.
+    """Parse the class, or UNCLEAR, in *said*."""
+    # Python's True is an int; its text means YES.
     words = _BINARY_WORDS if settings.mode == BINARY else {UNCLEAR: UNCLEAR}
     word = words.get(str(said).upper(), str(said))
     if settings.mode == COUNT and word.isascii() and word.isdigit():
@@ -123,7 +123,7 @@ def _quote(said: object) -> str:
 def dump_result(
     settings: DeviceSettings, answer: str, confidence: float | None, source: str
 ) -> dict[str, Any]:
-    """Return the result of a query whose answer is a class, or UNCLEAR."""
+    """Return the SDK's result of a query with the class *answer*, or UNCLEAR."""
     result = {
         "confidence": confidence,
         "from_edge": False,
@@ -138,7 +138,7 @@ def dump_result(
 
 
 def find_detector(session: Session, detector_id: str) -> Detector:
-    """Return a detector; an archived one is deleted to the SDK."""
+    """Return a detector; raises NotFoundError for an archived one."""
     detector = services.get_detector(session, detector_id)
     if detector.archived_at is not None:
         raise missing("detector", detector_id)
@@ -146,7 +146,7 @@ def find_detector(session: Session, detector_id: str) -> Detector:
 
 
 def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
-    """Return a detector as the SDK reads it."""
+    """Return the SDK's JSON of a detector."""
     settings = device.get_settings(session, detector)
     return {
         "id": dump_id("det", detector.id),
@@ -185,7 +185,7 @@ def _naming_taken_names() -> Iterator[None]:
 @routes.post("/detectors")
 @requires("editor")
 def create_detector() -> Response:
-    """Make a detector of one of the kinds that are classifiers."""
+    """Create a detector in one of the classifier modes."""
     body = read_body(NewDetectorBody)
     classes, configuration = choose_classes(body.mode, body.mode_configuration or {})
 
@@ -205,7 +205,7 @@ def create_detector() -> Response:
 @routes.get("/detectors")
 @requires("viewer")
 def list_detectors() -> dict[str, Any]:
-    """List the detectors, or look for the one of a name."""
+    """List the detectors, or the one named ``name``."""
     offset, size = read_place()
     name, seen = request.args.get("name"), account().detectors
     with database().read() as session:
@@ -219,7 +219,6 @@ def list_detectors() -> dict[str, Any]:
 @routes.get("/detectors/<id>")
 @requires("viewer")
 def get_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
-    """Look at a detector."""
     with database().read() as session:
         return dump_detector(session, find_detector(session, id))
 
@@ -227,7 +226,7 @@ def get_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
 @routes.patch("/detectors/<id>")
 @requires("editor")
 def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
-    """Change the name of a detector, or its other settings."""
+    """Change the name or settings of a detector."""
     body = read_body(DetectorPatch)
     with database().write() as session:
         detector = find_detector(session, id)
@@ -243,7 +242,7 @@ def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
 @routes.delete("/detectors/<id>")
 @requires("admin")
 def delete_detector(id: str) -> Response:  # noqa: A002 - as in the path.
-    """Archive a detector: the SDK finds it no more, and nothing is lost."""
+    """Archive a detector: the SDK no longer finds it, and nothing is lost."""
     with database().write() as session:
         archive.archive_detector(session, find_detector(session, id), by())
     return no_content()
@@ -252,12 +251,12 @@ def delete_detector(id: str) -> Response:  # noqa: A002 - as in the path.
 @routes.delete("/detector-reset/<id>")
 @requires("admin")
 def reset_detector(id: str) -> Response:  # noqa: A002 - as in the path.
-    """Refuse: no query and no label is ever deleted on request."""
+    """Refuse to reset: queries and labels are never deleted on request."""
     with database().read() as session:
         find_detector(session, id)
     raise InvalidInputError.of(
         "non_field_errors",
-        "Tracker keeps every label, so that no detector can be reset. Delete it, which "
+        "Tracker keeps every label, so a detector cannot be reset. Delete it, which "
         "archives it and frees its name, and create it again.",
     )
 
@@ -269,7 +268,6 @@ def _dump_group(group: DetectorGroup) -> dict[str, str]:
 @routes.get("/detector-groups")
 @requires("viewer")
 def list_groups() -> ResponseReturnValue:
-    """List the groups."""
     with database().write() as session:
         groups = device.list_groups(session, by())
         return jsonify([_dump_group(group) for group in groups])
@@ -278,7 +276,6 @@ def list_groups() -> ResponseReturnValue:
 @routes.post("/detector-groups")
 @requires("editor")
 def create_group() -> Response:
-    """Make a group."""
     body = read_body(GroupBody)
 
     def create(session: Session) -> tuple[dict[str, Any], int]:
@@ -295,10 +292,11 @@ def create_group() -> Response:
 @routes.get("/detectors/<id>/evaluation")
 @requires("viewer")
 def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
-    """Compute the accuracies of the version shown, null before its first label.
+    """Return the accuracies of the shown version, null before its first label.
 
-    What the SDK does not know goes through to the program: ``x_confidence_intervals``
-    has the interval of each accuracy, ``x_estimate`` is the estimate of our own API.
+    Two fields are unknown to the SDK and passed to the program:
+    ``x_confidence_intervals`` has the interval of each accuracy, ``x_estimate`` is the
+    estimate of Tracker's own API.
     """
     with database().read() as session:
         detector = find_detector(session, id)
@@ -347,7 +345,7 @@ def _dump_results(estimate: MeasuredEstimate, *, is_binary: bool) -> dict[str, A
 @routes.get("/detectors/<id>/metrics")
 @requires("viewer")
 def get_metrics(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
-    """Count the queries of a detector by the answer they have now."""
+    """Count the queries of a detector by their current answer."""
     with database().read() as session:
         detector = find_detector(session, id)
         answers = count_answers(session, detector)

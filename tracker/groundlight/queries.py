@@ -87,14 +87,14 @@ def _dump_query(
 @routes.post("/image-queries")
 @requires("editor")
 def submit_query() -> Response:
-    """Log an image, with the prediction in its metadata if it is there."""
+    """Log an image query, with the prediction in its metadata if there is one."""
     asked = parse_input(QueryParameters, request.args.to_dict())
     if asked.image_query_id is not None:
         raise InvalidInputError.of(
-            "image_query_id", "Ids are given out here; leave it out."
+            "image_query_id", "Tracker assigns the ids; leave it out."
         )
     with database().read() as session:
-        # Before the image is kept; and what others have looks like nothing.
+        # Before the image is stored.  A detector that the key may not see is a 404.
         check_sees(session, account(), "detectors", asked.detector_id)
         find_detector(session, asked.detector_id)
     image = clean_image(request.get_data())
@@ -144,7 +144,7 @@ def _add(
 @routes.get("/image-queries")
 @requires("viewer")
 def list_queries() -> dict[str, Any]:
-    """List the queries of one detector or of all, the newest first."""
+    """List the image queries of one detector or of all, newest first."""
     offset, size = read_place()
     detector_id = request.args.get("detector_id")
     with database().read() as session:
@@ -161,7 +161,7 @@ def list_queries() -> dict[str, Any]:
 @routes.get("/image-queries/<id>")
 @requires("viewer")
 def get_query(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
-    """Look at a query; the SDK asks until its result is good enough."""
+    """Get an image query; the SDK polls until its result is good enough."""
     with database().read() as session:
         return _dump_query(session, find_any(session, id, seen_by=by().name))
 
@@ -169,7 +169,6 @@ def get_query(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
 @routes.get("/image-queries/<id>/image")
 @requires("viewer")
 def get_image(id: str) -> Response:  # noqa: A002 - as in the path.
-    """Get the image of a query."""
     with database().read() as session:
         name = find_any(session, id).image
     if name is None:
@@ -177,7 +176,7 @@ def get_image(id: str) -> Response:  # noqa: A002 - as in the path.
     try:
         content = context().images.get(name)
     except FileNotFoundError as error:
-        raise NotFoundError("the image is missing where images are kept") from error
+        raise NotFoundError("the image is missing from the image store") from error
     return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
 
 
@@ -203,7 +202,7 @@ def add_label() -> Response:
             "class_name": given.label,
             "confidence": None,
             "created_at": dump_instant(given.given_at),
-            # The SDK takes a number here and no id as all others are.
+            # The SDK expects a number here; Tracker's ids are texts.
             "detector_id": None,
             "rois": None,
             "source": "CUST",

@@ -1,4 +1,4 @@
-"""Addresses of the device API, and who asks."""
+"""Blueprint of the device API: bodies, pages, errors, and the key's account."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ _USUAL_SIZE = 10
 _LARGEST_SIZE = 1_000
 _MOST_PAGES = 10**9
 _PROBLEM = "application/problem+json"
-# What the SDK and its programs expect, from Django REST framework.
+# Texts of Django REST framework, which the SDK and its programs expect.
 _DETAILS = {
     401: "Authentication credentials were not provided or are wrong: ",
     403: "You do not have permission to perform this action: ",
@@ -48,12 +48,12 @@ routes = Blueprint("device", __name__, url_prefix=f"{DEVICE_API}/v1")
 
 @routes.after_request
 def _reword_problem(response: Response) -> Response:
-    """Say a problem as Django REST framework does: a detail, or a list by field."""
+    """Reword a problem document as Django REST framework does."""
     if response.mimetype != _PROBLEM:
         return response
     told = json.loads(response.get_data())
     if response.status_code == 409:
-        # The SDK sends the same again after a 5xx, and after nothing else.
+        # The SDK retries after a 5xx only.
         response.status_code = 503 if "Retry-After" in response.headers else 400
     elif response.status_code == 422:
         response.status_code = 400
@@ -72,7 +72,7 @@ def _reword_problem(response: Response) -> Response:
 
 
 def read_body(model: type[Body]) -> Body:
-    """Return the JSON object in the body as *model*."""
+    """Parse the JSON object in the body as *model*."""
     read_json_body()
     value = request.get_json()
     if not isinstance(value, dict):
@@ -83,7 +83,7 @@ def read_body(model: type[Body]) -> Body:
 def once(
     work: Callable[[Session], tuple[dict[str, Any], int]], content: BaseModel | str
 ) -> Response:
-    """Carry out *work* once, however often the SDK sends the same request."""
+    """Run *work* once, however often the SDK sends the same request."""
 
     def answer(session: Session) -> tuple[Answer, int]:
         body, status = work(session)
@@ -94,14 +94,14 @@ def once(
 
 
 class Answer(Shape):
-    """An answer of whatever the SDK reads."""
+    """A response of any shape of the SDK."""
 
     model_config = ConfigDict(extra="allow")
 
 
 @contextmanager
 def naming(**fields: str) -> Iterator[None]:
-    """Give wrong fields the names that they have in this API."""
+    """Rename the fields of input errors to their names in this API."""
     try:
         yield
     except InvalidInputError as error:
@@ -125,12 +125,12 @@ def read_place() -> tuple[int, int]:
 
 def _read_number(name: str, usual: int) -> int | None:
     number = parse_whole(request.args.get(name, str(usual)))
-    # So many pages of so many items are still a number that databases know.
+    # The offset of the last page still fits a database integer.
     return None if number is None or abs(number) >= _MOST_PAGES else number
 
 
 def dump_page(count: int, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a page of *count* items, with the addresses of those beside it."""
+    """Return a page of *count* items, with the addresses of its neighbours."""
     offset, size = read_place()
     if offset and offset >= count:
         raise NotFoundError("invalid page")
@@ -153,10 +153,10 @@ _SNIPPET = 20
 @routes.get("/me")
 @requires("viewer")
 def get_me() -> dict[str, Any]:
-    """Say whose key it is; it is asked for as the SDK starts."""
+    """Return the key's account; the SDK asks as it starts."""
     name = account().name
     return {
-        # A key belongs to a program, which has no address.
+        # A key has no e-mail address.
         "email": name,
         "username": name,
         "group": {"id": 1, "name": "Tracker"},
@@ -167,7 +167,7 @@ def get_me() -> dict[str, Any]:
 @routes.get("/api-tokens/by-snippet/<snippet>")
 @requires("viewer")
 def get_token(snippet: str) -> dict[str, Any]:
-    """Say that the key stays good, so that the SDK does not renew it."""
+    """Return the key without an expiry, so that the SDK does not renew it."""
     shown = request.headers.get("x-api-token", "").strip()
     if snippet != shown[:_SNIPPET]:
         raise missing("key", snippet)

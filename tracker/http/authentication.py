@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from flask import Flask, current_app, g, request  # noqa: TID251 - it notes who asks.
+from flask import Flask, current_app, g, request  # noqa: TID251 - keeps the actor.
 from flask import session as cookie
 from sqlalchemy.orm import Session
 
@@ -47,10 +47,8 @@ class SecondFactorError(TrackerError):
 def requires(role: str, *, is_for_setup: bool = False) -> Callable[[_View], _View]:
     """Declare the role that a view requires, or PUBLIC.
 
-    A view that *is_for_setup* is open before a required second step is set up.
-
-    A view without a declaration is refused to all, and a test over the route
-    table fails where one is missing.
+    A view that *is_for_setup* is open before a required second step is set up.  A view
+    without a declaration is refused to all.
     """
     if role != PUBLIC and role not in KEY_ROLES:
         raise ValueError(f"no such role: {role}")
@@ -85,7 +83,7 @@ def _authenticate() -> None:
         # The body is from anybody: forms to sign in are small.
         request.max_content_length = _MAX_PUBLIC_BYTES
         return
-    # Prometheus reads metrics with a key, people read them signed in.
+    # Prometheus reads metrics with a key; people read them signed in.
     is_collected = request.path == "/metrics" and "Authorization" in request.headers
     shows_a_key = is_api_request() or is_collected
     g.account = _find_key() if shows_a_key else _find_signed_in()
@@ -167,13 +165,12 @@ def authenticate_if_signed_in() -> None:
 
 
 def check_second_factor(session: Session, account_id: int) -> None:
-    """Raise SecondFactorError unless the account has a second step."""
     if not has_second_factor(session, account_id):
         raise SecondFactorError("set up a second step to sign in first")
 
 
 def _first_of_path() -> tuple[str, str]:
-    """Return the first noun of the path and what it names: "detectors", "door"."""
+    """Return the first noun and name in the path, such as "detectors" and "door"."""
     rule = request.url_rule
     assert rule is not None
     assert request.view_args

@@ -1,4 +1,4 @@
-"""What random labels would have given an audit, kept until a round begins."""
+"""A cache of the comparisons of audits with random labels."""
 
 from collections import OrderedDict
 
@@ -18,13 +18,13 @@ _MOST = 200
 def find_comparison(audit: Audit, record: Record) -> Comparison:
     """Return the comparison of *audit*, which takes about a second to simulate.
 
-    It goes by the labels from before the last round, so that it is right until
-    another round begins, the goal is another one or such a label is corrected.
+    It uses the labels from before the last round, so it stays right until another round
+    begins, the goal changes or one of those labels is corrected.
     """
     found = OrderedDict[tuple[int, int, str], Comparison]()
     known = current_app.extensions.setdefault(_EXTENSION, found)
     key = (audit.id, len(record.rounds), record.digests[-1])
-    # Two threads at once may both simulate; they find the same.
+    # No lock: two threads at once may both simulate and find the same.
     comparison = known.pop(key, None) or compare_with_random(audit, record)
     known[key] = comparison
     for old in [*known][:-_MOST]:

@@ -1,4 +1,4 @@
-"""Files as answers: made in one read of the database, and sent without one."""
+"""Exports as responses: read in one transaction, sent after it has ended."""
 
 import re
 import tempfile
@@ -24,7 +24,7 @@ _PIECE_BYTES = 2**16
 _CONTENTION = 1.25
 # The rest after such a piece, as a multiple of its processor time.
 _REST = 3
-# Parquet and Excel write everything before their first piece; resting for as long would
+# Parquet and Excel write everything before their first piece; a rest that long would
 # help nobody.
 _LONGEST_REST_SECONDS = 0.25
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -38,7 +38,7 @@ def send_rows(
 ) -> Response:
     """Return a file of *rows*; raises TooManyError.
 
-    The file is complete before the answer begins, so that an error still becomes an
+    The file is complete before the response begins, so that an error still becomes an
     error response, and a slow client holds a temporary file but no transaction.
     """
     check_format(format_name)
@@ -62,7 +62,7 @@ def send_rows(
     response = Response(_read(file, held), content_type=MEDIA_TYPES[format_name])
     response.content_length = size
     response.headers["Content-Disposition"] = f'attachment; filename="{file_name}"'
-    # Also if the client hangs up or sent HEAD.
+    # Called even if the client hangs up or sent HEAD.
     response.call_on_close(held.close)
     return response
 
@@ -70,7 +70,7 @@ def send_rows(
 def _giving_way(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield *pieces*, and rest after each one that kept other threads waiting.
 
-    Python runs one thread at a time: a large file would delay labels.
+    Python runs one thread at a time, and a large file would delay labels.
     """
     begun, worked = time.perf_counter(), time.thread_time()
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""The Idempotency-Key: a request that is sent again gets the first answer."""
+"""The Idempotency-Key: a request that is sent again gets the first response."""
 
 import hashlib
 import re
@@ -46,14 +46,14 @@ def answer_idempotently(
     header: str = HEADER,
     before: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Response:
-    """Run *work* in one write, and answer with its shape and status.
+    """Run *work* in one write, and respond with its shape and status.
 
-    *before* wraps the write, for work that needs no transaction.  It is left out where
-    the answer is stored already.
+    *before* wraps the write, for work that needs no transaction.  It is skipped if the
+    response is already stored.
 
-    With an idempotency key in *header* the answer is stored in the same write, and
-    sending the request again returns it.  Two requests are the same if method,
-    address and *content* (the body as it was parsed, or its hash) are.
+    With an idempotency key in *header* the response is stored in the same write, and
+    sending the request again returns it.  Two requests are the same if their method,
+    address and *content* (the parsed body, or its hash) are.
     """
     key = _read_key(header)
     if key is None:
@@ -96,10 +96,10 @@ def answer_idempotently(
 
 @contextmanager
 def _lock_key(owner: str, key: str) -> Iterator[None]:
-    """Refuse *key* to the other threads of this process meanwhile.
+    """Refuse *key* to the other threads of this process during the block.
 
-    On SQLite such a thread would wait for the first one to end, as every writer
-    does; on PostgreSQL it would hold a connection only to be refused.
+    On SQLite such a thread would wait for the first one to end, as every writer does;
+    on PostgreSQL it would hold a connection only to be refused.
     """
     taken = current_app.extensions.setdefault("tracker-idempotency-keys", {})
     mine = object()

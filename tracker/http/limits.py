@@ -1,4 +1,4 @@
-"""How many requests a client may send: in a minute, and at the same time."""
+"""The rate limit and the limits of concurrent requests."""
 
 import threading
 from collections import Counter
@@ -21,10 +21,10 @@ _POLICY = "requests"
 
 
 class MinuteCounter:
-    """Counts by key in the current minute and in this process.
+    """Counts by key in the current minute, in this process.
 
-    Counting in the database would cost every request a write, and the limit is there
-    to spare the database.
+    Counting in the database would cost every request a write, and the limit is there to
+    spare the database.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class MinuteCounter:
         self._counts: dict[str, int] = {}
 
     def add(self, key: str, *, minute: int) -> int:
-        """Count one more of *key*, and return its number this minute."""
+        """Count one more of *key* and return the count of this minute."""
         with self._lock:
             if minute != self._minute:
                 self._minute = minute
@@ -43,7 +43,7 @@ class MinuteCounter:
 
 
 def count_in_minute(what: str) -> int:
-    """Count one more *what* of this account or key; return its number this minute."""
+    """Count one more *what* of this account or key; return the count of this minute."""
     known = current_app.extensions
     counter: MinuteCounter = known.setdefault(f"tracker-{what}", MinuteCounter())
     minute = int(now().timestamp() // _WINDOW_SECONDS)
@@ -51,7 +51,7 @@ def count_in_minute(what: str) -> int:
 
 
 def limit_rate() -> Response | None:
-    """Refuse a request of a key that has used up this minute."""
+    """Refuse requests of a key beyond its rate limit."""
     most, asking = context().settings.requests_per_minute, find_account()
     if most == 0 or asking is None or asking.kind != "key":
         return None
@@ -83,7 +83,7 @@ _REFUSED = "tracker.refused"
 
 
 class ConcurrencyLimit:
-    """At most *total* at once, and *each* of one name; *what* is a plural noun."""
+    """At most *total* at once, and *each* under one name; *what* is a plural noun."""
 
     def __init__(self, what: str, *, total: int, each: int) -> None:
         self._what, self._total, self._each = what, total, each
@@ -117,7 +117,7 @@ class ConcurrencyLimit:
 
 @contextmanager
 def limit_exact_sums() -> Iterator[None]:
-    """Limit sums over all outcomes while the block runs; raises TooManyError.
+    """Limit sums over all outcomes during the block; raises TooManyError.
 
     Each keeps a processor busy for a second or two.  More than two at once would wait
     in a queue that nobody sees.
@@ -147,7 +147,7 @@ def limit_open_requests(app: Flask, *, total: int) -> None:
                 environ[_REFUSED] = error
             pieces = application(environ, start)
             held = stack.pop_all()
-        # The server closes it, also when the client has hung up.
+        # The server closes it even if the client has hung up.
         return ClosingIterator(pieces, held.close)
 
     app.wsgi_app = answer  # type: ignore[method-assign,assignment]

@@ -1,4 +1,4 @@
-"""What a request is: its body, its parameters, who sends it, and when."""
+"""The current request: its body, parameters, sender and instant."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class BadParametersError(InvalidInputError):
 
 
 class UnsupportedMediaTypeError(TrackerError):
-    """The body is of a media type that this address does not read."""
+    """The route does not read this media type."""
 
 
 def is_api_request() -> bool:
@@ -109,11 +109,11 @@ def read_json_body() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Settings, database and clock of an application; made once by ``create_app``."""
+    """Settings, database and clock of an application; built once by ``create_app``."""
 
     settings: Settings
     database: Database
-    # The same with reads that may be seconds old, if the operator has a replica.
+    # The read replica, seconds behind, if the operator has one.
     replica: Database | None
     images: ImageStore
     recompute: Callable[[int], Any]
@@ -129,8 +129,8 @@ def context() -> Context:
 def database() -> Database:
     """Return the database of the running application.
 
-    Reads about a detector by API come from a replica, if there is one.  Who may read
-    is found out before, from the database itself; and pages show what was just saved.
+    The API reads about a detector come from a replica, if there is one.  Access is
+    checked on the database itself, and pages show what was just saved.
     """
     found = context()
     rule = request.url_rule.rule if request.url_rule else ""
@@ -162,5 +162,4 @@ def find_account() -> Actor | None:
 
 
 def by() -> By:
-    """Return who sends this request, when and from where, for services that write."""
     return By(find_account() or NOBODY, now(), request.remote_addr or "")

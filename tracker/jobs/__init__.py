@@ -1,1 +1,1 @@
-"""The recompute and its scheduler."""
+"""The handlers of tasks, their loop and its scheduler."""

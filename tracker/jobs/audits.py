@@ -1,4 +1,4 @@
-"""The job that makes the audits of schedules, and closes those that are done."""
+"""The task that starts and closes scheduled audits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,19 +27,19 @@ from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finis
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Audits(Handler):
-    """Freezes the set of each span that is due, reminds of audits and closes them.
+    """Freezes the set of each span that is due, sends reminders and closes audits.
 
-    An audit ends when its goal is reached, or with the freezing of the next span.
-    Each of both is a transaction, so that a worker that is killed leaves nothing half
-    done, and the next run goes on.
+    An audit ends when its goal is reached, or when the next span is frozen.  Each step
+    is one transaction, so that a killed worker leaves nothing half done and the next
+    run continues.
     """
 
     kind = AUDITS
-    # How many answers the open audits had when they were last looked at.
+    # The answers of each open audit when it was last checked.
     _seen: dict[int, int] = field(default_factory=dict, init=False)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
-        """Go through all schedules, then through their open audits."""
+        """Run all schedules, then check their open audits."""
         [task] = tasks
         errors: list[Exception] = []
 
@@ -64,7 +64,7 @@ class Audits(Handler):
             found = [session.get_one(Audit, one) for one in audits]
             due = [one.id for one in found if is_reminder_due(one, self.clock())]
         done += sum(count(self._remind, one) for one in due)
-        # To look takes some milliseconds: only where there are new answers.
+        # A check takes some milliseconds, so only audits with new answers get one.
         seen = {one: answered.get(one, 0) for one in audits}
         changed = [one for one in audits if self._seen.get(one) != seen[one]]
         done += sum(count(self._close_if_done, one) for one in changed)

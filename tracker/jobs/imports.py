@@ -1,4 +1,4 @@
-"""The jobs that run imports in the background, and clear up after them."""
+"""The tasks that run imports in the background and delete their files."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +51,7 @@ _NOTE_SECONDS = 1.0
 
 @dataclass(slots=True)
 class _Course:
-    """An attempt, and how far it is."""
+    """An attempt at an import, and its progress."""
 
     task: Task
     watch: Watch
@@ -65,10 +65,10 @@ class _Course:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Imports(Handler):
-    """Carries out imports one after the other, the longest waiting first."""
+    """Runs imports one after the other, the longest waiting first."""
 
     images: ImageStore | None = None
-    # How many bytes a file may unpack to.
+    # The most bytes that a file may unpack to.
     most_unpacked: int = MOST_UNPACKED
     kind = IMPORT
 
@@ -80,7 +80,7 @@ class Imports(Handler):
         change_import(session, int(task.key), state=WAITING)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
-        """Carry out one import, or say why it cannot be."""
+        """Run one import, or store why it is refused."""
         [task] = tasks
         course, begun = _Course(task, watch), time.perf_counter()
         with self.database.write() as session:
@@ -139,7 +139,7 @@ class Imports(Handler):
     def _write(
         self, course: _Course, attempt: Attempt, note: Callable[[Progress], None]
     ) -> Ending:
-        """Check the file, and write what earlier attempts have not."""
+        """Check the file, then write the rows that earlier attempts have not."""
 
         def note_piece(session: Session, written: Written) -> None:
             note_written(session, course.task, written)
@@ -155,7 +155,7 @@ class Imports(Handler):
             return self.database.run(finish)
 
     def _note(self, course: _Course, progress: Progress) -> None:
-        """Let all see how far it is, in a transaction of its own, once a second."""
+        """Store the progress once a second, in a transaction of its own."""
         course.watch.check()
         course.progress = progress
         if time.monotonic() < course.noted + _NOTE_SECONDS:
@@ -167,12 +167,12 @@ class Imports(Handler):
 
 
 class Clearing(Handler):
-    """Deletes the files of imports that have ended; the key of a task is the import."""
+    """Deletes the files of ended imports; the key of a task is the import."""
 
     kind = CLEARING
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
-        """Delete it in pieces that let others in between."""
+        """Delete the file of an import in pieces, so that other writers get turns."""
         [task] = tasks
 
         @contextmanager

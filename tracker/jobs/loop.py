@@ -1,4 +1,4 @@
-"""The loop that takes tasks, has them done, and tries again what failed."""
+"""The loop that takes tasks, runs their handlers and retries failures."""
 
 import math
 import threading
@@ -27,17 +27,17 @@ log = structlog.get_logger("tracker.job")
 
 _LOOK_SECONDS = 0.25
 _BEAT_SECONDS = 5.0
-# At the end of a long queue workers take few at once, so that all end together.
+# Near the end of a long queue workers take few at once, so that all end together.
 _SHARE = 4
 
 
 class StoppedError(Exception):
-    """This worker is stopping; the task is given back, and the attempt not counted."""
+    """The worker is stopping; its task is given back and the attempt not counted."""
 
 
 @dataclass(slots=True)
 class Watch:
-    """What a handler that takes long asks now and then."""
+    """Tells a slow handler that its worker stops or has lost the task."""
 
     stop: threading.Event
     is_lost: bool = False
@@ -51,12 +51,12 @@ class Watch:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Handler:
-    """Does the tasks of one kind.
+    """Runs the tasks of one kind.
 
     ``work`` finishes, repeats or rests its tasks itself, in the transaction that writes
-    what came of them, and counts what was done.  It gets one task, unless the policy of
-    the kind has batches.  What it raises is a failed attempt, except for a database
-    that is away, a worker that stops and a task that was lost.
+    their results, and returns how much was done.  It gets one task, unless the policy
+    of the kind has batches.  An exception is a failed attempt, except for a database
+    outage, a stopping worker and a lost task.
     """
 
     database: Database
@@ -67,23 +67,23 @@ class Handler:
         return ("",)
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
-        """Whether there is work without a task; to ask takes no write."""
+        """Return whether there is work without a task; reads only."""
         return False
 
     def plan(self, session: Session, at: datetime) -> None:
-        """Add tasks for work that has none."""
+        """Add tasks for work without a task."""
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         raise NotImplementedError
 
     def let_go(self, session: Session, task: Task) -> None:
-        """Write that a task waits again, in the transaction that lets it."""
+        """Store that a task waits again, in the transaction that gives it back."""
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
-        """Write that a task failed for good, in the transaction that ends it."""
+        """Store that a task failed for good, in the transaction that ends it."""
 
     def finish(self, *tasks: Task) -> None:
-        """Delete those of *tasks* that this worker still holds."""
+        """Delete those *tasks* that this worker still holds."""
 
         def end(session: Session) -> None:
             for task in tasks:
@@ -96,7 +96,7 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """Tasks that a thread does just now."""
+    """Tasks that a thread is running."""
 
     handler: Handler
     tasks: Sequence[Task]
@@ -105,9 +105,9 @@ class _Flight:
 
 @dataclass(slots=True)
 class Loop:
-    """Takes what is due and does it, each kind as many at once as its policy says.
+    """Takes due tasks and runs them, each kind with the concurrency of its policy.
 
-    Several workers share the tasks out; see storage/tasks.py.
+    Several workers share the tasks; see storage/tasks.py.
     """
 
     database: Database
@@ -117,7 +117,7 @@ class Loop:
     stop: threading.Event = field(default_factory=threading.Event)
     _pool: ThreadPoolExecutor = field(init=False)
     _flights: dict[Future[int], _Flight] = field(default_factory=dict, init=False)
-    # What is to be given back, and after how many seconds it may be taken.
+    # Tasks to give back, and after how many seconds they may be taken.
     _interrupted: list[tuple[_Flight, float]] = field(default_factory=list, init=False)
     _looked: float = field(default=-math.inf, init=False)
     _beaten: float = field(default=-math.inf, init=False)
@@ -128,9 +128,9 @@ class Loop:
         self._pool = ThreadPoolExecutor(max(at_once, 1), "task")
 
     def run_until_stopped(self, every_seconds: float) -> None:
-        """Run again and again, whatever the clock on the wall says.
+        """Run until stopped, independent of the wall clock.
 
-        What is under way at the end is finished, unless it takes long and asks.
+        At the end running tasks are finished, except those that check their watch.
         """
         is_away = False
         while not self.stop.is_set() or self._flights:
@@ -157,12 +157,12 @@ class Loop:
             storage.enqueue(session, kind, due_at=self.clock())
 
     def run(self) -> int:
-        """Do what is due now or meanwhile, and count what was done."""
+        """Run all tasks that are due, now or meanwhile, and count the work done."""
         done = self._turn()
         while self._flights:
             done += self._turn()
             if not self._flights:
-                # What has ended may have left tasks of another kind.
+                # The last tasks may have added tasks of another kind.
                 done += self._turn()
         return done
 
@@ -171,8 +171,8 @@ class Loop:
         if self._flights:
             ended, _ = wait(self._flights, _LOOK_SECONDS, FIRST_COMPLETED)
             if time.monotonic() < self._looked + _LOOK_SECONDS:
-                # Others were asked for just now, and each statement of this thread
-                # waits for those that compute.
+                # The other kinds were looked up just now, and each statement of this
+                # thread waits for the threads that compute.
                 landing = [self._flights[one].handler for one in ended]
                 handlers = [one for one in handlers if one in landing]
             for one in ended:
@@ -188,7 +188,7 @@ class Loop:
         return done
 
     def _beat(self) -> None:
-        """Say that this worker is alive, and hold what it does for longer."""
+        """Store that this worker is alive, and renew the hold on its tasks."""
         every = HOLD_SECONDS / 4 if self._flights else _BEAT_SECONDS
         is_early = time.monotonic() < self._beaten + every
         is_set_back = self._beaten_at is not None and self.clock() < self._beaten_at
@@ -211,7 +211,7 @@ class Loop:
     def _take(self, handlers: Sequence[Handler]) -> list[_Flight]:
         if len(handlers) == len(self.handlers):
             self._looked = time.monotonic()
-        # SQLite has one writer at a time, and is left to others where nothing is due.
+        # SQLite has one writer at a time: do not write if nothing is due.
         with self.database.read() as session:
             at = self.clock()
             ready = [one for one in handlers if self._is_ready(session, one, at)]
@@ -237,7 +237,7 @@ class Loop:
     def _list_free(
         self, session: Session, handler: Handler, at: datetime
     ) -> list[tuple[str, int]]:
-        """Return the lanes in which more can be done, and how much more in each."""
+        """Return the lanes with free places, and how many each has."""
         policy = POLICIES[handler.kind]
         flying = Counter(
             flight.tasks[0].lane
@@ -278,7 +278,7 @@ class Loop:
     def _end_deadly(
         self, session: Session, handler: Handler, tasks: Sequence[Task], at: datetime
     ) -> bool:
-        """Give up a task that has ended too many workers; returns whether it has."""
+        """Give up a task that has killed too many workers; return whether it has."""
         most = POLICIES[handler.kind].most_attempts
         if most is None or tasks[0].vain_attempts <= most:
             return False
@@ -289,7 +289,7 @@ class Loop:
         return True
 
     def _land(self, work: Future[int], flight: _Flight) -> int:
-        """Return what was done, and note why the rest was not."""
+        """Return how much was done; note failures and interruptions."""
         try:
             return work.result()
         except LostTaskError:
@@ -297,7 +297,7 @@ class Loop:
         except StoppedError:
             self._interrupted.append((flight, 0.0))
         except UnavailableError as error:
-            # It is not the fault of the task, though a full disk may be what it fills.
+            # Not counted as a failure, but it waits: the task may fill the disk.
             rest = POLICIES[flight.handler.kind].first_seconds
             self._interrupted.append((flight, rest))
             log.info("interrupted", task=flight.handler.kind, error=str(error))
@@ -330,7 +330,7 @@ class Loop:
             )
 
     def _give_back(self) -> None:
-        """Give back what was interrupted, without counting the attempt."""
+        """Give back interrupted tasks without counting the attempt."""
         if not self._interrupted:
             return
         with self.database.write() as session:

@@ -1,4 +1,4 @@
-"""The job that asks predictors about the queries that wait for a prediction."""
+"""The task that asks predictors about queries without a prediction."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ log = structlog.get_logger("tracker.job")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Predictions(Handler):
-    """Asks the predictor of each detector, the oldest queries first."""
+    """Asks the predictor of each detector, oldest queries first."""
 
     images: ImageStore
     allowed_hosts: Collection[str] = ()
@@ -31,7 +31,7 @@ class Predictions(Handler):
         return [str(one) for one in list_asked_detectors(session)]
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
-        """Ask about one query, and count the prediction that was given."""
+        """Ask about one query, and return whether a prediction came."""
         [task] = tasks
         with self.database.read() as session:
             question = find_question(session, task)
@@ -41,7 +41,7 @@ class Predictions(Handler):
         try:
             image = self.images.get(question.image)
         except FileNotFoundError:
-            reply = Reply(None, "the image is missing where images are kept")
+            reply = Reply(None, "the image is missing from the image store")
         else:
             reply = ask(
                 question,

@@ -1,4 +1,4 @@
-"""The job: bring every detector with new labels up to date."""
+"""The recompute: fold the new labels of every detector into its estimates."""
 
 import math
 import time
@@ -60,14 +60,14 @@ log = structlog.get_logger("tracker.job")
 _TRIES = 5
 # Detectors with fewer new queries and labels are folded together.
 _FEW = 400
-# So many are written in one transaction, for which labels wait on SQLite.
+# Detectors written in one transaction; on SQLite labels wait for it.
 _WRITTEN_AT_ONCE = 16
-# So many are looked at together.
+# Detectors read together.
 _AT_ONCE = 64
 
 
 class Recomputed(NamedTuple):
-    """What one run did for one detector."""
+    """The result of one run for one detector."""
 
     detector_id: int
     labels: int
@@ -82,12 +82,11 @@ def recompute_detector(
     clock: Clock = utc_now,
     time_zone: str | None = None,
 ) -> Recomputed | None:
-    """Fold in what waits for a detector, piece by piece; None if nothing does.
+    """Fold in the new labels of a detector, piece by piece; None if there are none.
 
-    Where another worker is faster it has done the work, or part of it: look again.
-    Groups, slices by keys that were declared since, and days in another *time_zone*
-    than those that are kept are counted first.  New labels
-    wait meanwhile, a minute for some million, and nobody who writes them does.
+    If another worker is faster, read again.  Groups, slices by newly declared keys and
+    days in another *time_zone* are counted first.  New labels are not folded meanwhile,
+    up to a minute for some million, but can be written.
     """
     done: list[Recomputed] = []
     tries = _TRIES
@@ -131,7 +130,7 @@ def recompute_detector(
 def _read(
     session: Session, detector: Detector, time_zone: str | None
 ) -> tuple[Fold | None, Fold | None]:
-    """Return what is to be counted again, else the first labels that wait."""
+    """Return the fold that counts again, else the fold of the first new labels."""
     events = [FoldEvents()]
     again = read_again(session, detector, time_zone=time_zone, listeners=events)
     if again is not None:
@@ -147,10 +146,10 @@ def recompute_small(
     clock: Clock = utc_now,
     time_zone: str | None = None,
 ) -> Iterator[Recomputed]:
-    """Fold in what waits for those of the detectors that have little to do.
+    """Fold in the new labels of the detectors that have few.
 
-    Together they take a third of what each takes alone.  Each comes when it is
-    stored, so that what fails later hides none of them.
+    Together they take a third of the time.  Each is yielded once stored, so that a
+    later failure hides none of them.
     """
     begun = time.perf_counter()
     with database.read() as session:
@@ -181,7 +180,7 @@ def _store(
     clock: Clock,
     seconds: float,
 ) -> list[Recomputed]:
-    """Write folds that took so many *seconds* each.
+    """Write folds that took *seconds* each.
 
     Raises StaleFoldError, with nothing written, if another worker was faster.
     """
@@ -222,7 +221,7 @@ def _end_runs(database: Database, *, worker: str, clock: Clock) -> None:
 def _store_again(
     database: Database, found: Fold, *, clock: Clock, seconds: float
 ) -> None:
-    """Write what took so many *seconds* to count again.
+    """Write a recount that took *seconds*.
 
     Raises StaleFoldError if another worker folded in labels meanwhile.
     """
@@ -241,7 +240,7 @@ def _store_again(
 def _look_for_bursts(
     database: Database, detector_id: int, version_ids: Collection[int]
 ) -> None:
-    """Keep whether mistakes come in bursts, where enough labels came to look again."""
+    """Store whether mistakes come in bursts, for versions with enough new labels."""
     found: dict[Row, Kept] = {}
     with database.read() as session:
         detector = find_detector(session, detector_id)
@@ -256,22 +255,22 @@ def _look_for_bursts(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Recompute(Handler):
-    """Brings detectors with new labels up to date, every so many seconds.
+    """Folds in new labels every *every_seconds*.
 
     A detector that fails rests, first for seconds, then minutes, at last for an hour.
-    Whether a fold may be written is decided by the detector's revision (see
-    storage/estimates/pending.py), so that a worker that has lost a task does no harm.
+    The detector's revision decides whether a fold may be written (see
+    storage/estimates/pending.py), so a worker that has lost a task does no harm.
     """
 
     worker: str
     every_seconds: float = 0.0
-    # Of the days that labels are counted by; None leaves them in the zone they are in.
+    # The zone of the days that labels are counted by; None keeps each detector's.
     time_zone: str | None = None
     _planned: float = field(default=-math.inf, init=False)
     kind = RECOMPUTE
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:
-        """Whether it is time to look for detectors with new labels, and there are."""
+        """Return whether a look is due and detectors have new labels."""
         return time.monotonic() >= self._planned + self.every_seconds and (
             has_unplanned(session, at=at, time_zone=self.time_zone)
         )
@@ -282,7 +281,7 @@ class Recompute(Handler):
             plan_recomputes(session, at=at, time_zone=self.time_zone)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
-        """Bring some detectors up to date, and count them."""
+        """Recompute some detectors, and count them."""
         by_id = {int(task.key): task for task in tasks}
         done, failed = self._recompute_some(list(by_id))
         for detector_id, error in failed.items():
@@ -296,7 +295,7 @@ class Recompute(Handler):
         return len(done)
 
     def run_all(self) -> list[Recomputed]:
-        """Bring every detector up to date, also those that others hold or that rest."""
+        """Recompute every detector, even those that other workers hold or that rest."""
         done: list[Recomputed] = []
         with self.database.read() as session:
             waiting = list_pending_detectors(session)
@@ -311,7 +310,7 @@ class Recompute(Handler):
     def _recompute_some(
         self, detector_ids: Sequence[int]
     ) -> tuple[list[Recomputed], dict[int, Exception]]:
-        """Return what was done, and why the others failed, by detector."""
+        """Return the results, and the errors by detector."""
         known: Any = {
             "worker": self.worker,
             "clock": self.clock,
@@ -333,7 +332,7 @@ class Recompute(Handler):
             try:
                 found = recompute_detector(self.database, detector_id, **known)
             except UnavailableError:
-                # It is not this detector's fault: the whole run waits.
+                # The database is away for every detector: end the run.
                 raise
             except Exception as error:  # noqa: BLE001 - the others go on.
                 failed[detector_id] = error
@@ -344,7 +343,7 @@ class Recompute(Handler):
     def _let_rest(
         self, detector_id: int, error: Exception, task: Task | None = None
     ) -> None:
-        """Leave a detector alone whose run failed; raises LostTaskError."""
+        """Let a failed detector rest; raises LostTaskError."""
         reason = dump_error(error)
         with self.database.write() as session:
             at = self.clock()
@@ -381,7 +380,7 @@ def recompute_all(
 
 
 def _take(session: Session, detector_id: int, at: datetime) -> Task:
-    """Return the task of a detector that was tried without one."""
+    """Return the task of a detector that ran without one."""
     key = str(detector_id)
     enqueue(session, RECOMPUTE, key, detector_id=detector_id, due_at=at)
     task = find_task(session, RECOMPUTE, key)

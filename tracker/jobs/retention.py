@@ -1,4 +1,4 @@
-"""The job that deletes what is kept for a time."""
+"""The task that deletes old records and unlabelled queries."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from tracker.storage.tasks import RETENTION, Task, finish, hold
 
 log = structlog.get_logger("tracker.job")
 
-# A run ends in time for the next one.
+# Less than the minute between two runs.
 _LONGEST_SECONDS = 50.0
 # Longer than anybody who waits for SQLite sleeps before looking again.
 _PAUSE_SECONDS = 0.15
@@ -37,11 +37,11 @@ ANSWERED_WITHIN = timedelta(days=1)
 def delete_unlabelled(
     session: Session, places: Sequence[Place], *, deleted_at: datetime
 ) -> int:
-    """Delete those of the queries that nothing needs any more, and count them.
+    """Delete the queries that nothing needs any more, and count them.
 
-    Needed is what has or had a label, what was reserved for a labeler within the last
-    day, what the job has yet to count, and what has the input of a labelled query, by
-    which versions are compared.  So no estimate, count or comparison changes.
+    A query is needed if it has or had a label, was reserved for a labeler within the
+    last day, is not yet counted, or shares its input with a labelled query, by which
+    versions are compared.  So no estimate, count or comparison changes.
     """
     reserved_until = deleted_at - ANSWERED_WITHIN
     locked = lock_disposable(session, places, reserved_until=reserved_until)
@@ -56,12 +56,11 @@ def delete_records(session: Session, at: datetime) -> None:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Retention(Handler):
-    """Deletes what is kept for a time: records of work, and unlabelled queries.
+    """Deletes old records of work, and unlabelled queries older than *days*.
 
-    It goes through the unlabelled queries older than *days*, a part at each run; with
-    0 days they are kept.
-    Some of them are kept, so it goes on where the run before it ended, and after the
-    last one starts over; otherwise every run would look at those again.
+    Each run deletes a part of the queries; with 0 days they are kept.  A run continues
+    where the last one ended and starts over at the end, or every run would check the
+    kept queries again.
     """
 
     days: int
@@ -70,7 +69,7 @@ class Retention(Handler):
     kind = RETENTION
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
-        """Delete some of all that is old enough, and count the queries."""
+        """Delete some old records and queries, and count the queries."""
         [task] = tasks
         deleted = self.run(watch.stop.wait) if self.days else 0
 
@@ -83,9 +82,9 @@ class Retention(Handler):
         return deleted
 
     def run(self, pause: Callable[[float], object] = time.sleep) -> int:
-        """Delete some of them in pieces, each a transaction, and count them.
+        """Delete some old queries in pieces, each a transaction, and count them.
 
-        Between two of them is a *pause*; one that is true ends the run.
+        *pause* is called between two pieces; if it returns true, the run ends.
         """
         begun = time.perf_counter()
         before = self.clock() - timedelta(days=self.days)
@@ -112,7 +111,7 @@ class Retention(Handler):
         return deleted
 
     def _delete_piece(self, before: datetime) -> tuple[int, int]:
-        """Return how many queries the next piece had, and how many are deleted."""
+        """Delete one piece; return how many queries it had and how many are deleted."""
         with self.database.read() as session:
             places = list_unlabelled(
                 session, before=before, after=self._after, limit=self.piece

@@ -1,4 +1,4 @@
-"""The clockwork of the worker; the only module that knows APScheduler."""
+"""The scheduler of the worker; the only module that knows APScheduler."""
 
 import signal
 import threading
@@ -16,16 +16,16 @@ from tracker.storage.tasks import AUDITS, RETENTION, STALLS
 log = structlog.get_logger("tracker.worker")
 
 _LOOK_SECONDS = 1.0
-# What is done now and then, and after how many seconds again.
+# Periodic tasks, and their seconds.
 _PERIODIC = {RETENTION: 60.0, STALLS: 60.0, AUDITS: 60.0}
 
 
 def run_worker(loop: Loop, *, every_seconds: float = _LOOK_SECONDS) -> None:
     """Run the loop until SIGTERM, SIGINT or its stop.
 
-    The scheduler adds the tasks that are done now and then; of two workers at once one
-    does.  It waits for a time on the wall: were the clock set back by an hour, these
-    tasks would come an hour later.  The loop does not, and nothing else waits for it.
+    The scheduler adds the periodic tasks; of two workers one runs each.  It follows the
+    wall clock: if that is set back by an hour, these tasks come an hour late.  The loop
+    does not follow it.
     """
     _stop_on_signals(loop.stop)
     scheduler = BackgroundScheduler(
@@ -50,7 +50,7 @@ def run_worker(loop: Loop, *, every_seconds: float = _LOOK_SECONDS) -> None:
 
 
 def _enqueue(loop: Loop, kind: str) -> None:
-    # The loop says that the database is away; the next minute tries again.
+    # The loop logs the outage; the next minute tries again.
     with suppress(UnavailableError):
         loop.enqueue(kind)
 

@@ -1,4 +1,4 @@
-"""The jobs that tell others: webhooks, people by mail, and a collector."""
+"""The tasks that send webhooks, mail and estimates to a collector."""
 
 import smtplib
 import ssl
@@ -52,9 +52,9 @@ log = structlog.get_logger("tracker.job")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Deliveries(Handler):
-    """Sends what is in the outbox, to each webhook one message at a time.
+    """Sends the outbox, one message at a time to each webhook.
 
-    An attempt whose worker was killed is made again under the same id.
+    An attempt whose worker was killed is repeated under the same id.
     """
 
     allowed_hosts: Collection[str] = ()
@@ -65,7 +65,7 @@ class Deliveries(Handler):
         return [str(one) for one in list_reachable(session, at=at)]
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
-        """Send the first of the deliveries of one task."""
+        """Send the first delivery of one task."""
         [task] = tasks
         at = self.clock()
         with self.database.read() as session:
@@ -102,7 +102,6 @@ class Stalls(Handler):
     kind = STALLS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
-        """Look at every detector."""
         [task] = tasks
 
         def look(session: Session) -> int:
@@ -116,18 +115,18 @@ class Stalls(Handler):
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where mail is handed over, and how."""
+    """The SMTP server that takes our mail."""
 
     host: str
     port: int
-    # tls from the first byte, starttls before anything else is said, or none.
+    # tls, starttls or none.
     security: str
     user: str = ""
     password: str = field(default="", repr=False)
     timeout_seconds: float = 15.0
 
     def hand_over(self, message: EmailMessage) -> Failure | None:
-        """Hand *message* over, and return why it was not taken."""
+        """Send *message*, and return the failure if it was not taken."""
         try:
             self._send(message)
         except (OSError, smtplib.SMTPException) as error:
@@ -147,7 +146,7 @@ class MailServer:
             else smtplib.SMTP(*place, timeout=seconds)
         ) as server:
             if self.security == "starttls":
-                # It raises where the server has none: nothing goes in the clear.
+                # It raises if the server has no TLS: nothing goes in the clear.
                 server.starttls(context=context)
             if self.user:
                 server.login(self.user, self.password)
@@ -161,12 +160,11 @@ class _Mail(Handler):
 
 
 class AddressMail(_Mail):
-    """Asks the owners of addresses to confirm them."""
+    """Asks account owners to confirm their addresses."""
 
     kind = ADDRESS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
-        """Send one mail."""
         [task] = tasks
         with self.database.read() as session:
             message = compose_check(session, task, self.head, self.clock())
@@ -194,7 +192,7 @@ def _log(
 
 
 class DigestMail(_Mail):
-    """Sends each person one mail an hour at most about each detector.
+    """Sends each person at most one mail an hour about each detector.
 
     A mail whose worker was killed is sent again under the same Message-ID.
     """
@@ -202,7 +200,6 @@ class DigestMail(_Mail):
     kind = DIGEST
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
-        """Send one mail."""
         [task] = tasks
         message, told = self.database.run(
             lambda session: begin_digest(session, task, self.head, self.clock())
@@ -224,9 +221,9 @@ class DigestMail(_Mail):
 class Exporter(Handler):
     """Sends each new estimate at least once.
 
-    Of a version that changed twice meanwhile only the newest estimate is sent.  Which
-    estimates are new is looked up now and then, so that no fold waits for another one
-    at a task that they would share.
+    If a version changed twice meanwhile, only its newest estimate is sent.  New
+    estimates are looked up from time to time: a fold that added a task would wait for
+    other folds at that one row.
     """
 
     endpoint: str
@@ -245,7 +242,7 @@ class Exporter(Handler):
         enqueue(session, ESTIMATES, due_at=at)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
-        """Send some of what is new, and count the versions."""
+        """Send some new estimates, and count the versions."""
         [task] = tasks
         with self.database.read() as session:
             found = write_estimates(session)
@@ -254,7 +251,7 @@ class Exporter(Handler):
             return 0
         body, versions = found
         url = f"{self.endpoint}/v1/logs"
-        # The operator named it, so it may be private.
+        # The operator chose the host, so it may be private.
         hosts = (Target.of(url).host,)
         answer = post(url, body, self.headers, allowed_hosts=hosts)
         reason = answer.error or f"it answered {answer.status}"

@@ -26,7 +26,7 @@ _OUTCOMES = {
 
 
 def say_estimate(estimate: Estimate, measure: Measure) -> str:
-    """Return the measure of the detector in a sentence."""
+    """Return a sentence with the measure, its counts and its interval."""
     if not estimate.labels:
         return f"{plain(estimate.name)} has no scored label yet; nothing is known."
     name, version = plain(estimate.name), plain(estimate.version or "")
@@ -63,7 +63,7 @@ def _say_change(change: AccuracyChange) -> str:
 
 
 def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
-    """Return what is known, what is decided, and what would tell more."""
+    """Return the estimate, the verdict and the next labels in plain sentences."""
     said = [say_estimate(estimate, measure)]
     for one in estimate.classes:
         reading, basis = class_reading(one)
@@ -80,7 +80,7 @@ def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
 
 
 def say_decision(decision: Decision | None, because: str | None) -> str:
-    """Return the verdict on the target, and what would decide it."""
+    """Return the verdict on the target, and the labels that would decide it."""
     if decision is None:
         return f"There is no verdict: {because}."
     said = (
@@ -95,7 +95,7 @@ def say_decision(decision: Decision | None, because: str | None) -> str:
 
 
 def say_plan(plan: LabelPlan) -> str:
-    """Return how many more labels would be enough."""
+    """Return how many more labels the plan needs."""
     width = f"{100 * plan.width:g} points"
     if plan.for_balanced_width is None:
         said = f"No number of labels can be foreseen for an interval of {width}."
@@ -108,7 +108,7 @@ def say_plan(plan: LabelPlan) -> str:
 
 
 def say_comparison(found: Comparison) -> str:
-    """Return which of two versions is better, as far as it shows."""
+    """Return which of two versions is better, if that is proved."""
     names = {"new": plain(found.new), "old": plain(found.old)}
     if found.paired is None:
         return f"{names['new']} and {names['old']} have no labelled input in common."
@@ -133,7 +133,7 @@ def say_comparison(found: Comparison) -> str:
 
 
 def say_slices(found: Slices) -> str:
-    """Return on how many slices it is worse, and how good it is on all together."""
+    """Return how many slices are worse than the rest, and the overall accuracy."""
     worse = len(found.find("worse"))
     are = "is" if worse == 1 else "are"
     reading, basis = class_reading(found.overall)

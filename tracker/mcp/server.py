@@ -1,8 +1,7 @@
-"""The server of the Model Context Protocol: at most ten tools, which only read.
+"""The server of the Model Context Protocol: at most ten tools, all read-only.
 
-Each answers with a plain sentence and with the very shape of the API.  Names, notes
-and metadata come from others: they stand in the answers as data, and no tool does
-anything because of what they say.
+Each answers with a plain sentence and with the shape of the API.  Names, notes and
+metadata come from others: they are returned as data, and no tool acts on them.
 """
 
 from collections import deque
@@ -75,7 +74,7 @@ class UnknownKeyError(TrackerError):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Answers the questions of one key; it looks at the key each time."""
+    """The tools of one API key, which is checked at every call."""
 
     database: Database
     key: str
@@ -83,7 +82,7 @@ class Desk:
 
     @contextmanager
     def open(self) -> Iterator[tuple[Session, Actor]]:
-        """Read, as who the key belongs to; our errors become those of a tool."""
+        """Open a read as the account of the key; our errors become ToolError."""
         try:
             with self.database.read() as session:
                 key = find_valid_key(session, self.key, at=self.clock())
@@ -95,7 +94,7 @@ class Desk:
 
     @contextmanager
     def at(self, reference: str) -> Iterator[tuple[Session, Detector]]:
-        """Read about one detector, which must be among those that the key sees."""
+        """Open a read of one detector that the key may see."""
         with self.open() as (session, actor):
             detector = get_detector(session, reference)
             if not actor.sees(detector.id):
@@ -307,7 +306,7 @@ def _limit(field: str, number: int, most: int) -> int:
 
 
 def build_server(database: Database, key: str, clock: Clock) -> Any:
-    """Return the server, which answers what *key* may see.
+    """Build the MCP server of *key*.
 
     Raises UnknownKeyError for a key that is unknown, revoked or expired.
     """
@@ -339,7 +338,7 @@ def build_server(database: Database, key: str, clock: Clock) -> Any:
 
 
 def _make_tool(function: Callable[..., Answer]) -> Tool:
-    """Return the tool, which refuses arguments that *function* does not know."""
+    """Return *function* as a tool that refuses unknown arguments."""
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     tool = Tool.from_function(function, annotations=reads)
     takes = tool.fn_metadata.arg_model

@@ -1,1 +1,1 @@
-"""What a user can ask for, inside the caller's transaction."""
+"""The services: requests of users, inside the caller's transaction."""

@@ -1,4 +1,4 @@
-"""Archiving detectors, and bringing them back."""
+"""Archiving and restoring detectors."""
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -10,13 +10,12 @@ from tracker.storage.detectors import Detector
 
 
 def archive_detector(session: Session, detector: Detector, by: By) -> None:
-    """Hide a detector from the lists and free its name; nothing is lost."""
     detector.archived_at = detector.archived_at or by.at
     by.record(session, "detector archived", detector.name)
 
 
 def bring_back_detector(session: Session, detector: Detector, by: By) -> None:
-    """Put an archived detector back into the lists, with all that it had.
+    """Restore an archived detector with all its data.
 
     Raises ConflictError if another detector has taken its name.
     """
@@ -26,7 +25,7 @@ def bring_back_detector(session: Session, detector: Detector, by: By) -> None:
         session.flush()
     except IntegrityError as error:
         raise ConflictError(
-            f"another detector is named {show(name)} by now; give that one another "
-            "name or archive it first"
+            f"another detector is now named {show(name)}; rename or archive that one "
+            "first"
         ) from error
     by.record(session, "detector brought back", name)

@@ -1,4 +1,4 @@
-"""Who does something, when and from where."""
+"""The actor of a change, when and from where."""
 
 import ipaddress
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ class Actor:
     """An account, an API key, or a person at the command line."""
 
     name: str
-    # None where it is not known; what is done in the background was allowed before.
+    # None if unknown; background work was allowed when it was queued.
     role: str | None
     kind: ActorKind
     row: int = 0
-    # The ids of those they may see; None for all there are.
+    # The ids of the visible detectors; None for all.
     detectors: frozenset[int] | None = None
 
     def may(self, role: str) -> bool:
@@ -35,12 +35,12 @@ NOBODY = Actor("nobody", None, "nobody")
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """Who does something, when and from where; every service that writes takes one."""
+    """The actor, instant and address of a change; services that write take one."""
 
     actor: Actor
     at: datetime
     address: str = ""
-    # Whose name the work carries, where it is not the actor's own.
+    # The name to credit, if it is not the actor's.
     credited: str | None = None
 
     @property
@@ -49,20 +49,20 @@ class By:
 
     @property
     def person(self) -> str:
-        """Who labels: an account does by its own name, whatever its browser is."""
+        """The name of the labeler: an account's own, whatever name is credited."""
         return self.name if self.actor.kind == "key" else self.actor.name
 
     def may(self, role: str) -> bool:
         return self.actor.may(role)
 
     def credit(self, name: str | None) -> "By":
-        """Return the same, with the work to carry *name*; None changes nothing."""
+        """Return a copy that credits *name*; None changes nothing."""
         return replace(self, credited=name) if name else self
 
     def record(
         self, session: Session, action: str, subject: str, **details: Any
     ) -> None:
-        """Add an event to the audit log, in the transaction of what is being done."""
+        """Add an event to the audit log, in the transaction of the change."""
         session.add(
             AuditEvent(
                 happened_at=self.at,
@@ -78,7 +78,7 @@ class By:
 
 
 def network_of(address: str) -> str:
-    """Return the /64 of an IPv6 address, which one line has, and others as they are."""
+    """Return the /64 of an IPv6 address, which one line has; others unchanged."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Making and changing detectors, and finding them."""
+"""Creating, changing and finding detectors."""
 
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any
@@ -54,9 +54,9 @@ from tracker.storage.queries.waiting import forget_problems
 from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import NO_ANSWER, UNCLEAR
 
-# A question may be longer; the audit log only tells the old one from the new.
+# The audit log cuts longer questions.
 _LONGEST_IN_LOG = 200
-# The largest share of a class over the smallest, as `tracker.stats` takes them.
+# The largest share of a class over the smallest that `tracker.stats` allows.
 _MOST_UNEVEN = 1e9
 _MAY_BE_NULL = (
     "target",
@@ -73,12 +73,12 @@ _MAY_BE_NULL = (
 
 
 class Watched(Input):
-    """A measure that is watched beside the detector's own, with its target."""
+    """A further measure of a detector, with its target."""
 
     measure: MeasureName = Field(
         description="balanced, overall, recall:CLASS or precision:CLASS."
     )
-    target: Level = Field(description="The value that is aimed at.")
+    target: Level = Field(description="The target of the measure.")
 
 
 class NewDetector(Input):
@@ -91,7 +91,7 @@ class NewDetector(Input):
         description="The question for labelers about each input."
     )
     guideline: Guideline = Field(
-        default="", description="How to answer it, with line breaks, for labelers."
+        default="", description="How labelers answer the question; may have lines."
     )
     classes: Classes = Field(
         default=["YES", "NO"],
@@ -100,13 +100,11 @@ class NewDetector(Input):
     confidence_level: ConfidenceLevel = Field(
         default=0.95, description="The confidence level of the intervals."
     )
-    target: Level | None = Field(
-        default=None, description="The value of the measure that is aimed at."
-    )
+    target: Level | None = Field(default=None, description="The target of the measure.")
     measure: MeasureName = Field(
         default="balanced",
-        description="What the target is on: `balanced`, `overall`, `recall:CLASS` or "
-        "`precision:CLASS`. Every verdict goes by it.",
+        description="The measure of the target: `balanced`, `overall`, `recall:CLASS` "
+        "or `precision:CLASS`. Every verdict is about it.",
     )
     also: list[Watched] = Field(
         default=[],
@@ -119,20 +117,20 @@ class NewDetector(Input):
         description="The share of queries in the random queue.",
     )
     gold_rate: GoldRate = Field(
-        default=0.0, description="The share of gold queries mixed into it."
+        default=0.0, description="The share of gold queries in the random queue."
     )
     labels_wanted: LabelsWanted = Field(
-        default=1, description="How many different people are to label each query."
+        default=1, description="How many different people label each query."
     )
     consensus: Consensus = Field(
         default="majority",
-        description="Which label is scored where several people are wanted: what most "
-        "of them say once all have answered, or the newest.",
+        description="Which label is scored if several people label a query: the "
+        "majority once all have answered, or the newest.",
     )
     label_sampling: LabelSampling | None = Field(
         default=None,
-        description="How queries are chosen whose labels do not say it: at `random`, "
-        "`all` of them sooner or later, or `targeted`. null: nobody has said, and such "
+        description="The sampling of labels sent without one: `random`, `all` (every "
+        "query gets a label sooner or later) or `targeted`. null: not stated, and such "
         "labels decide nothing.",
     )
     label_of: LabelOf = Field(
@@ -142,31 +140,31 @@ class NewDetector(Input):
     )
     class_shares: ClassParts | None = Field(
         default=None,
-        description="How frequent each class is, in any unit. The deciding interval is "
-        "narrower where this is about right, and wider where it is not. It counts for "
-        "versions whose first label comes later; null: the classes of their first live "
-        "labels, 100 or more.",
+        description="The frequency of each class, in any unit. If it is about right, "
+        "the deciding interval is narrower, else wider. It applies to versions whose "
+        "first label comes later; null: estimated from their first live labels, 100 or "
+        "more.",
     )
     reference: Level | None = Field(
         default=None,
-        description="The accuracy, by the measure, below which you want to be told. It "
+        description="The value of the measure below which you want to be told. It "
         "proves a fall that has few labels before it.",
     )
     group_by: GroupBy | None = Field(
         default=None,
-        description="The metadata key that says which queries belong together, such as "
-        "`metadata.session`. A query that is sent with a `group` is in that one.",
+        description="The metadata key that groups queries, such as `metadata.session`. "
+        "A query sent with a `group` is in that group.",
     )
     stalled_after_hours: Hours | None = Field(
         default=None, description="Send an event after this many hours without a label."
     )
     method: ShownMethod = Field(
-        default="joint", description="The interval for one look that pages show first."
+        default="joint", description="The method of the interval that pages show first."
     )
     slices: SliceNames = Field(
         default=[],
-        description="At most 8 metadata keys to cut its queries by: how accurate is "
-        "it for each camera?",
+        description="At most 8 metadata keys to slice the queries by, such as "
+        "`metadata.camera`.",
     )
     text_field: MetadataKey | None = Field(
         default=None, description="The metadata key shown as text; null for `text`."
@@ -175,16 +173,16 @@ class NewDetector(Input):
         default=[], description="At most 20 words to filter the list by."
     )
     owner: VersionWanted | None = Field(
-        default=None, description="Who looks after it: a person or a team."
+        default=None, description="The person or team responsible for it."
     )
 
 
 class DetectorChange(Input):
     """The fields to change; a field that is left out keeps its value.
 
-    Classes can be added, never removed or renamed.  The history says which classes
-    it covers: from the first label after the change on, the balanced accuracy is the
-    mean of all.
+    Classes can be added, never removed or renamed.  From the first label after the
+    change on, the balanced accuracy is the mean of all classes; the history says which
+    classes it covers.
     """
 
     name: DetectorName | None = None
@@ -199,20 +197,20 @@ class DetectorChange(Input):
     labels_wanted: LabelsWanted | None = None
     consensus: Consensus | None = None
     label_sampling: LabelSampling | None = Field(
-        default=None, description="null: nobody has said how labels come."
+        default=None, description="null: not stated."
     )
     class_shares: ClassParts | None = Field(
-        default=None, description="For versions that have no label yet."
+        default=None, description="Applies to versions without a label."
     )
     reference: Level | None = Field(default=None, description="null for none.")
     group_by: GroupBy | None = Field(
         default=None,
-        description="Counts are made again in the background; null for none.",
+        description="Queries are counted again in the background; null for none.",
     )
     stalled_after_hours: Hours | None = None
     method: ShownMethod | None = None
     production_version: VersionName | None = Field(
-        default=None, description="null for the one that answers most new queries."
+        default=None, description="null: the version that answers most new queries."
     )
     predictor: str | None = None
     slices: SliceNames | None = None
@@ -237,17 +235,17 @@ class DetectorVersion(Shape):
     name: str
     created_at: Instant = Field(description="When its first query arrived.")
     unseen: bool = Field(
-        description="Whether somebody said that it was made without the labels of the "
-        "inputs that it is put to."
+        description="Whether the version is stated to be made without the labels it is "
+        "tested on."
     )
 
 
 class VersionChange(Input):
-    """What is said of a version."""
+    """The statement about a version."""
 
     unseen: bool = Field(
-        description="Whether it was made without the labels of the inputs that it is "
-        "put to, also those that were there before it."
+        description="Whether the version was made without the labels it is tested on, "
+        "even the older ones."
     )
 
 
@@ -257,66 +255,60 @@ class Detector(Shape):
     id: str = Field(description="det_ and a number.")
     name: str
     question: str
-    guideline: str = Field(description="How to answer it, for labelers.")
+    guideline: str = Field(description="How labelers answer the question.")
     classes: list[str]
     added_classes: list[AddedClass] = Field(
         description="The classes that were added later."
     )
     confidence_level: float
-    target: float | None = Field(
-        description="The value of the measure that is aimed at."
-    )
+    target: float | None = Field(description="The target of the measure.")
     measure: str = Field(
-        description="What the target is on: balanced, overall, recall:CLASS or "
+        description="The measure of the target: balanced, overall, recall:CLASS or "
         "precision:CLASS."
     )
     also: list[Watched] = Field(description="More measures with their targets.")
     queue_rate: float = Field(description="The share of queries in the random queue.")
-    gold_rate: float = Field(description="The share of gold queries mixed into it.")
+    gold_rate: float = Field(description="The share of gold queries in that queue.")
     labels_wanted: int = Field(
-        description="How many different people are to label each query."
+        description="How many different people label each query."
     )
     consensus: Consensus = Field(description="Which label of several people is scored.")
     label_sampling: LabelSampling | None = Field(
-        description="How queries are chosen whose labels do not say it."
+        description="The sampling of labels sent without one."
     )
     label_of: LabelOf = Field(
         description="What a label judges: the input of queries, or the answer of one."
     )
     class_shares: dict[str, float] | None = Field(
-        description="How frequent each class is, as stated for new versions."
+        description="The frequency of each class, as stated for new versions."
     )
     reference: float | None = Field(
-        description="The accuracy, by the measure, below which somebody wants to be "
-        "told."
+        description="The value of the measure below which somebody wants to be told."
     )
-    group_by: str | None = Field(
-        description="The metadata key that says which queries belong together."
-    )
+    group_by: str | None = Field(description="The metadata key that groups queries.")
     stalled_after_hours: int | None = Field(
         description="Hours without a label before an event is sent; null for never."
     )
     method: ShownMethod = Field(
-        description="The interval for one look that pages show first."
+        description="The method of the interval that pages show first."
     )
     production_version: str | None = Field(
-        description="The version that is shown unless another is asked for; null for "
-        "the one that answers most new queries."
+        description="The version that is shown by default; null: the one that answers "
+        "most new queries."
     )
     shown_version: str | None = Field(
-        description="The version that is shown: the one in production, else the one "
-        "that answers most of the queries with inputs new to the detector, over the "
-        "last 24 hours in which any came."
+        description="The shown version: the production version, else the one that "
+        "answers most queries with new inputs, over the last 24 hours with any."
     )
     shown_since: Instant | None = Field(
-        description="When it took over from another version; null for the first one, "
-        "and for one in production."
+        description="When the shown version took over; null for the first version and "
+        "for the production version."
     )
-    predictor: str | None = Field(description="Address of the model for images.")
-    slices: list[str] = Field(description="Metadata keys its queries are cut by.")
+    predictor: str | None = Field(description="The URL of the model for images.")
+    slices: list[str] = Field(description="The metadata keys of its slices.")
     text_field: str | None = Field(description="The key shown as text; null: `text`.")
     tags: list[str] = Field(description="Words to filter the list by.")
-    owner: str | None = Field(description="Who looks after it.")
+    owner: str | None = Field(description="The person or team responsible for it.")
     created_at: Instant
     archived_at: Instant | None
     versions: list[DetectorVersion] = Field(
@@ -331,7 +323,7 @@ def describe_detector(session: Session, detector: storage.Detector) -> Detector:
 def describe_detectors(
     session: Session, detectors: Sequence[storage.Detector]
 ) -> list[Detector]:
-    """Return detectors as they are answered, in their order."""
+    """Return the API's answers about detectors, in their order."""
     versions: dict[int, list[DetectorVersion]] = {one.id: [] for one in detectors}
     for version in storage.list_versions(session, *versions):
         versions[version.detector_id].append(DetectorVersion.from_row(version))
@@ -354,12 +346,12 @@ def describe_detectors(
 
 
 def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detector:
-    """Add a detector that its maker sees; raises ConflictError for a taken name."""
+    """Add a detector that its creator sees; raises ConflictError for a taken name."""
     _check_measures(new.classes, new.measure, new.also)
     _check_shares(new.classes, new.class_shares)
     detector = storage.Detector(
         **new.model_dump() | {"also": _dump_also(new.also)},
-        # There is nothing yet that would have to be counted.
+        # Without queries all slices are counted.
         counted_slices=list(new.slices),
         class_shares_at=None if new.class_shares is None else by.at,
         queue_seed=draw_seed(),
@@ -377,7 +369,7 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
     return detector
 
 
-# What changes of the accuracy are found by.
+# Settings on which the detected changes depend.
 _DATED_BY = {"also", "classes", "confidence_level", "label_sampling", "measure"}
 _DATED_BY |= {"reference"}
 
@@ -389,7 +381,7 @@ def change_detector(
     by: By,
     predictor_hosts: Collection[str] = (),
 ) -> None:
-    """Change the fields that were given; raises ConflictError for a taken name."""
+    """Change the given fields; raises ConflictError for a taken name."""
     changed: dict[str, Any] = {}
     for field in sorted(change.model_fields_set):
         old, new = getattr(detector, field), getattr(change, field)
@@ -419,7 +411,7 @@ def change_detector(
 def change_version(
     session: Session, detector: storage.Detector, name: str, by: By, *, unseen: bool
 ) -> DetectorVersion:
-    """Say whether a version was made without the labels of the inputs it is put to."""
+    """State whether a version was made without the labels it is tested on."""
     version = None
     if is_storable(name):
         version = storage.find_version(session, detector.id, name)
@@ -436,7 +428,7 @@ def change_version(
 def _check_settings(
     detector: storage.Detector, changed: Container[str], by: By
 ) -> None:
-    """Check what settings say of each other, all of them being changed."""
+    """Check the settings against each other."""
     also = [Watched(measure=name, target=target) for name, target in detector.also]
     _check_measures(detector.classes, detector.measure, also)
     if "class_shares" in changed:
@@ -451,7 +443,7 @@ def _dump_also(also: Sequence[Watched]) -> list[list[Any]]:
 def _check_measures(
     classes: Sequence[str], measure: str, also: Sequence[Watched]
 ) -> None:
-    """Raise InvalidInputError for a measure of no class, or one that is named twice."""
+    """Raise InvalidInputError for a measure of an unknown class, or given twice."""
     seen = {str(parse_measure(measure, classes))}
     for number, one in enumerate(also):
         field = f"also.{number}.measure"
@@ -462,13 +454,13 @@ def _check_measures(
 
 
 def _check_shares(classes: Sequence[str], shares: Mapping[str, float] | None) -> None:
-    """Raise InvalidInputError unless the shares are of the classes, each of them."""
+    """Raise InvalidInputError unless there is one share for each class."""
     if shares is None:
         return
     unknown = [name for name in shares if name not in classes]
     if unknown:
         known = ", ".join(list(classes)[:20])
-        text = f"{show(unknown[0])} is no class; the classes are {known}"
+        text = f"{show(unknown[0])} is not a class; the classes are {known}"
         raise InvalidInputError.of("class_shares", text)
     missing_ones = [name for name in classes if name not in shares]
     if missing_ones:
@@ -476,14 +468,14 @@ def _check_shares(classes: Sequence[str], shares: Mapping[str, float] | None) ->
             "class_shares", f"{show(missing_ones[0])} must have a share too"
         )
     if max(shares.values()) > _MOST_UNEVEN * min(shares.values()):
-        text = "the largest may be a billion times the smallest at most"
+        text = "the largest may be at most a billion times the smallest"
         raise InvalidInputError.of("class_shares", text)
 
 
 def _add_classes(detector: storage.Detector, wanted: list[str], by: By) -> list[str]:
     """Return the classes with the new ones at the end.
 
-    The history is stored by their places, which must stay as they are.
+    The history refers to classes by position, so positions must not change.
     """
     gone = [name for name in detector.classes if name not in wanted]
     if gone:
@@ -501,27 +493,27 @@ def _add_classes(detector: storage.Detector, wanted: list[str], by: By) -> list[
 def _drop_slices(
     session: Session, detector: storage.Detector, names: list[str], by: By
 ) -> None:
-    """Forget the slices that are no longer wanted, and let the job count new ones."""
+    """Delete the slices that are no longer wanted, and let the job count new ones."""
     gone = [name for name in detector.slices if name not in names]
     slices.delete_slices(session, detector.id, gone)
     detector.counted_slices = [
         name for name in detector.counted_slices if name in names
     ]
     index_metadata(session, detector.id, detector.counted_slices)
-    # The job takes up a detector that has a batch, be it an empty one.
+    # A batch, even an empty one, makes the job take up the detector.
     add_batch(session, detector.id, created_at=by.at)
 
 
 def _prepare(
     session: Session, detector: storage.Detector, field: str, new: Any, by: By
 ) -> None:
-    """Have slices and snapshots made that another value of *field* asks for."""
+    """Queue the recount or snapshots that the new value of *field* needs."""
     if field == "slices":
         _drop_slices(session, detector, new, by)
     if field == "label_sampling":
-        # Other labels are live from now on.
+        # The change makes other labels live.
         detector.counted_slices = []
-        # And so the newest snapshot is of other labels than the estimate.
+        # So the newest snapshot rests on other labels than the estimate.
         storage.end_runs(session, detector.id, at=by.at)
     if field in _DATED_BY:
         find_calendars_again(session, detector.id)
@@ -556,7 +548,7 @@ def _flush_name(session: Session, name: str) -> None:
 
 
 def get_detector(session: Session, id_or_name: str) -> storage.Detector:
-    """Return the detector of that id, or the unarchived one of that name."""
+    """Return a detector by its id, or by its name unless archived."""
     detector_id, detector = parse_id("det", id_or_name), None
     if detector_id is not None:
         detector = storage.find_detector(session, detector_id)
@@ -595,6 +587,5 @@ def check_class(
 
 
 def check_prediction(detector: storage.AnyDetector, name: str, *, field: str) -> None:
-    """Raise InvalidInputError unless *name* is a class, or no answer."""
     if name != NO_ANSWER:
         check_class(detector, name, field=field, may_be_unclear=False)

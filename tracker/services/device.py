@@ -1,4 +1,4 @@
-"""What a program sets of a detector that it made by the device API."""
+"""Settings of detectors, groups and counts of the device API."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ _USUAL = {
 
 
 def get_settings(session: Session, detector: Detector) -> DeviceSettings:
-    """Return what was set of a detector, or what is usual where nothing was."""
+    """Return the settings of a detector, or the defaults."""
     found = storage.find_settings(session, detector.id)
     if found is not None:
         return found
@@ -45,7 +45,7 @@ def get_settings(session: Session, detector: Detector) -> DeviceSettings:
 def set_settings(
     session: Session, detector: Detector, by: By, **changed: Any
 ) -> DeviceSettings:
-    """Set what is named, and leave the rest as it is."""
+    """Set the named settings; others stay."""
     settings = get_settings(session, detector)
     if "metadata" in changed:
         value = changed.pop("metadata")
@@ -64,7 +64,7 @@ def load_details(settings: DeviceSettings) -> Any:
 
 
 def list_groups(session: Session, by: By) -> Sequence[DetectorGroup]:
-    """Return every group; there is always the one that detectors are in at first."""
+    """Return every group; the default group is created if needed."""
     storage.add_group(session, _USUAL_GROUP, created_at=by.at)
     return storage.list_groups(session)
 
@@ -78,7 +78,7 @@ def create_group(session: Session, name: str, by: By) -> tuple[DetectorGroup, bo
 
 @dataclass(slots=True)
 class Answers:
-    """How many queries of a detector stand at each answer, and who gave it."""
+    """The number of queries of a detector by answer and source."""
 
     by_detector: Counter[str] = field(default_factory=Counter)
     by_people: Counter[str] = field(default_factory=Counter)
@@ -91,9 +91,9 @@ class Answers:
 
 
 def count_answers(session: Session, detector: Detector) -> Answers:
-    """Count a detector's queries by the answer they have now.
+    """Count a detector's queries by their current answer.
 
-    The current label is the answer where there is one, otherwise the prediction.
+    The current label is the answer, or the prediction if there is no label.
     """
     threshold = get_settings(session, detector).confidence_threshold
     answers = Answers(waiting=count_waiting(session, detector.id))
@@ -108,7 +108,7 @@ def count_answers(session: Session, detector: Detector) -> Answers:
 
 
 def count_month(session: Session, by: By) -> dict[int, int]:
-    """Count the queries since the month began of each detector that *by* sees."""
+    """Count this month's queries of each detector that *by* sees."""
     begun = by.at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     seen = [one.id for one in list_detectors(session, among=by.actor.detectors)]
     return storage.count_since(session, seen, since=begun)

@@ -1,7 +1,7 @@
-"""Writing rows out as CSV, Excel, JSON, JSON Lines or Parquet.
+"""Writing rows as CSV, Excel, JSON, JSON Lines or Parquet.
 
-A workbook is written here because XlsxWriter and openpyxl write 16 digits of a number,
-which changes every fourth one; what is exported is imported again to the last bit.
+Workbooks are written here because XlsxWriter and openpyxl write 16 digits of a number,
+which changes every fourth one; an export must be imported again to the last bit.
 """
 
 import csv
@@ -17,9 +17,9 @@ from xml.sax.saxutils import escape
 
 from tracker.services.wording import invalid
 
-# A sheet has no more lines, one of which names the columns.
+# The limit of a sheet, without the line of column names.
 _MOST_ROWS = 2**20 - 1
-# What XML cannot hold, and what would be read as standing for that.
+# Characters that XML cannot hold, and texts that look like their escapes.
 _UNWRITABLE = re.compile(
     "_(?=x[0-9A-Fa-f]{4}_)|[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\ufffe\uffff]"
 )
@@ -56,8 +56,8 @@ def write_workbook(
 ) -> Generator[bytes]:
     """Yield a workbook whose first line names the *columns*.
 
-    Texts are texts to Excel, so that none is run as a formula.  Raises
-    InvalidInputError for more rows than a sheet has.
+    Texts are stored as texts, so that Excel runs none as a formula.  Raises
+    InvalidInputError for more rows than a sheet can have.
     """
     with tempfile.TemporaryFile() as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -84,7 +84,7 @@ def _write_sheet(
             raise invalid(
                 "format",
                 "xlsx",
-                f"a sheet of Excel ends after {_MOST_ROWS:,} rows; take csv or parquet",
+                f"an Excel sheet ends after {_MOST_ROWS:,} rows; use csv or parquet",
             )
         lines = (_line([row[column] for column in columns]) for row in chunk)
         sheet.write("".join(lines).encode())
@@ -119,16 +119,17 @@ MEDIA_TYPES = {
     "parquet": "application/vnd.apache.parquet",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
-# As the document of the API names them, without their encoding.
+# The media types in the OpenAPI document, without their encoding.
 FILE_TYPES = tuple(name.partition(";")[0] for name in MEDIA_TYPES.values())
 _CHUNK = 2_000
-# Where nothing is gained by more at a time, a piece is ready soon.
+# Formats that gain nothing from larger chunks send their first piece soon.
 _SMALL_CHUNK = 200
-# A spreadsheet runs a cell that begins like this.  Import takes the quote off.
+# Spreadsheets run a cell that begins like this as a formula.  Import removes the
+# quote.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\uff1d]")
-# What such a cell begins with; most do not, and are looked at no further.
+# The first characters of such cells, for a quick check.
 _SUSPECT = frozenset("'=+-@\t\r\uff1d")
-# A writer of CSV gives nothing for None, and a float in full.
+# The CSV writer writes None as nothing and floats in full.
 _PLAIN = {type(None), int, float}
 _WORDS = {type(None), str}
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -166,7 +167,7 @@ def _write_csv(columns: Sequence[str], rows: Rows) -> Generator[bytes]:
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(columns)
     for chunk in _chunks(rows, of=_SMALL_CHUNK):
-        # A column at a time, which is half the work: most have one kind of value.
+        # By column, which is half the work: most have one type of value.
         cells = [_cells([row[column] for row in chunk]) for column in columns]
         writer.writerows(zip(*cells, strict=True))
         yield buffer.getvalue().encode()
@@ -184,7 +185,7 @@ def _flat(value: object) -> object:
 
 
 def _cells(values: list[Any]) -> list[Any]:
-    """Return the values of a column as they are written; the writer knows the rest."""
+    """Return the values of a column as the CSV writer takes them."""
     kinds = set(map(type, values))
     if kinds <= _PLAIN:
         return values
@@ -199,7 +200,7 @@ def _cell(value: object) -> object:
         return f"'{value}" if is_formula else value
     if isinstance(value, bool):
         return "true" if value else "false"
-    # In JSON nothing begins like a formula.
+    # JSON text does not begin like a formula.
     return _flat(value)
 
 
@@ -222,7 +223,7 @@ def _dump(row: dict[str, Any]) -> str:
 
 
 def _write_parquet(columns: Sequence[str], rows: Rows) -> Generator[bytes]:
-    # Heavy: it is loaded for those who export Parquet.
+    # Heavy, so imported only for Parquet.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The kinds of text, number, instant and strict JSON that input may hold."""
+"""Types of input fields: texts, numbers, instants and strict JSON."""
 
 import json
 import re
@@ -24,23 +24,23 @@ from tracker.words import BALANCED, NO_ANSWER, SAMPLINGS, UNCLEAR
 
 METADATA_BYTES = 256 * 1024
 _METADATA_DEPTH = 20
-# RFC 3339, which is narrower than what datetime.fromisoformat takes.
+# RFC 3339; datetime.fromisoformat allows more.
 INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
-# So many minutes, hours, days or weeks ago.
+# Minutes, hours, days or weeks ago.
 _AGO = re.compile(r"(\d{1,6})([mhdw])", re.ASCII)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-# Nobody logged a query before; who says so has mistaken a column.
+# An earlier year is another column, taken for an instant.
 _FIRST_YEAR = 1000
-# NUL and lone surrogates cannot be stored by PostgreSQL or at all; other control
-# characters have no business in a name.
+# PostgreSQL cannot store NUL, and no database stores lone surrogates.  Names must not
+# have other control characters either.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Input(BaseModel):
-    """Base of everything that comes from outside: strict, nothing unknown."""
+    """Base of all input: strict, without unknown fields."""
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, allow_inf_nan=False
@@ -58,7 +58,7 @@ def parse_input(model: type[T], values: Mapping[str, Any]) -> T:
 
 
 def parse_instant(value: object) -> datetime:
-    """Return the instant written in *value* (RFC 3339), in UTC."""
+    """Parse an RFC 3339 instant into UTC."""
     if isinstance(value, str) and INSTANT.fullmatch(value):
         value = value.upper()
     elif not isinstance(value, datetime):
@@ -87,7 +87,7 @@ def _match_span(value: object) -> re.Match[str] | None:
 
 
 def parse_when(value: object, *, at: datetime) -> datetime:
-    """Return the instant in *value*, or that so long before *at*: 30m, 12h, 7d, 2w."""
+    """Parse an instant, or a span before *at*: 30m, 12h, 7d, 2w."""
     found = _match_span(value)
     if found is None:
         return parse_instant(value)
@@ -101,7 +101,7 @@ def parse_when(value: object, *, at: datetime) -> datetime:
 
 
 def parse_instants(values: Sequence[object]) -> list[datetime]:
-    """Return ``parse_instant`` of each value, faster if all are texts."""
+    """Parse instants as ``parse_instant``, faster if all are texts."""
     with suppress(TypeError, ValueError, OverflowError):
         if all(map(INSTANT.fullmatch, values)):  # type: ignore[arg-type]
             found = map(datetime.fromisoformat, map(str.upper, values))  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def _check_name(value: str) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether both databases can keep *text*, and search for it."""
+    """Return whether both databases can store *text* and search for it."""
     return not _UNSTORABLE.search(text)
 
 
@@ -135,7 +135,7 @@ def check_text(value: str) -> str:
 def _check_detector_name(value: str) -> str:
     if value.startswith("det_"):
         raise ValueError("a name must not begin with det_, as ids do")
-    # The address of a detector ends with its name, those of its parts go on after it.
+    # The name is a part of URLs, which continue after it.
     if "/" in value:
         raise ValueError("a name must not contain a slash (/)")
     return value
@@ -248,7 +248,7 @@ VersionWanted = Annotated[
 ]
 VersionName = Annotated[VersionWanted, AfterValidator(_check_version)]
 Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
-# Not the value of a key: a key of the metadata may begin with a space.
+# Not Key: a metadata key may begin with a space.
 MetadataKey = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(check_text)
 ]
@@ -256,7 +256,7 @@ MetadataKey = Annotated[
 
 def _check_group_by(value: str) -> str:
     if not value.removeprefix("metadata."):
-        raise ValueError("a key of the metadata follows metadata.")
+        raise ValueError("a metadata key must follow metadata.")
     if not value.startswith("metadata."):
         raise ValueError("it must be like metadata.session")
     return check_text(value)
@@ -312,22 +312,22 @@ Probability = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_drop_sign_of_zero)
 ]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
-# Parts of a smaller error, for intervals since each day, would end with doubles.
+# A smaller error, split over the days of intervals, would underflow.
 ConfidenceLevel = Annotated[float, Field(gt=0, le=0.999_999_999, allow_inf_nan=False)]
 ClassParts = dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 GoldRate = Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
-# Python reads no longer numbers.
+# The longest number that Python parses.
 _MOST_DIGITS = 4_300
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def load_json(text: str | bytes) -> Any:
-    """Parse strict JSON: no NaN or Infinity, no key twice, UTF-8 only.
+    """Parse strict JSON: no NaN or Infinity, no duplicate keys, UTF-8 only.
 
-    Raises ValueError for anything else, also for nesting too deep to parse.
+    Raises ValueError for anything else, and for nesting too deep to parse.
     """
     if isinstance(text, bytes):
         try:

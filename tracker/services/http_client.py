@@ -1,10 +1,9 @@
-"""The HTTP client: a POST to an address that somebody else chose.
+"""The HTTP client: a POST to a URL that a user chose.
 
-It connects to public addresses alone, unless the operator named the host.  A name is
-resolved once, and the connection is opened to the address that was checked, so a name
-that changes its address in between (DNS rebinding) leads nowhere else.  Redirects are
-not followed, the size of an answer is limited, and the whole exchange has one deadline,
-so that no receiver holds up a thread for longer.
+It connects to public addresses only, unless the operator named the host.  A name is
+resolved once, and the connection goes to the checked address, so that DNS rebinding has
+no effect.  Redirects are not followed, the size of an answer is limited, and the whole
+exchange has one deadline, so that no receiver blocks a thread.
 """
 
 import re
@@ -32,10 +31,10 @@ _SECONDS = 15.0
 _LONGEST_URL = 2_000
 _PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"https?://[!-.0-;=?A-~]+([/?][!-\[\]-~]*)?", re.ASCII)
-# What IPv6 gives to networks and machines; all else is local or carries IPv4 inside.
+# The global unicast addresses of IPv6; all others are local or carry IPv4 inside.
 _UNICAST = IPv6Network("2000::/3")
-# Special-purpose addresses of IANA that Python takes for public, or did before its last
-# release: protocols, documentation, relays, and what carries IPv4 inside.
+# IANA's special-purpose addresses that some Python releases take for public: protocols,
+# documentation, relays, and addresses that carry IPv4 inside.
 _SPECIAL = tuple(
     map(
         ip_network,
@@ -54,7 +53,7 @@ class RefusedAddressError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a POST: a status, or why there is none."""
+    """The result of a POST: a status, or the error."""
 
     status: int | None
     error: str | None = None
@@ -66,7 +65,7 @@ class Answer:
         return self.status is not None and 200 <= self.status < 300
 
     def rest_seconds(self, at: datetime) -> float:
-        """For how long the receiver asked to be left alone, from *at* on."""
+        """Return the seconds of Retry-After, counted from *at*."""
         said = self.retry_after or ""
         if re.fullmatch(r"\d{1,9}", said, re.ASCII):
             return float(said)
@@ -77,7 +76,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address taken apart."""
+    """The parts of a URL."""
 
     scheme: str
     host: str
@@ -86,7 +85,7 @@ class Target:
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """Take *url* apart; raises ValueError that says what would be right."""
+        """Parse *url*; raises ValueError."""
         right = "it must be an http or https address, without a user or a fragment"
         if not _URL.fullmatch(url):
             raise ValueError(right)
@@ -106,7 +105,7 @@ class Target:
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def is_named(self, hosts: Collection[str]) -> bool:
-        """Return whether the operator named this host: by itself, or with its port."""
+        """Return whether *hosts* has this host, alone or with its port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return any(
             _covers(named.lower(), host)
@@ -120,7 +119,7 @@ def _covers(named: str, host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is one of the Internet, and of nothing nearer."""
+    """Return whether an address is public on the Internet."""
     found: IPv4Address | IPv6Address = ip_address(address)
     if any(found in one for one in _SPECIAL) or not found.is_global:
         return False
@@ -130,9 +129,9 @@ def is_public(address: str) -> bool:
 
 
 def check_target(url: str, allowed_hosts: Collection[str]) -> Target:
-    """Return *url* taken apart; raises ValueError for one that is never told.
+    """Parse *url*; raises ValueError if it can never be sent to.
 
-    A name is looked up only when it is told something, as it may change.
+    Names are resolved only when something is sent, as they may change.
     """
     target = Target.of(url)
     try:
@@ -145,7 +144,7 @@ def check_target(url: str, allowed_hosts: Collection[str]) -> Target:
 
 
 def check_predictor(url: str | None, allowed_hosts: Collection[str]) -> None:
-    """Raise InvalidInputError unless *url* is one that images may be sent to."""
+    """Raise InvalidInputError unless images may be sent to *url*."""
     if url is None:
         return
     try:
@@ -155,11 +154,11 @@ def check_predictor(url: str | None, allowed_hosts: Collection[str]) -> None:
     except ValueError as error:
         raise invalid("predictor", url, str(error)) from error
     if not is_named:
-        message = "its host must stand in TRACKER_PREDICTOR_HOSTS"
+        message = "its host must be in TRACKER_PREDICTOR_HOSTS"
         raise invalid("predictor", url, message)
 
 
-def post(  # noqa: PLR0913 - what is sent, where it may go, and how long.
+def post(  # noqa: PLR0913 - the request and its limits.
     url: str,
     body: bytes,
     headers: Mapping[str, str],
@@ -168,7 +167,7 @@ def post(  # noqa: PLR0913 - what is sent, where it may go, and how long.
     seconds: float = _SECONDS,
     most_answer: int = 0,
 ) -> Answer:
-    """Send *body* once, within *seconds*, and return the answer or what went wrong.
+    """Send *body* once, within *seconds*, and return the answer or the error.
 
     Up to *most_answer* bytes of the answer's body are read; a longer one is an error.
     """
@@ -192,7 +191,7 @@ def post(  # noqa: PLR0913 - what is sent, where it may go, and how long.
 def _connect(
     target: Target, allowed_hosts: Collection[str], deadline: float
 ) -> HTTPConnection:
-    """Connect to the first address of the host that answers and is allowed."""
+    """Connect to the first allowed address of the host that answers."""
     is_named = target.is_named(allowed_hosts)
     failure: BaseException = RefusedAddressError("the host has no address")
     found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
@@ -217,7 +216,7 @@ def _connect(
 def _build_connection(target: Target, address: str, seconds: float) -> HTTPConnection:
     if target.scheme == "http":
         return HTTPConnection(address, target.port, timeout=seconds)
-    # The certificate is that of the name, not of the address.
+    # The certificate is for the name, not for the address.
     return HTTPSConnection(
         address,
         target.port,
@@ -254,7 +253,7 @@ def _ask(  # noqa: PLR0913, PLR0917 - one exchange.
         "Connection": "close",
         **headers,
     }
-    # A timeout of a socket begins again with every byte, and this one does not.
+    # Not the socket's timeout: that starts over with every byte.
     cut = Timer(_left(deadline), _cut, [connection.sock])
     cut.start()
     try:
@@ -267,7 +266,7 @@ def _ask(  # noqa: PLR0913, PLR0917 - one exchange.
                 read += piece
                 if len(read) > most_answer:
                     raise ValueError(f"the answer has more than {most_answer:,} bytes")
-            # A head or a body that was cut looks like one that ends.
+            # A head or body cut off by the timer looks complete.
             _left(deadline)
             retry_after = response.headers.get("Retry-After")
             return Answer(response.status, retry_after=retry_after, body=read)

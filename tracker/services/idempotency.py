@@ -1,4 +1,4 @@
-"""Answering a request once, however often it is sent."""
+"""Stored answers, so that a request is carried out once."""
 
 from datetime import timedelta
 
@@ -22,10 +22,10 @@ class StillRunningError(TrackerError):
 def begin_answer(
     session: Session, key: str, by: By, *, digest: str
 ) -> StoredAnswer | None:
-    """Return what was answered under *key*; None means that it is still to be done.
+    """Return the stored answer under *key*; None if the work is still to be done.
 
-    In the latter case nobody else does it before this transaction ends.  Raises
-    StillRunningError if somebody does it now, and what ``find_answer`` does.
+    With None nobody else does the work before this transaction ends.  Raises
+    StillRunningError if somebody does it now, and as ``find_answer``.
     """
     owner, at = by.actor.name, by.at
     if not lock(session, f"answer {owner}\n{key}", waits=False):
@@ -42,16 +42,16 @@ def begin_answer(
 def find_answer(
     session: Session, key: str, by: By, *, digest: str
 ) -> StoredAnswer | None:
-    """Return what was answered under *key* in the last 24 hours.
+    """Return the answer stored under *key* in the last 24 hours.
 
-    Raises InvalidInputError if *key* was given to a request with another *digest*.
+    Raises InvalidInputError if *key* was used for a request with another *digest*.
     """
     found = storage.find_answer(session, by.actor.name, key)
     if found is None or found.created_at <= by.at - KEPT_FOR:
         return None
     if found.digest != digest:
         raise InvalidInputError.of(
-            HEADER, f"{show(key)} was given to another request; choose a new one"
+            HEADER, f"{show(key)} was used for another request; choose a new one"
         )
     return found
 
@@ -59,7 +59,7 @@ def find_answer(
 def add_answer(  # noqa: PLR0913 - the columns of one row.
     session: Session, key: str, by: By, *, digest: str, status: int, body: str
 ) -> StoredAnswer:
-    """Store an answer in the transaction of the work that it reports."""
+    """Store an answer in the transaction of its work."""
     answer = StoredAnswer(
         owner=by.actor.name,
         key=key,

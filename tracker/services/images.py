@@ -1,4 +1,4 @@
-"""Images that come from outside: decoded and encoded again, or refused."""
+"""Images from outside: decoded and encoded again, or refused."""
 
 import io
 import warnings
@@ -16,13 +16,13 @@ FORMATS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 MEDIA_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 MAX_BYTES = 10 * 2**20
 MAX_PIXELS = 25_000_000
-# Twice what a list or a grid shows, for screens with two pixels in place of one.
+# Twice the size in lists and grids, for high-density screens.
 THUMBNAIL_PIXELS = 320
 _JPEG = b"\xff\xd8"
 _SCAN = b"\xff\xda"
-# Of a progressive JPEG; usual ones have ten.
+# Scans of a progressive JPEG; usual ones have ten.
 _MOST_SCANS = 100
-# The modes that each format keeps as they are.
+# The modes that each format stores unchanged.
 _WRITTEN = {
     "PNG": {"1", "L", "LA", "P", "RGB", "RGBA"},
     "JPEG": {"L", "RGB"},
@@ -32,7 +32,7 @@ _FROM_SIXTEEN_BITS = ((np.arange(2**16) + 128) // 257).astype(np.uint8)
 
 
 class CleanImage(NamedTuple):
-    """An image that holds nothing but its pixels."""
+    """An encoded image that holds only its pixels."""
 
     content: bytes
     suffix: str
@@ -41,9 +41,9 @@ class CleanImage(NamedTuple):
 def clean_image(content: bytes) -> CleanImage:
     """Decode *content* and encode it again, so that only pixels survive.
 
-    What hides behind or inside of an image (scripts, archives, places where it
-    was taken) is gone.  Raises InvalidInputError for anything but a PNG, JPEG or
-    WebP of fewer than 25 million pixels and at most 10 MiB.
+    Hidden content (scripts, archives, locations) is removed.  Raises InvalidInputError
+    for anything but a PNG, JPEG or WebP of fewer than 25 million pixels and at most 10
+    MiB.
     """
     with _opened(content) as image:
         return _write_anew(image)
@@ -52,7 +52,7 @@ def clean_image(content: bytes) -> CleanImage:
 def check_image(content: bytes, suffix: str) -> None:
     """Raise InvalidInputError unless *content* can be decoded and *suffix* fits it.
 
-    It is for what ``clean_image`` made, which may be larger than what it was given.
+    For results of ``clean_image``, which may be larger than its input.
     """
     with _opened(content, max_bytes=None) as image:
         if FORMATS[str(image.format)] != suffix:
@@ -88,16 +88,16 @@ def _opened(
 
 
 def _check_header(content: bytes) -> None:
-    """Refuse what the library would give memory or time to before it says a size."""
+    """Refuse images that cost memory or time before the library knows their size."""
     if content.startswith(b"RIFF") and content[12:16] == b"VP8X":
-        # All of the canvas is allocated when the file is opened.
+        # The library allocates the canvas when it opens the file.
         width, height = (
             int.from_bytes(content[place : place + 3], "little") + 1
             for place in (24, 27)
         )
         _check_pixels(width, height)
     if content.startswith(_JPEG) and content.count(_SCAN) > _MOST_SCANS:
-        # Each of them goes over all pixels, and takes a few bytes to say.
+        # Each scan takes a few bytes of the file and goes over all pixels.
         raise InvalidInputError.of(
             "image", f"it has more than {_MOST_SCANS} scans; save it again"
         )
@@ -112,11 +112,11 @@ def _check_pixels(width: int, height: int) -> None:
 
 
 def make_thumbnail(content: bytes, suffix: str) -> CleanImage:
-    """Return a small picture of a stored image, or the image itself if it is small."""
+    """Return a thumbnail of a stored image, or the image itself if it is small."""
     with Image.open(io.BytesIO(content), formats=list(FORMATS)) as image:
         if max(image.size) <= THUMBNAIL_PIXELS:
             return CleanImage(content, suffix)
-        # A JPEG is decoded at a fraction of its size, which is much faster.
+        # Decoding a JPEG at a fraction of its size is much faster.
         image.draft(None, (THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
         has_alpha = image.has_transparency_data
         pixels = image.convert("RGBA" if has_alpha else "RGB")
@@ -127,12 +127,12 @@ def make_thumbnail(content: bytes, suffix: str) -> CleanImage:
 
 
 def to_eight_bits(image: Image.Image) -> Image.Image:
-    """Return *image* with 8 bits for each value, and in a mode that shows alike.
+    """Return *image* with 8 bits a value, in a mode that looks the same.
 
-    Raises InvalidInputError for values of no known range, which cannot be scaled.
+    Raises InvalidInputError for values of unknown range, which cannot be scaled.
     """
     if image.mode.startswith("I;16"):
-        # Pillow cuts off what is above 255, and nearly everything would be white.
+        # Not by Pillow: it clips at 255, which turns nearly everything white.
         grey = np.asarray(image)
         transparent = image.info.get("transparency")
         image = Image.fromarray(_FROM_SIXTEEN_BITS[grey])
@@ -144,7 +144,7 @@ def to_eight_bits(image: Image.Image) -> Image.Image:
             "image", "its values have 32 bits each; send 8 or 16 bits"
         )
     elif image.mode not in {"LA", "RGBA"} and image.has_transparency_data:
-        # One colour of all may stand for nothing at all.
+        # One colour of the palette may be transparent.
         image = image.convert("RGBA")
     return image
 

@@ -1,4 +1,4 @@
-"""Kinds of tasks, and how often each is tried again."""
+"""The kinds of tasks, and their retry policies."""
 
 import random
 from dataclasses import dataclass, replace
@@ -27,12 +27,12 @@ _LONGEST_ERROR = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a task that failed is tried again, and how many are done at once.
+    """The retries and the concurrency of a kind of task.
 
-    It rests for *first_seconds* and then each time for *factor* times as long, up to
-    *longest_seconds*.  It is given up once *gives_up_after* have passed since it was
-    first tried, or after *most_attempts* that got no further; without either it is
-    tried for ever.
+    A failed task rests for *first_seconds*, then *factor* times longer after each
+    failure, up to *longest_seconds*.  It is given up once *gives_up_after* have passed
+    since its first attempt, or after *most_attempts* without progress; without either
+    it is retried for ever.
     """
 
     first_seconds: float
@@ -40,16 +40,16 @@ class Policy:
     longest_seconds: float
     gives_up_after: timedelta | None = None
     most_attempts: int | None = None
-    # How many runs a worker does at the same time: of all such tasks, and of one lane.
+    # Concurrent runs in a worker: of the kind, and of one lane.
     at_once: int = 1
     at_once_in_lane: int = 1
-    # How many tasks one run takes.
+    # Tasks of one run.
     batch: int = 1
 
 
-# To people and their receivers: 5 s, 15 s, 45 s and so on up to 12 hours, for 3 days.
+# For webhooks and mail: after 5 s, 15 s, 45 s and so on up to 12 hours, for 3 days.
 _TELLING = Policy(5.0, 3.0, 12 * 3600.0, gives_up_after=timedelta(days=3))
-# Tracker's own work and the operator's own servers: up to an hour, and for ever.
+# For Tracker's own work and the operator's servers: up to an hour, for ever.
 _LASTING = Policy(10.0, 2.0, 3600.0)
 POLICIES = {
     ADDRESS: _TELLING,
@@ -62,23 +62,23 @@ POLICIES = {
     RETENTION: _LASTING,
     STALLS: _LASTING,
     AUDITS: _LASTING,
-    # A file that fails three times, or ends the worker, does so the fourth time too.
+    # A file that fails or kills the worker three times does so the fourth time too.
     IMPORT: replace(_LASTING, most_attempts=3),
     CLEARING: _LASTING,
-    # Two, so that the labels of a large import hold up no other detector; detectors
-    # with few new labels are done together.
+    # Two, so that a large import does not delay other detectors; detectors with few
+    # new labels share a run.
     RECOMPUTE: replace(_LASTING, at_once=2, at_once_in_lane=2, batch=64),
 }
 
 
 def rest_seconds(kind: str, attempts: int) -> float:
-    """Return how long a task rests after so many attempts.
+    """Return how long a task rests after *attempts*.
 
-    Each is up to a tenth longer by chance, so that tasks that failed together are not
-    tried together.
+    Up to a tenth more at random, so that tasks that failed together are not retried
+    together.
     """
     policy = POLICIES[kind]
-    # The power of many attempts is no number that a float can hold.
+    # A larger power would overflow.
     seconds = policy.first_seconds * policy.factor ** min(attempts - 1, 50)
     jitter = 1.0 + 0.1 * random.random()  # noqa: S311 - no secret.
     return min(seconds, policy.longest_seconds) * jitter
@@ -92,7 +92,7 @@ def is_over(task: Task, *, at: datetime) -> bool:
     return policy.gives_up_after is not None and at - begun >= policy.gives_up_after
 
 
-def retry(  # noqa: PLR0913 - what came of an attempt.
+def retry(  # noqa: PLR0913 - the result of an attempt.
     session: Session,
     task: Task,
     error: str,
@@ -101,10 +101,7 @@ def retry(  # noqa: PLR0913 - what came of an attempt.
     is_final: bool = False,
     at_least_seconds: float = 0.0,
 ) -> bool:
-    """Let a task that failed rest, or give it up; returns whether it is given up.
-
-    The caller holds it.
-    """
+    """Let a failed, held task rest, or give it up; return whether it is given up."""
     text = dump_error(error)
     if is_final or is_over(task, at=at):
         storage.give_up(session, task, text, at=at)
@@ -116,6 +113,6 @@ def retry(  # noqa: PLR0913 - what came of an attempt.
 
 def dump_error(error: str | Exception) -> str:
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    # PostgreSQL keeps no NUL, and neither of the databases half a surrogate pair.
+    # PostgreSQL stores no NUL, and neither database a lone surrogate.
     sound = text.encode(errors="replace").decode().replace("\x00", "?")
     return sound[:_LONGEST_ERROR]

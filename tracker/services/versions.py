@@ -1,9 +1,9 @@
-"""The versions of a detector that a name means, and which one is shown without a name.
+"""Choosing versions by name, and the version that is shown by default.
 
-A version that only shadows another one, or is tried on old inputs, does not become what
-pages show.  A version *takes over* when most of the queries that are new to the
-detector are its own: those with an input that no other version was put to before, and
-those without an input, over the last 24 hours in which any came.
+A version that only shadows another one, or is tried on old inputs, is not shown.  A
+version *takes over* when it answers most of the new queries: those with an input that
+no other version was put to, and those without an input, over the last 24 hours with
+any.
 """
 
 from collections import Counter, deque
@@ -26,7 +26,7 @@ _HOUR = "%Y-%m-%d %H"
 
 
 class UnknownVersionError(NotFoundError):
-    """A detector has no version of that name."""
+    """A detector has no version of this name."""
 
 
 @dataclass
@@ -34,14 +34,14 @@ class Traffic:
     """The new queries of a detector by hour, and the version that answers most."""
 
     version_id: int | None = None
-    # The hour in which it took over; None for the first one.
+    # The hour in which the version took over; None for the first version.
     since: datetime | None = None
     hours: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def take(self, counts: Iterable[HourCount]) -> None:
-        """Count more queries, and see which version answers most.
+        """Count more queries, and find the version that answers most.
 
-        What comes later than the window of 24 hours changes nothing any more.
+        Queries before the window of 24 hours change nothing.
         """
         newest = max(self.hours, default="")
         for one in counts:
@@ -60,7 +60,7 @@ class Traffic:
         self.hours = {hour: self.hours[hour] for hour in left}
 
     def _look(self, hour: str, window: Mapping[int, int]) -> None:
-        # Of equal ones the newest.
+        # The newest of equals.
         most, version_id = max((number, one) for one, number in window.items())
         if self.version_id is None:
             self.version_id = version_id
@@ -69,7 +69,6 @@ class Traffic:
 
     @classmethod
     def load(cls, stored: Stored) -> "Traffic":
-        """Return what is kept."""
         hours = {
             hour: {int(version_id): number for version_id, number in counts.items()}
             for hour, counts in stored.hours
@@ -90,7 +89,7 @@ def _begin_window(hour: str) -> str:
 
 
 def follow_traffic(session: Session, counts: Iterable[HourCount]) -> dict[int, Stored]:
-    """Return the traffic of detectors after *counts* of new queries, to be kept."""
+    """Return the traffic of detectors after *counts* of new queries, to be stored."""
     by_detector: dict[int, list[HourCount]] = {}
     for one in counts:
         if one.new:
@@ -108,9 +107,9 @@ def choose_versions(
 ) -> list[storage.Version]:
     """Return the versions that *name* means.
 
-    ``*`` means all, None the one that is shown: the detector's production version,
-    else the one that answers most new queries.  Raises UnknownVersionError, which
-    lists the names there are, for an unknown one.
+    ``*`` means all, None the shown version: the detector's production version, else the
+    one that answers most new queries.  Raises UnknownVersionError, which lists the
+    names, for an unknown one.
     """
     if name == "*":
         return list(storage.list_versions(session, detector.id))
@@ -134,11 +133,11 @@ def _show_newest(versions: Sequence[storage.Version]) -> str:
 def choose_two_versions(
     session: Session, detector: storage.Detector, *, old: str | None, new: str | None
 ) -> tuple[storage.Version, storage.Version]:
-    """Return the versions called *old* and *new*.
+    """Return the versions named *old* and *new*.
 
-    Without *new* it is that of the newest query, without *old* the one before it.
-    Raises InvalidInputError for an unknown name or twice the same, and ConflictError
-    where there are not two versions.
+    By default *new* is the version of the newest query and *old* the one before *new*.
+    Raises InvalidInputError for an unknown name or the same name twice, and
+    ConflictError for fewer than two versions.
     """
     versions = storage.list_versions(session, detector.id)
     names = {version.name: version for version in versions}
@@ -150,12 +149,12 @@ def choose_two_versions(
         raise ConflictError(
             f"the detector {show(detector.name)} has "
             f"{'only one version' if versions else 'no version yet'}; "
-            "a comparison takes two"
+            "a comparison needs two"
         )
     newest = find_newest_version_id(session, detector.id)
     last = next((one for one in versions if one.id == newest), versions[-1])
     after = names[new] if new else last
-    # Before the first one is the next: queries went back to what they came from.
+    # The first version is compared with the next: queries went back to the first.
     neighbour = versions[versions.index(after) - 1 if versions[0] is not after else 1]
     before = names[old] if old else neighbour
     if before is after:
@@ -170,10 +169,10 @@ def choose_two_versions(
 def list_shown(
     session: Session, detectors: Sequence[storage.Detector]
 ) -> dict[int, storage.Version]:
-    """Return the version that each detector shows, by the id of the detector.
+    """Return the shown version of each detector, by its id.
 
-    It is the one that ``choose_versions`` gives for None; a detector without a version
-    is left out.
+    It is the version that ``choose_versions`` returns for None; detectors without a
+    version are left out.
     """
     found = storage.list_versions(session, *(one.id for one in detectors))
     versions: dict[int, list[storage.Version]] = {one.id: [] for one in detectors}
@@ -198,7 +197,7 @@ def _find_first(
     detectors: Sequence[storage.Detector],
     versions: Mapping[int, Sequence[storage.Version]],
 ) -> dict[int, int | None]:
-    """Return what is shown of detectors with queries that all wait for the job."""
+    """Return the shown versions of detectors whose queries all wait for the job."""
     new = [
         one.id
         for one in detectors

@@ -1,4 +1,4 @@
-"""Error messages: what is wrong with a value, and what would be right."""
+"""Texts of error messages: what is wrong with a value, and what would be right."""
 
 import json
 import re
@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from tracker.errors import FieldError, InvalidInputError, NotFoundError
 
-# More errors than these help nobody: the first ones come first.
+# More errors than these help nobody.
 _MOST_ERRORS = 100
 # A longer value is cut in an error.
 _LONGEST_SHOWN = 80
 _LONGEST_REASON = 200
-# Text has no such characters, but for one by mistake; files of other kinds do.
+# Characters of binary files; a text has at most one by mistake.
 _BINARY = re.compile("[\x00-\x08\x0e-\x1f\x80-\x9f\ufffd]")
 _MOST_BINARY = 3
 
@@ -27,7 +27,7 @@ _TEXT = "it must be text"
 _LIST = "it must be a list"
 _OBJECT = "it must be an object with named values"
 
-# By the type of a pydantic error; what stands in braces is in its context.
+# By the type of a pydantic error; braces refer to its context.
 _RIGHT = {
     "too_short": "there must be at least {min_length}",
     "too_long": "there must be at most {max_length}",
@@ -57,13 +57,13 @@ _RIGHT = {
     "model_type": _OBJECT,
     "model_attributes_type": _OBJECT,
 }
-_ANYTHING_ELSE = "something else belongs here"
+_ANYTHING_ELSE = "another value is needed"
 
 
 def say_right(kind: str, context: Mapping[str, Any]) -> str:
-    """Return what would be right, for a pydantic error of this *kind*."""
+    """Return the text of what would be right, for a pydantic error of *kind*."""
     if kind == "value_error":
-        # One of our own validators said it already.
+        # Our own validators word their errors.
         return str(context["error"])
     if kind == "string_too_short" and context["min_length"] == 1:
         return "it must not be empty"
@@ -77,7 +77,7 @@ def say_right(kind: str, context: Mapping[str, Any]) -> str:
 
 
 def describe_errors(error: ValidationError) -> list[FieldError]:
-    """Return pydantic's errors with the received values, shortened."""
+    """Convert pydantic's errors, with the received values shortened."""
     return [
         FieldError(
             _shorten(".".join(map(str, detail["loc"]))) or "body", _describe(detail)
@@ -97,10 +97,10 @@ def _describe(detail: Any) -> str:
 
 
 def show(value: object) -> str:
-    """Return *value* for a message, as its sender wrote it, but short and printable.
+    """Return *value* for a message, short and printable.
 
-    Letters are kept.  Characters that are invisible, or change the direction of
-    their neighbours, are escaped.
+    Letters are kept.  Invisible characters, and those that change the direction of
+    text, are escaped.
     """
     if isinstance(value, str):
         return _shorten(value, repr)
@@ -109,7 +109,7 @@ def show(value: object) -> str:
     try:
         return _shorten(_write_json(value))
     except RecursionError:
-        return "what is nested so deeply"
+        return "a value nested so deeply"
 
 
 def _write_json(value: object) -> str:
@@ -128,12 +128,11 @@ def _write_json(value: object) -> str:
 
 
 def show_name(name: str) -> str:
-    """Return *name* as it may stand where a field is named, without quotes."""
     return _shorten(name, lambda text: repr(text)[1:-1])
 
 
 def _shorten(text: str, write: Callable[[str], str] = str) -> str:
-    # The characters of the text itself are counted, not those it is written with.
+    # Counts the characters of the text, not of its escaped form.
     if len(_BINARY.findall(text, 0, 200)) > _MOST_BINARY:
         return f"binary data of {len(text):,} characters"
     if len(text) <= _LONGEST_SHOWN:
@@ -142,9 +141,9 @@ def _shorten(text: str, write: Callable[[str], str] = str) -> str:
 
 
 def show_reason(error: BaseException) -> str:
-    """Return what a library says of input that it cannot read, short and printable.
+    """Return the first line of a library's error, short and printable.
 
-    It may quote the input, and advise programmers in its further lines.
+    It may quote the input; further lines often advise programmers.
     """
     line = str(error).strip().partition("\n")[0][:_LONGEST_REASON]
     said = "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
@@ -155,18 +154,17 @@ def dump_instant(instant: datetime) -> str:
     return _dump_utc(instant if instant.tzinfo is UTC else instant.astimezone(UTC))
 
 
-# The rows of a snapshot have one instant.  In UTC alone equal ones are the same: where
-# clocks are set back, both passes of an hour are equal to Python.
+# Cached: the rows of a snapshot have one instant.  Only for UTC, because Python takes
+# both passes of a repeated hour for equal.
 @lru_cache(maxsize=64)
 def _dump_utc(instant: datetime) -> str:
     return f"{instant.isoformat()[:-6]}Z"
 
 
 def missing(noun: str, reference: str) -> NotFoundError:
-    """Return the error of an object that does not exist, or may not be seen."""
     return NotFoundError(f"there is no {noun} {show(reference)}")
 
 
 def invalid(field: str, value: object, message: str) -> InvalidInputError:
-    """Return the error of a *value* that *field* may not have; say what it may be."""
+    """Return the error of a *value* that *field* may not have."""
     return InvalidInputError.of(field, f"{show(value)} is not right: {message}")

@@ -1,4 +1,4 @@
-"""What differs between deployments, read once and strictly."""
+"""The settings of a deployment, read once and strictly."""
 
 import os
 import secrets
@@ -46,7 +46,7 @@ _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 class Settings(BaseModel):
     """The settings; each is read from ``TRACKER_<NAME>`` or its ``…_FILE``.
 
-    A secret is declared with ``repr=False``, and is then not shown on a page either.
+    A secret is declared with ``repr=False``, and no page shows it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,8 +63,8 @@ class Settings(BaseModel):
     database_read_url: str = Field(
         default="",
         repr=False,
-        description="SQLAlchemy URL of a replica, such as a standby: exports and reads "
-        "of a detector by API, come from it and may be seconds old. None by default.",
+        description="SQLAlchemy URL of a replica, such as a standby. Exports and API "
+        "reads about a detector come from it and may be seconds old. None by default.",
     )
     secret_key: str = Field(
         default="",
@@ -75,8 +75,8 @@ class Settings(BaseModel):
     backup_key: BackupKey = Field(
         default="",
         repr=False,
-        description="Signs backups, and those that are restored must be signed by it; "
-        "at least 32 characters.",
+        description="Signs backups; restore then accepts only backups signed with it. "
+        "At least 32 characters.",
     )
     image_store: ImageStoreUrl = Field(
         default="",
@@ -85,7 +85,7 @@ class Settings(BaseModel):
     )
     s3_endpoint: Endpoint = Field(
         default="",
-        description="Where the bucket is served, if not by Amazon, such as "
+        description="The address of the storage, if not Amazon's, such as "
         "https://s3.example.org.",
     )
     s3_region: Region = Field(
@@ -117,40 +117,40 @@ class Settings(BaseModel):
     )
     public_url: PublicUrl = Field(
         default="",
-        description="Where browsers find the server, such as "
-        "https://tracker.example.org; with https, cookies go over nothing else.",
+        description="The address of the server in browsers, such as "
+        "https://tracker.example.org; with https, cookies are sent over https only.",
     )
     proxies: int = Field(
         default=0,
         ge=0,
         le=10,
         description="Reverse proxies in front, each of which adds to "
-        "X-Forwarded-For; without any that header is not believed.",
+        "X-Forwarded-For; with 0 that header is ignored.",
     )
     oidc_issuer: Issuer = Field(
         default="",
-        description="Where people sign in instead of here (OpenID Connect); needs "
-        "the extra oidc.",
+        description="The provider at which people sign in (OpenID Connect); needs the "
+        "extra oidc.",
     )
     oidc_client_id: str = Field(
-        default="", description="How the provider knows this server."
+        default="", description="The id of this server at the provider."
     )
     oidc_client_secret: str = Field(
-        default="", repr=False, description="What proves it to the provider."
+        default="", repr=False, description="The secret of this server at the provider."
     )
     oidc_role_claim: Annotated[str, BeforeValidator(check_is_given)] = Field(
         default="roles",
-        description="The claim that says which role somebody has.",
+        description="The claim with the role of a person.",
     )
     oidc_roles: RoleWords = Field(
         default=(),
-        description="Words of that claim, each behind the role it stands for, such "
-        "as admin:staff; without one a role's own name does.",
+        description="The word of a role in that claim, such as admin:staff; by default "
+        "the role's own name.",
     )
     trusted_hosts: Hosts = Field(
         default=(),
-        description="Names, in addition to localhost, under which browsers and "
-        "programs may address the server; separated by commas.",
+        description="Host names, besides localhost, at which clients may address the "
+        "server; separated by commas.",
     )
     image_hosts: Hosts = Field(
         default=(),
@@ -168,7 +168,7 @@ class Settings(BaseModel):
     )
     smtp_host: str = Field(
         default="",
-        description="The server that takes mail to people; without one there is none.",
+        description="The server that sends mail to people; without it, none is sent.",
     )
     smtp_port: int = Field(
         default=587, ge=1, le=65_535, description="The port of that server."
@@ -176,9 +176,9 @@ class Settings(BaseModel):
     smtp_security: MailSecurity = Field(
         default="starttls", description="starttls, tls from the first byte, or none."
     )
-    smtp_user: str = Field(default="", description="How that server knows this one.")
+    smtp_user: str = Field(default="", description="The user name at that server.")
     smtp_password: str = Field(
-        default="", repr=False, description="What proves it to that server."
+        default="", repr=False, description="The password at that server."
     )
     mail_from: str = Field(
         default="",
@@ -247,8 +247,8 @@ class Settings(BaseModel):
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Read the settings from *environ*.
 
-        Raises ConfigurationError for an unknown ``TRACKER_`` variable (it is most
-        likely a misspelt one) and for a value that is out of bounds.
+        Raises ConfigurationError for an unknown ``TRACKER_`` variable (most likely
+        misspelt) and for an invalid value.
         """
         values = read_variables(environ, cls.model_fields)
         try:
@@ -264,12 +264,11 @@ class Settings(BaseModel):
 
     @property
     def image_dir(self) -> Path:
-        """The folder that keeps the images of queries, unless a bucket does."""
         return self.data_dir / "images"
 
     @property
     def allowed_hosts(self) -> list[str]:
-        """Return every name under which the server may be addressed."""
+        """Return every host at which clients may address the server."""
         own = urlsplit(self.public_url).hostname
         if own and ":" in own:
             own = f"[{own}]"
@@ -278,7 +277,7 @@ class Settings(BaseModel):
 
     @property
     def oidc_role_values(self) -> dict[str, str]:
-        """The provider's word for each role, where it differs from the role's name."""
+        """The word of a role in the provider's claim, if it is not the role's name."""
         return dict(word.split(":", 1) for word in self.oidc_roles)
 
     @property
@@ -286,7 +285,7 @@ class Settings(BaseModel):
         return self.public_url.startswith("https://")
 
     def load_secret_key(self) -> str:
-        """Return the secret key, made and stored at the first start.
+        """Return the secret key; create it at the first start.
 
         Raises ConfigurationError for a key that is short or easy to guess.
         """
@@ -300,8 +299,8 @@ class Settings(BaseModel):
         path = self.data_dir / "secret_key"
         if not path.exists():
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Written elsewhere and then linked: of two processes that start at
-            # once one wins, and neither ever reads half a key.
+            # Written to a temporary file and then linked: of two processes that start
+            # at once one wins, and neither reads half a key.
             handle, written = tempfile.mkstemp(dir=self.data_dir)
             with os.fdopen(handle, "w") as file:
                 file.write(secrets.token_hex(32))

@@ -1,4 +1,4 @@
-"""The settings: their variables, what a value must look like, and the errors."""
+"""The types of the settings, reading them from variables, and the errors."""
 
 import re
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from pydantic.fields import FieldInfo
 
 from tracker.errors import ConfigurationError
 
-# Powers of ten: 32 random hexadecimal digits take about 31, one word repeated 3.
+# As a power of ten: 32 random hexadecimal digits have about 31, a repeated word 3.
 _FEWEST_GUESSES = 24
-# What examples say; by chance one in a million keys has such a word.
+# Words of examples; by chance one in a million keys has one.
 _TO_BE_REPLACED = re.compile(r"secret|change|insert|example|random|password", re.I)
-# zxcvbn looks no further, and its time grows with the square of the length.
+# zxcvbn ignores the rest, and its time grows with the square of the length.
 _JUDGED_CHARACTERS = 72
-# A name, one that begins with a dot for all below it, or an address; with a port.
+# A name (with a leading dot for all names below it) or an address, maybe with a port.
 _HOST = re.compile(
     r"(\.?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*\.?"
     r"|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
@@ -32,7 +32,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
 
 
 def _like(pattern: str, right: str) -> AfterValidator:
-    """Take what *pattern* matches, and else say that it must *right*."""
+    """Refuse values that do not match *pattern*: they must *right*."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -49,7 +49,7 @@ PublicUrl = Annotated[
         "be like https://tracker.example.org, without a path",
     ),
 ]
-# In the clear only within one machine.
+# Unencrypted only within one machine.
 _ISSUER = r"(https://[^/?#]+.*|http://(localhost|127\.0\.0\.1)([:/].*)?)?"
 Issuer = Annotated[str, _like(_ISSUER, "begin with https://")]
 # Each part of the prefix begins with a letter or digit, so none is ".." or empty.
@@ -68,7 +68,7 @@ LogLevel = Annotated[
     str, _like("debug|info|warning|error", "be debug, info, warning or error")
 ]
 
-# As OTEL_EXPORTER_OTLP_HEADERS has them; neither part holds a line break.
+# In the format of OTEL_EXPORTER_OTLP_HEADERS; neither part may hold a line break.
 Headers = Annotated[
     str,
     _like(
@@ -100,7 +100,7 @@ Contact = Annotated[
 def _check_roles(words: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
         if word not in ("viewer", "labeler", "editor", "admin"):
-            raise ValueError(f"{word!r} is no role; it must be like admin,editor")
+            raise ValueError(f"{word!r} is not a role; it must be like admin,editor")
     return words
 
 
@@ -122,7 +122,7 @@ def _check_hosts(words: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
         if not _HOST.fullmatch(word):
             raise ValueError(
-                f"{word!r} is no host; it must be like tracker.example.org, without "
+                f"{word!r} is not a host; it must be like tracker.example.org, without "
                 "https:// and without a path"
             )
     return words
@@ -132,8 +132,8 @@ Hosts = Annotated[Words, AfterValidator(_check_hosts)]
 
 
 def check_is_given(value: Any) -> Any:
-    """Return *value*; raises ValueError for an empty one, which names nothing."""
-    # Somebody meant to name one; the default would quietly be another than that.
+    """Return *value*; raises ValueError if it is empty."""
+    # A variable set to nothing is a mistake; the default would hide it.
     if value == "":
         raise ValueError("it is empty; give it a value, or leave the variable out")
     return value
@@ -143,11 +143,11 @@ def _check_backup_key(value: str) -> str:
     as_printed = "python3 -c 'import secrets; print(secrets.token_hex())' prints"
     if value and len(value) < SHORTEST_KEY:
         raise ValueError(
-            f"it has {len(value)} characters; it must have at least {SHORTEST_KEY}, as "
-            f"{as_printed}"
+            f"it has {len(value)} characters; it must have at least {SHORTEST_KEY}: "
+            f"use one that {as_printed}"
         )
     if value and not is_hard_to_guess(value):
-        raise ValueError(f"it is easy to guess; take one as {as_printed}")
+        raise ValueError(f"it is easy to guess; use one that {as_printed}")
     return value
 
 
@@ -155,10 +155,10 @@ BackupKey = Annotated[str, AfterValidator(_check_backup_key)]
 
 
 def is_hard_to_guess(key: str) -> bool:
-    """Return whether a secret key is long, and no word, sentence or repetition."""
+    """Return whether a secret key is long and no word, sentence or repetition."""
     if len(key) < SHORTEST_KEY or _TO_BE_REPLACED.search(key):
         return False
-    # Its word lists take a tenth of a second to load, which few commands need.
+    # Its word lists take a tenth of a second to load, and few commands need them.
     from zxcvbn import zxcvbn  # noqa: PLC0415
 
     judged = zxcvbn(key[:_JUDGED_CHARACTERS])
@@ -166,7 +166,7 @@ def is_hard_to_guess(key: str) -> bool:
 
 
 _PREFIX = "TRACKER_"
-# The test suite and tracker-client have variables of their own: no settings.
+# Variables of the test suite and of tracker-client are not settings.
 _OF_TESTS = "TRACKER_TEST_"
 _OF_CLIENT = frozenset({"TRACKER_URL", "TRACKER_KEY", "TRACKER_SPOOL"})
 
@@ -174,10 +174,10 @@ Fields = Mapping[str, FieldInfo]
 
 
 def read_variables(environ: Mapping[str, str], fields: Fields) -> dict[str, str]:
-    """Return the text of each of *fields* that *environ* sets.
+    """Return the texts of *fields* that *environ* sets.
 
-    Raises ConfigurationError for an unknown ``TRACKER_`` variable: it is most likely
-    a misspelt one.
+    Raises ConfigurationError for an unknown ``TRACKER_`` variable: most likely
+    misspelt.
     """
     values: dict[str, str] = {}
     for variable, value in environ.items():
@@ -207,7 +207,7 @@ def _read_variable(variable: str, value: str, fields: Fields) -> tuple[str, str]
             raise ConfigurationError(
                 f"{variable}: cannot read {value}: {error}"
             ) from error
-        # An empty secret would quietly be replaced by the default.
+        # The default would silently replace an empty secret.
         if not text:
             raise ConfigurationError(f"{variable}: the file {value} is empty")
         return stem, text
@@ -216,13 +216,13 @@ def _read_variable(variable: str, value: str, fields: Fields) -> tuple[str, str]
 
 
 def describe_errors(error: ValidationError, fields: Fields) -> str:
-    """Return one line for each setting that is wrong, with what would be right."""
+    """Return a line for each invalid setting, with the valid values."""
 
     def line(detail: Any) -> str:
         name = str(detail["loc"][0])
         said = detail["msg"].removeprefix("Value error, ")
         right = _describe_bounds(fields[name]) or said
-        # What stands in a log is no secret any more.
+        # Errors are logged, and secrets must not be.
         given = repr(detail["input"]) if fields[name].repr else "…"
         return f"{_PREFIX}{name.upper()}={given}: {right}"
 
@@ -240,5 +240,5 @@ def _describe_bounds(field: FieldInfo) -> str | None:
         return None
     is_whole = field.annotation in {int, int | None}
     kind = "a whole number" if is_whole else "a number"
-    # Not 1.09951e+12, and without commas, as it is to be written.
+    # As the setting is written: not 1.09951e+12, and without commas.
     return f"it must be {kind} from {limits['ge']:.15g} to {limits['le']:.15g}"

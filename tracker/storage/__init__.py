@@ -1,1 +1,1 @@
-"""The only room where SQL is written, and where the bytes of images are kept."""
+"""The only room with SQL, and the storage of images."""

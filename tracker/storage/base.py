@@ -1,4 +1,4 @@
-"""What every table shares: naming, types of columns, and ids."""
+"""The base of all tables: naming, column types, and ids."""
 
 import json
 import re
@@ -25,18 +25,18 @@ from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-# SQLite makes only a column declared INTEGER its row id.
+# Only a column declared INTEGER is SQLite's row id.
 BigId = BigInteger().with_variant(Integer, "sqlite")
 
-# A class, a version or a key must compare and sort by its code points on both
-# databases, whatever the locale of the PostgreSQL cluster.
+# Classes, versions and keys compare by code point on both databases, whatever the
+# locale of the PostgreSQL cluster.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
 def where(condition: str) -> dict[str, Any]:
-    """Return the arguments of an index over the rows that meet *condition*."""
+    """Return the options of a partial index over rows that meet *condition*."""
     found = text(condition)
     return {"sqlite_where": found, "postgresql_where": found}
 
@@ -48,7 +48,7 @@ def _in_utc(instant: datetime) -> datetime:
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware instant, stored and given back in UTC; a naive one is refused."""
+    """An aware instant, stored and returned in UTC; naive ones are refused."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -58,14 +58,14 @@ class UtcDateTime(TypeDecorator[datetime]):
         value: datetime | None,
         dialect: Dialect,  # noqa: ARG002
     ) -> datetime | None:
-        """Convert to UTC, because SQLite would drop the offset without a word."""
+        """Convert to UTC, because SQLite would drop the offset silently."""
         return None if value is None else _in_utc(value)
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
-        """Return what prepares a value for the driver.
+        """Return the function that converts a value for the driver.
 
-        SQLite keeps text.  SQLAlchemy's own way to write it takes three times as
-        long, which is a tenth of an import.
+        SQLite stores text.  SQLAlchemy's own conversion takes three times as long,
+        which is a tenth of an import.
         """
         if dialect.name != "sqlite":
             return super().bind_processor(dialect)
@@ -73,7 +73,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         def write(value: datetime | None) -> str | None:
             if value is None:
                 return None
-            # Without the offset, which follows the first 26 characters.
+            # Cuts the offset, which follows the first 26 characters.
             return _in_utc(value).isoformat(" ", "microseconds")[:26]
 
         return write
@@ -83,7 +83,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         value: Any,
         dialect: Dialect,  # noqa: ARG002
     ) -> datetime | None:
-        """Say that it is UTC, because SQLite does not know."""
+        """Attach UTC, which SQLite does not store."""
         if value is None:
             return None
         assert isinstance(value, datetime)
@@ -94,7 +94,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     def result_processor(
         self, dialect: Dialect, coltype: object
     ) -> Callable[[Any], Any] | None:
-        """Return what reads a value of the driver; of SQLite's text in one call."""
+        """Return the function that converts a value of the driver; fast on SQLite."""
         if dialect.name != "sqlite":
             return super().result_processor(dialect, coltype)
 
@@ -105,9 +105,9 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class TextList(TypeDecorator[list[Any]]):
-    """A list, written as JSON.
+    """A list, stored as JSON text.
 
-    It is text, because PostgreSQL cannot compare JSON with its default.
+    Not a JSON column, because PostgreSQL cannot compare those with a default.
     """
 
     impl = Text
@@ -129,7 +129,7 @@ class TextList(TypeDecorator[list[Any]]):
 
 
 class Base(DeclarativeBase):
-    """Rows without behaviour; each table stands in the module of its noun."""
+    """Rows without behaviour; each table is in the module of its noun."""
 
     metadata = MetaData(
         naming_convention={
@@ -144,7 +144,7 @@ class Base(DeclarativeBase):
 
 
 class _OnPostgresql(FunctionElement[bool]):
-    """A condition that only PostgreSQL gets."""
+    """A condition that is left out on SQLite."""
 
     type = Boolean()
     inherit_cache = True
@@ -163,11 +163,10 @@ def _compile_true(*_arguments: Any, **_options: Any) -> str:
 
 
 def on_postgresql(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return *condition*, which must follow from the others, for PostgreSQL alone.
+    """Return the redundant *condition* for PostgreSQL only.
 
-    It says there between which ids to look, or how to join.
-    SQLite would take it for the most telling one, and begin with all queries of a
-    detector instead of the few new ones.
+    It tells PostgreSQL which ids to scan or how to join.  SQLite would prefer its index
+    and scan all queries of a detector instead of the few new ones.
     """
     return _OnPostgresql(condition)
 
@@ -179,9 +178,9 @@ def stream(
     *,
     rows: int = 1_000,
 ) -> Generator[Any]:
-    """Yield the rows of *statement*, fetched so many at a time.
+    """Yield the rows of *statement*, fetched in pieces of *rows*.
 
-    A caller that may stop early closes the iterator, and with it the server's cursor.
+    A caller that may stop early must close the iterator, which closes the cursor.
     """
     options = {"yield_per": rows}
     with session.execute(statement, values, execution_options=options) as result:
@@ -198,7 +197,7 @@ def list_newest(
     before: int | None,
     limit: int | None,
 ) -> Sequence[_Row]:
-    """Return the newest rows that meet *conditions*, from *before* that id on."""
+    """Return the newest rows that meet *conditions*, with ids below *before*."""
     key = entity.__table__.c.id
     if before is not None:
         conditions = (*conditions, key < before)
@@ -207,7 +206,7 @@ def list_newest(
 
 
 def dump_id(prefix: str, number: int) -> str:
-    """Return the public id of row *number*, such as ``det_7``."""
+    """Return a public id, such as ``det_7``."""
     return f"{prefix}_{number}"
 
 
@@ -221,10 +220,10 @@ def parse_id(prefix: str, text: str) -> int | None:
 
 
 def parse_whole(text: str) -> int | None:
-    """Return the whole number in *text*, None unless both databases can keep it.
+    """Parse a whole number; None unless both databases can store it.
 
-    Every whole number that comes as text is read here: Python converts no text of
-    more than 4,300 digits, and the databases take none of more than 63 bits.
+    Every whole number in a text is parsed here: Python refuses more than 4,300 digits,
+    and the databases more than 63 bits.
     """
     if not _WHOLE.fullmatch(text):
         return None

@@ -1,4 +1,4 @@
-"""Opening a database, and its two kinds of transaction."""
+"""The database and its transactions."""
 
 import sqlite3
 import threading
@@ -27,21 +27,21 @@ from tracker.storage.opening import (
     open_sqlite,
 )
 
-# PostgreSQL ended the transaction, and the same one may succeed next time.
+# Errors of PostgreSQL after which the same transaction may succeed.
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
 _LOCK_TIMEOUT, _DISK_FULL = "55P03", "53100"
 _TRIES = 5
 _PAUSE_SECONDS = 0.05
-# Twice as long as somebody who waits for SQLite sleeps between two tries.
+# Twice the sleep of a waiting writer of SQLite between two tries.
 _GAP_SECONDS = 0.001
-# What the two databases say where a commit waits for the disk.
+# The settings of both databases with which a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
 _NO_ROOM = "the disk of the database is full"
 _NO_WRITES = "the database takes no writes: it is a standby, or read-only"
-_UNOPENED = "; its disk may be read-only, or its folder somebody else's"
+_UNOPENED = "; its disk may be read-only, or its folder owned by somebody else"
 _Result = TypeVar("_Result")
-# Of a write: what an UPDATE or DELETE changes is not looked for among loaded rows.
+# An UPDATE or DELETE does not search the loaded rows for what it changes.
 _WRITING: dict[str, Any] = {
     "expire_on_commit": False,
     "execution_options": {"synchronize_session": False},
@@ -56,15 +56,14 @@ _REPAIR = (
 
 
 class _CollisionError(UnavailableError):
-    """Two transactions stood in each other's way, and this one was ended."""
+    """The database ended this transaction because it collided with another one."""
 
 
 class _Turns:
-    """The turns that the threads of this process take to write to SQLite.
+    """The turns of this process's threads to write to SQLite.
 
-    SQLite has one writer at a time.  Without this, each waiting connection sleeps for
-    up to a tenth of a second before it tries again, and one that arrives just then
-    goes first.
+    SQLite has one writer at a time.  Without turns, each waiting connection sleeps for
+    up to a tenth of a second before it tries again, and a newcomer may overtake it.
     """
 
     def __init__(self) -> None:
@@ -83,10 +82,10 @@ class _Turns:
 
 
 class _Slots:
-    """Bounds how many threads of this process are inside one kind of transaction.
+    """Limits how many threads of this process are in one kind of transaction.
 
-    A web process has far more threads than it can usefully work with, because each
-    slow client takes up one.  A thread that is inside already enters again freely.
+    A web process has far more threads than can work usefully, because each slow client
+    takes one.  A thread that is inside may enter again.
     """
 
     def __init__(self, number: int) -> None:
@@ -111,18 +110,16 @@ class _Slots:
 
 
 class Database:
-    """An engine and the two ways to use it: ``read()`` and ``write()``.
+    """An engine with two kinds of transactions, ``read()`` and ``write()``.
 
-    Both give a session inside one transaction.  A read sees one unchanging
-    snapshot.  A write commits when the block ends and rolls back when it raises.
-    Of each kind at most *at_once* are open in this process at the same time, and
-    writes never take the place of reads.
+    Both yield a session in one transaction.  A read sees one snapshot.  A write commits
+    when the block ends and rolls back when it raises.  At most *at_once* of each kind
+    are open in this process, and writes never take the slots of reads.
     """
 
     def __init__(self, engine: Engine, *, at_once: int) -> None:
-        """Take over *engine*."""
         self.engine = engine
-        # Whether this process has met damage in the file of SQLite.
+        # Whether this process has found SQLite's file damaged.
         self.is_damaged = False
         options: dict[str, Any] = {"tracker_read": True}
         if engine.dialect.name == "postgresql":
@@ -146,7 +143,7 @@ class Database:
     def reading_from(self, replica: "Database") -> "Database":
         """Return this database with the reads of a *replica*, which may lag behind.
 
-        Raises ConfigurationError where that is another kind of database.
+        Raises ConfigurationError if the replica is another kind of database.
         """
         if replica.is_sqlite != self.is_sqlite:
             raise ConfigurationError(
@@ -164,10 +161,10 @@ class Database:
 
     @contextmanager
     def look(self) -> Iterator[Connection]:
-        """Open a read that needs no snapshot, such as whose key a request shows.
+        """Open a connection for one read, such as that of a request's key.
 
-        No transaction is opened for it, which on PostgreSQL is two round trips less,
-        and no session.
+        It has no transaction, which saves two round trips to PostgreSQL, and no
+        session.
         """
         with self._reader, translated(self), self._look_engine.connect() as connection:
             yield connection
@@ -185,10 +182,10 @@ class Database:
 
     @contextmanager
     def write_if_free(self) -> Iterator[Session]:
-        """Open a write, or raise UnavailableError at once where others are writing.
+        """Open a write, or raise UnavailableError at once if another write is open.
 
-        For what can wait until the next request, such as when a key was last used:
-        no reader waits for somebody's import because of that.
+        For writes that can wait for the next request, such as a key's last use, so that
+        no reader waits for an import.
         """
         self._writer.take_if_free()
         with ExitStack() as stack:
@@ -200,12 +197,11 @@ class Database:
             yield session
 
     def run(self, work: Callable[[Session], _Result]) -> _Result:
-        """Return what *work* gives in a write, tried again where that can help.
+        """Run *work* in a write, and retry if that can help.
 
-        So it can when two requests brought the same new key or version at the
-        same time: the constraint stopped the second one, whose next try finds
-        the first one's row.  So it can when they waited for each other: the one
-        that was ended pauses, so that the other one is through before it returns.
+        If two requests bring the same new key or version, the constraint refuses the
+        second, whose retry finds the first one's row.  If they deadlock, the one that
+        was ended pauses before its retry, so that the other one is through.
         """
         for tried in range(1, _TRIES):
             try:
@@ -217,9 +213,9 @@ class Database:
             return work(session)
 
     def run_piece(self, work: Callable[[Session], _Result]) -> _Result:
-        """Return what ``run`` does for one of many writes that follow on each other.
+        """Run *work* as ``run``, as one of many consecutive writes.
 
-        Others who wait to write to SQLite find it free for a moment afterwards.
+        On SQLite it then pauses, so that waiting writers get a turn.
         """
         result = self.run(work)
         if self.is_sqlite:
@@ -229,7 +225,8 @@ class Database:
     def check_durability(self) -> None:
         """Raise ConfigurationError if a commit is answered before it is on the disk.
 
-        Every connection asks for that; a pooler in between may drop the wish.
+        Every connection asks for durable commits; a pooler in between may drop the
+        setting.
         """
         ask = "PRAGMA synchronous" if self.is_sqlite else "SHOW synchronous_commit"
         with self.read() as session:
@@ -241,16 +238,16 @@ class Database:
             )
 
     def settle(self) -> None:
-        """Let the database get used to a large write.
+        """Tidy up after a large write.
 
-        SQLite's log begins from the start again.  PostgreSQL counts the rows, which
-        it would do by itself a minute later, and plan badly until then.
+        SQLite's log starts over.  PostgreSQL updates its statistics, which it would do
+        a minute later, with bad plans until then.
         """
         if self.is_sqlite:
             with closing(self.engine.raw_connection()) as connection:
                 connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
             return
-        # The write is done, whatever becomes of this.
+        # The write is done even if this fails.
         with suppress(UnavailableError), self.write() as session:
             gather_statistics(session, ("queries", "labels"))
 
@@ -265,17 +262,16 @@ _ENCODING = (
 
 
 def open_database(url: str, *, at_once: int = 8, must_exist: bool = False) -> Database:
-    """Open the database at *url* without touching its schema.
+    """Open the database at *url* without changing its schema.
 
-    At most *at_once* threads read from it, and as many write, at the same time.
-    A file of SQLite is made, unless it *must_exist*.
-    Raises ConfigurationError for a URL of any other kind than SQLite in a file
-    or PostgreSQL through psycopg.
+    At most *at_once* threads read, and as many write, at the same time.  A file of
+    SQLite is created, unless it *must_exist*.  Raises ConfigurationError for any URL
+    other than SQLite in a file or PostgreSQL through psycopg.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        # What could not be read may be the password.
+        # The error does not quote the URL, which may contain a password.
         raise ConfigurationError(
             f"TRACKER_DATABASE_URL is not a URL such as {_EXAMPLE}; {_ENCODING}"
         ) from None
@@ -300,9 +296,9 @@ def open_database(url: str, *, at_once: int = 8, must_exist: bool = False) -> Da
 def translated(
     database: "Database | None" = None, *, writes: bool = False
 ) -> Iterator[None]:
-    """Raise UnavailableError where the database is away or busy.
+    """Raise UnavailableError if the database is away or busy.
 
-    Or where it takes no *writes*; in a read they are a mistake in the program.
+    With *writes* also if it refuses writes; in a read that is a bug.
     """
     try:
         yield
@@ -344,7 +340,7 @@ def _translate(error: Exception, *, writes: bool) -> UnavailableError:
 
 
 def describe_damage(what: str) -> str:
-    """Return what is wrong with the file of SQLite, and what to do."""
+    """Return the error of a damaged SQLite file, with the fix."""
     return f"the file of the database is damaged ({what}): {_REPAIR}"
 
 

@@ -33,7 +33,7 @@ class Detector(Base):
 
     __tablename__ = "detectors"
     __table_args__ = (
-        # A name is free again once its detector is archived.
+        # Archiving a detector frees its name.
         Index(
             "uq_detectors_name_unarchived",
             "name",
@@ -47,55 +47,54 @@ class Detector(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     name: Mapped[str] = mapped_column(Name)
     question: Mapped[str] = mapped_column(Name)
-    # How to answer it, for the people who label.
+    # How labelers answer the question.
     guideline: Mapped[str] = mapped_column(Text, server_default=text("''"))
     classes: Mapped[list[str]] = mapped_column(JSON)
-    # Those that were added later, each with the instant: [["MAYBE", "2026-…Z"]].
+    # Classes added later, each with the instant: [["MAYBE", "2026-…Z"]].
     added_classes: Mapped[list[list[str]]] = mapped_column(
         TextList, default=list, server_default=text("'[]'")
     )
     confidence_level: Mapped[float]
     target: Mapped[float | None]
-    # What the target is on; see services/evidence/measure.py.
+    # The measure of the target; see services/evidence/measure.py.
     measure: Mapped[str] = mapped_column(Name, server_default="balanced")
-    # Other measures to watch, each with its target: [["recall:DEFECT", 0.9]].
+    # Further measures, each with its target: [["recall:DEFECT", 0.9]].
     also: Mapped[list[list[Any]]] = mapped_column(
         TextList, default=list, server_default=text("'[]'")
     )
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
-    # In which zone the days are by which its labels are counted.
+    # The zone of the days by which labels are counted.
     time_zone: Mapped[str] = mapped_column(Text, server_default="UTC", default="UTC")
-    # Which share of the queries the random queue holds, and what decides which.
+    # The share of the queries in the random queue.
     queue_rate: Mapped[float] = mapped_column(server_default="1")
     # How many different people the random queue asks about each query.
     labels_wanted: Mapped[int] = mapped_column(server_default="1")
-    # Which label of several people's is scored: one of CONSENSUS.
+    # Which label of several people is scored: one of CONSENSUS.
     consensus: Mapped[str] = mapped_column(Text, server_default="majority")
-    # How queries were chosen whose labels do not say it; None: nobody has said.
+    # The sampling of labels sent without one; None: not stated.
     label_sampling: Mapped[str | None] = mapped_column(Text)
-    # What a label judges, one of LABEL_OF; it is said when the detector is made.
+    # What a label judges, one of LABEL_OF; fixed when the detector is created.
     label_of: Mapped[str] = mapped_column(Text, server_default="input")
-    # How frequent the classes are, by the owner's word, and when it was given.
+    # The stated frequencies of the classes, and when they were stated.
     class_shares: Mapped[dict[str, float] | None] = mapped_column(
         JSON(none_as_null=True)
     )
     class_shares_at: Mapped[datetime | None]
-    # The accuracy below which somebody wants to be told.
+    # The value of the measure below which somebody wants to be told.
     reference: Mapped[float | None]
-    # The metadata that says which queries are one group: "metadata.session".
+    # The metadata key that groups queries: "metadata.session".
     group_by: Mapped[str | None] = mapped_column(Text)
-    # None while no query has a group; whether they are to be counted again.
+    # None while no query has a group, else whether groups must be counted again.
     groups: Mapped[str | None] = mapped_column(Text)
-    # How many of the queries that the random queue gives are gold ones.
+    # The share of gold queries in the random queue.
     gold_rate: Mapped[float] = mapped_column(server_default="0")
-    # By which method pages show its intervals.
+    # The method of the intervals on pages.
     method: Mapped[str] = mapped_column(Text, server_default="joint")
-    # The name of the version that is shown unless another is asked for; None for the
-    # one that answers most new queries.
+    # The name of the version shown by default; None for the one that answers most new
+    # queries.
     production_version: Mapped[str | None] = mapped_column(Name)
-    # The version that does, since when, and what it follows from; see
-    # services/versions.py.
+    # That version, since when, and the counts behind it; see services/versions.py.
     shown_version_id: Mapped[int | None] = mapped_column(BigId)
     shown_since: Mapped[datetime | None]
     traffic: Mapped[list[Any]] = mapped_column(
@@ -104,24 +103,24 @@ class Detector(Base):
     queue_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
     # Counts the runs of the job over this detector; see storage/estimates/pending.py.
     revision: Mapped[int] = mapped_column(BigId, default=0)
-    # After so long without a label somebody is told; None: nobody.
+    # Without a label for so long, an event is sent; None: never.
     stalled_after_hours: Mapped[int | None]
-    # Where the worker asks for the prediction of queries that wait for one.
+    # The URL of the model that predicts queries without a prediction.
     predictor: Mapped[str | None] = mapped_column(Text)
-    # How its files are read; see services/imports/reading/choices.py.
+    # The saved mapping of files; see services/imports/reading/choices.py.
     import_mapping: Mapped[dict[str, Any] | None] = mapped_column(JSON)
-    # The keys of the metadata that it is cut by, and those that the job counts already.
+    # The metadata keys of its slices, and those that the job already counts.
     slices: Mapped[list[str]] = mapped_column(TextList, server_default=text("'[]'"))
     counted_slices: Mapped[list[str]] = mapped_column(
         TextList, server_default=text("'[]'")
     )
-    # The key of the metadata that pages show as text; None: "text".
+    # The metadata key that pages show as text; None: "text".
     text_field: Mapped[str | None] = mapped_column(Text)
-    # By what a long list of detectors is filtered.
+    # Words to filter the list of detectors by.
     tags: Mapped[list[str]] = mapped_column(
         TextList, default=list, server_default=text("'[]'")
     )
-    # Who looks after it, in words.
+    # The person or team responsible for it.
     owner: Mapped[str | None] = mapped_column(Name)
 
     @property
@@ -130,12 +129,12 @@ class Detector(Base):
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name; UTC is that of Python, which is faster."""
+    """Return a time zone by its name; Python's own UTC is faster."""
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
 class LabelledDetector(NamedTuple):
-    """What has to be known of a detector of which a query is given a label."""
+    """The columns of a detector that labelling a query needs."""
 
     id: int
     name: str
@@ -151,18 +150,18 @@ class LabelledDetector(NamedTuple):
 
 AnyDetector = Detector | LabelledDetector
 
-# In the information of a session: the names of versions by id, which never change.
+# A cache in a session's info: the names of versions by id, which never change.
 _NAMES = "versions"
 _LISTED = "listed versions"
 
 
 class Version(Base):
-    """One trained state of a detector, and how far the job has come with it."""
+    """One trained state of a detector, with the progress of the job."""
 
     __tablename__ = "versions"
     __table_args__ = (
         UniqueConstraint("detector_id", "name"),
-        # What is counted of a version names its detector too.
+        # Counts of a version refer to both ids.
         UniqueConstraint("detector_id", "id"),
         {"sqlite_autoincrement": True},
     )
@@ -171,21 +170,21 @@ class Version(Base):
     detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
     name: Mapped[str] = mapped_column(Name)
     created_at: Mapped[datetime]
-    # Queries that the job has counted, with labels or without.
+    # Queries that the job has counted, with or without labels.
     queries: Mapped[int] = mapped_column(BigId, default=0)
-    # Those of them that were deleted since, because nobody labelled them.
+    # Counted queries that were deleted because nobody labelled them.
     deleted: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
-    # When the last of those was asked: what was asked before is not all there.
+    # When the last deleted query was asked; older queries are incomplete.
     deleted_to: Mapped[datetime | None]
     last_label_at: Mapped[datetime | None]
-    # When a snapshot is due because labels have ended between two checkpoints.
+    # When a snapshot is due because labels stopped between two checkpoints.
     run_due_at: Mapped[datetime | None] = mapped_column(index=True)
     # The number of the newest snapshot.
     sequence: Mapped[int] = mapped_column(BigId, default=0)
-    # Whether somebody said that it was made without the labels that were there.
+    # Whether it is stated to be made without the labels it is tested on.
     unseen: Mapped[bool] = mapped_column(default=False, server_default=false())
-    # As which version of the family a gate was first asked about it, after how many
-    # that had passed, about what, and whether it has passed: [3, 1, "balanced", true].
+    # Its number in the family of gated versions, the number that had passed before,
+    # the measure, and whether it has passed: [3, 1, "balanced", true].
     family: Mapped[list[Any]] = mapped_column(
         TextList, default=list, server_default=text("'[]'")
     )
@@ -211,7 +210,7 @@ def find_detector_by_name(session: Session, name: str) -> Detector | None:
     return session.scalars(_BY_NAME, {"name": name}).one_or_none()
 
 
-def list_detectors(  # noqa: PLR0913 - what to leave out, and where to go on.
+def list_detectors(  # noqa: PLR0913 - each is a filter.
     session: Session,
     *,
     name: str | None = None,
@@ -220,7 +219,7 @@ def list_detectors(  # noqa: PLR0913 - what to leave out, and where to go on.
     has_archived: bool = False,
     among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
-    """Return the detectors, the oldest first; the archived ones only if wanted.
+    """Return the detectors, oldest first; archived ones only if asked for.
 
     *among* are the ids to choose from, None for all.
     """
@@ -275,7 +274,7 @@ _OF_DETECTORS = (
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
     """Return the versions of detectors in the order in which they arrived.
 
-    A read sees one snapshot, and so the database is asked once in it.
+    A read sees one snapshot, so the result is cached in it.
     """
     is_read = session.get_bind().get_execution_options().get("tracker_read", False)
     listed: dict[tuple[int, ...], Sequence[Version]] = {}
@@ -288,7 +287,7 @@ def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
 
 
 def name_version(session: Session, version_id: int) -> str:
-    """Return the name of a version, which a session is asked for once."""
+    """Return the name of a version, cached in the session."""
     names: dict[int, str] = session.info.setdefault(_NAMES, {})
     if version_id not in names:
         named = select(Version.name).where(Version.id == version_id)
@@ -307,7 +306,7 @@ def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Ver
 
 
 def end_runs(session: Session, detector_id: int, *, at: datetime) -> None:
-    """Have a snapshot taken of every labelled version of a detector."""
+    """Make a snapshot due for every labelled version of a detector."""
     session.execute(
         update(Version)
         .where(Version.detector_id == detector_id, Version.last_label_at.is_not(None))
@@ -326,7 +325,7 @@ def find_version(session: Session, detector_id: int, name: str) -> Version | Non
     return session.scalars(_NAMED, chosen).one_or_none()
 
 
-# Every query that is logged asks this.
+# Prepared: every logged query asks this.
 _ID_OF_NAME = Prepared(
     select(Version.id).where(
         Version.detector_id == bindparam("detector_id"),
@@ -356,8 +355,8 @@ def add_versions(
             sequence=0,
         )
         session.add(version)
-        # Two requests may bring the same new version: the constraint decides,
-        # and the request that lost is tried again as a whole.
+        # Two requests may bring the same new version: the constraint decides, and the
+        # refused request is retried as a whole.
         session.flush()
         ids[name] = version.id
     return ids
@@ -372,10 +371,9 @@ def lock_versions(session: Session, detector_id: int) -> list[Version]:
 def hold_open(session: Session, detector_id: int) -> Any:
     """Keep a detector from being archived until the transaction ends.
 
-    Return its ``group_by`` and its ``label_sampling`` of now.
-
-    Raises ConflictError if it is archived already, whatever this transaction saw
-    before: what it does may have taken minutes.
+    Returns its current ``group_by`` and ``label_sampling``.  Raises ConflictError if it
+    is already archived, whatever this transaction saw before: it may have run for
+    minutes.
     """
     statement = select(
         Detector.name,

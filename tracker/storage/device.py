@@ -1,4 +1,4 @@
-"""What the device API keeps of a detector beside what it measures."""
+"""Settings and groups of the device API."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from tracker.storage.queries.queries import Query
 
 
 class DeviceSettings(Base):
-    """What a program set of a detector; what was not set has no row."""
+    """The settings of a detector; without a row it has the defaults."""
 
     __tablename__ = "device_settings"
 
@@ -34,7 +34,7 @@ class DeviceSettings(Base):
 
 
 class DetectorGroup(Base):
-    """A name under which detectors stand together."""
+    """A named group of detectors."""
 
     __tablename__ = "detector_groups"
     __table_args__ = ({"sqlite_autoincrement": True},)
@@ -55,7 +55,7 @@ def list_groups(session: Session) -> Sequence[DetectorGroup]:
 def add_group(
     session: Session, name: str, *, created_at: datetime
 ) -> tuple[DetectorGroup, bool]:
-    """Return the group of that name, and whether it was added just now."""
+    """Return the group named *name*, and whether it is new."""
     lock(session, f"detector group {name}")
     statement = select(DetectorGroup).where(DetectorGroup.name == name)
     group = session.scalars(statement).one_or_none()
@@ -72,8 +72,8 @@ def count_answers(
 ) -> Sequence[Any]:
     """Count the queries of a detector by ``predicted``, ``label`` and ``is_unsure``.
 
-    Each row has the ``number`` of them; they are unsure where the detector gave no
-    confidence of *threshold* or more.
+    Each row has their ``number``; a query is unsure if its confidence is missing or
+    below *threshold*.
     """
     is_unsure = func.coalesce(Query.confidence, 0) < threshold
     columns = (Query.predicted, Query.label, is_unsure.label("is_unsure"))
@@ -88,7 +88,7 @@ def count_answers(
 def count_since(
     session: Session, detector_ids: Sequence[int], *, since: datetime
 ) -> dict[int, int]:
-    """Count the queries asked since an instant of each of some detectors."""
+    """Count the queries asked since an instant, by detector."""
     statement = (
         select(Query.detector_id, func.count())
         .where(Query.detector_id.in_(detector_ids), Query.asked_at >= since)

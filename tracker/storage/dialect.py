@@ -1,4 +1,4 @@
-"""What differs between the two databases, and so is asked in one place."""
+"""The differences between SQLite and PostgreSQL."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +19,9 @@ from sqlalchemy.orm import Session
 
 from tracker.storage.base import Base
 
-# An error goes into the log with its statement, whose values are labels and hashes.
+# Errors are logged with their statement; its values are labels and hashes.
 NO_PARAMETERS = True
-# PostgreSQL's own is 100: this many hundred times three rows are sampled.
+# The default is 100; PostgreSQL samples 300 times as many rows.
 _STATISTICS = 25
 
 
@@ -30,9 +30,9 @@ def is_sqlite(session: Session) -> bool:
 
 
 def takes_writes(session: Session) -> bool:
-    """Return whether the server takes writes at all: a replica of PostgreSQL does not.
+    """Return whether the server takes writes; a replica of PostgreSQL does not.
 
-    Of SQLite the disk is all that says so.
+    SQLite always does, unless its disk is read-only.
     """
     if is_sqlite(session):
         return True
@@ -42,9 +42,9 @@ def takes_writes(session: Session) -> bool:
 
 
 def find_damage(session: Session) -> str | None:
-    """Return the first damage to the file of SQLite, after a look at all of it.
+    """Return the first damage of SQLite's file, after a check of all of it.
 
-    PostgreSQL looks after its files itself.
+    PostgreSQL checks its files itself.
     """
     if not is_sqlite(session):
         return None
@@ -53,11 +53,10 @@ def find_damage(session: Session) -> str | None:
 
 
 def lock(session: Session, name: str, *, waits: bool = True) -> bool:
-    """Keep others from the same *name* until this transaction ends.
+    """Lock *name* until this transaction ends.
 
-    False, if it does not wait, where somebody else has it.  Two names may share a
-    lock by chance, which costs time and nothing else.  SQLite has one writer at a
-    time, so that a write is alone in any case.
+    Without *waits*, returns False if another transaction has the lock.  Two names may
+    share a lock by chance, which costs only time.  On SQLite a write is always alone.
     """
     if is_sqlite(session):
         return True
@@ -76,11 +75,11 @@ def upsert(
     keeping: Collection[str] = (),
     where: ColumnElement[bool] | None = None,
 ) -> int:
-    """Insert *rows*, or change those that have the same primary key.
+    """Insert *rows*, or update those with the same primary key.
 
-    All rows give the same columns.  A row that is there keeps the columns *keeping*,
-    and is left as it is unless *where* is true of it.  Returns how many rows were
-    written, which is right for a single one.
+    All rows have the same columns.  An existing row keeps the columns *keeping*, and
+    stays unchanged unless *where* is true of it.  Returns the number of rows written,
+    which is right for a single row.
     """
     if not rows:
         return 0
@@ -100,9 +99,9 @@ def upsert(
 
 
 def floor(session: Session, value: ColumnElement[Any]) -> ColumnElement[int]:
-    """Return the largest whole number that is not above *value*, which is no negative.
+    """Return the floor of *value*, which must not be negative.
 
-    A cast cuts off on SQLite, which may lack the function, and rounds on PostgreSQL.
+    A cast truncates on SQLite, which may lack the function, and rounds on PostgreSQL.
     """
     return cast(value if is_sqlite(session) else func.floor(value), BigInteger)
 
@@ -129,12 +128,11 @@ def hour_of(session: Session, *instants: Any) -> ColumnElement[str]:
 
 
 def gather_statistics(session: Session, tables: Iterable[str]) -> None:
-    """Tell PostgreSQL at once how much there is in *tables*, after a large write.
+    """Update PostgreSQL's statistics of *tables* after a large write.
 
-    It would look by itself within minutes, and until then it plans as for the tables
-    that it has looked at, maybe empty ones.
-    A quarter of the usual sample says what a plan needs, and takes a quarter of the
-    time; what it looks at by itself it then samples as usual.
+    Its autovacuum would do so within minutes, and until then it plans for the old,
+    maybe empty, tables.  A quarter of the default sample is enough and takes a quarter
+    of the time; autovacuum later takes the full sample.
     """
     if not is_sqlite(session):
         session.execute(text(f"SET LOCAL default_statistics_target = {_STATISTICS}"))
@@ -142,11 +140,11 @@ def gather_statistics(session: Session, tables: Iterable[str]) -> None:
 
 
 def forget_plans(session: Session) -> None:
-    """Let PostgreSQL plan again what this connection has planned before.
+    """Discard PostgreSQL's plans of this connection.
 
-    It plans the check of a foreign key once for each connection.  If the tables were
-    small then, every label of an import reads all of its detector's queries, and
-    nothing ends that: only what is committed makes PostgreSQL look again.
+    It plans the check of a foreign key once a connection.  If the tables were small
+    then, every label of an import scans all queries of its detector, and only committed
+    statistics would end that.
     """
     if not is_sqlite(session):
         session.execute(text("DISCARD PLANS"))
@@ -155,8 +153,8 @@ def forget_plans(session: Session) -> None:
 def commit_without_waiting(session: Session) -> None:
     """Let PostgreSQL commit this transaction without waiting for the disk.
 
-    The next commit that waits brings it to the disk too.  If the server crashes
-    before, the transaction is lost as a whole: nothing may have been acknowledged.
+    The next commit that waits also flushes this one.  If the server crashes before, the
+    whole transaction is lost, so nothing may have been acknowledged.
     """
     if not is_sqlite(session):
         session.execute(text("SET LOCAL synchronous_commit = off"))
@@ -164,13 +162,12 @@ def commit_without_waiting(session: Session) -> None:
 
 @contextmanager
 def planned_for_now(session: Session) -> Iterator[None]:
-    """Let PostgreSQL plan a statement for the values and tables of this moment.
+    """Let PostgreSQL plan a statement for its values and the current tables.
 
-    A plan for any keys is kept.  If it was made while the table was small, or was
-    taken for empty after an import that was killed, it reads every query of the
-    detector once for each of thousands of keys.  Only for this statement: the checks
-    of foreign keys, one for each row that is added, would be planned again too.
-    What is not prepared is planned for the values that come with it.
+    A generic plan is cached.  If it was made while the table was small, or seemed empty
+    after a killed import, it scans every query of the detector for each of thousands of
+    keys.  Only for this statement: foreign key checks, one for each new row, would be
+    planned again too.  A statement that is not prepared is planned for its values.
     """
     if is_sqlite(session):
         yield

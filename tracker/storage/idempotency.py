@@ -1,4 +1,4 @@
-"""Answers that are kept for repeated requests."""
+"""Stored answers of requests with an idempotency key."""
 
 from datetime import datetime
 
@@ -7,12 +7,12 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
 
-# One request deletes so many at most, or it would pay for all others.
+# The most that one request deletes, so that it does not pay for all others.
 _MOST_DELETED = 100
 
 
 class StoredAnswer(Base):
-    """What a request under an idempotency key was answered."""
+    """The answer to a request with an idempotency key."""
 
     __tablename__ = "stored_answers"
     __table_args__ = (
@@ -22,10 +22,10 @@ class StoredAnswer(Base):
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    # The name of the API key that sent it; others may use the same words.
+    # The name of the API key or account; others may use the same idempotency key.
     owner: Mapped[str] = mapped_column(Name)
     key: Mapped[str] = mapped_column(Name)
-    # SHA-256 of the request, whose body may have been a large file.
+    # SHA-256 of the request; its body may be a large file.
     digest: Mapped[str] = mapped_column(Text)
     status: Mapped[int]
     body: Mapped[str] = mapped_column(Text)
@@ -40,7 +40,7 @@ def find_answer(session: Session, owner: str, key: str) -> StoredAnswer | None:
 
 
 def delete_old_answers(session: Session, *, until: datetime) -> None:
-    """Delete some of the answers that were stored up to *until*, the oldest first."""
+    """Delete some answers stored up to *until*, oldest first."""
     old = (
         select(StoredAnswer.id)
         .where(StoredAnswer.created_at <= until)

@@ -1,8 +1,8 @@
-"""Where the bytes of images are kept: named by what they hold, in a folder or a bucket.
+"""The image store: a folder or a bucket, with images named by their hash.
 
-A name is made here and never comes from a client.  An image is safe before the
-transaction that names it commits, so that no query ever points at nothing; a
-rolled-back transaction leaves an image that nobody points at.
+Names are made here and never come from a client.  An image is stored before the
+transaction that names it commits, so that no query refers to a missing image; a
+rolled-back transaction leaves an unused image.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from tracker.settings import Settings
 if TYPE_CHECKING:
     from obstore.store import S3Credential, S3Store
 
-_NO_BUCKET = "the bucket that keeps the images is not there"
+_NO_BUCKET = "the bucket of the images does not exist"
 
 
 class ImageStore(Protocol):
     """Images, each named by the hash of its bytes."""
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Store *content* and return its name, once it outlives a loss of power."""
+        """Store *content* durably, and return its name."""
 
     def get(self, name: str) -> bytes:
         """Return the bytes of the image *name*; raises FileNotFoundError."""
@@ -37,11 +37,11 @@ class ImageStore(Protocol):
         """Delete the image *name*, if it is there."""
 
     def iter_names(self) -> Iterator[str]:
-        """Yield the name of every image, whether or not a query points at it."""
+        """Yield the name of every image, used by a query or not."""
 
 
 def open_image_store(settings: Settings) -> ImageStore:
-    """Return where *settings* say that images are kept; nothing is asked of it yet.
+    """Return the image store of *settings* without connecting to it.
 
     Raises ConfigurationError for a bucket that cannot be used.
     """
@@ -57,7 +57,7 @@ class ImageFolder:
         self._folder = folder
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Store *content* and return its name; both are on the disk."""
+        """Store *content* and its name on the disk, and return the name."""
         name = name_of(content, suffix)
         path = self._folder / place_of(name)
         if path.exists():
@@ -90,26 +90,26 @@ class ImageFolder:
 
 
 class ImageBucket:
-    """Images as objects of a bucket, under the names they would have as files.
+    """Images as objects of a bucket, named like the files of a folder.
 
-    A bucket that does not answer, or does not let us, is an UnavailableError.
+    Raises UnavailableError if the bucket does not answer or refuses access.
     """
 
     def __init__(self, bucket: "S3Store") -> None:
         self._bucket = bucket
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Store *content* and return its name; the server has said that it has it."""
+        """Store *content*, acknowledged by the server, and return its name."""
         name = name_of(content, suffix)
         place = place_of(name)
         with _translated_errors():
-            # Not a conditional put: some servers know none, and Amazon refuses one
-            # for the mere reason that another is under way, which may yet fail.
+            # Not a conditional put: some servers have none, and Amazon refuses one
+            # while another is under way, which may still fail.
             try:
                 self._bucket.head(place)
             except FileNotFoundError:
                 try:
-                    # In parts, one that breaks off would leave some of them behind.
+                    # An interrupted multipart upload would leave parts behind.
                     self._bucket.put(place, content, use_multipart=False)
                 except FileNotFoundError as error:
                     raise UnavailableError(_NO_BUCKET) from error
@@ -143,7 +143,7 @@ def _open_bucket(settings: Settings) -> "S3Store":
         raise ConfigurationError(
             "TRACKER_IMAGE_STORE needs the extra s3: pip install 'tracker-server[s3]'"
         )
-    # Optional: only those who have a bucket install it.
+    # Optional: only needed with a bucket.
     from obstore.exceptions import BaseError
     from obstore.store import S3Store
 
@@ -160,8 +160,8 @@ def _open_bucket(settings: Settings) -> "S3Store":
         return S3Store(
             name,
             prefix=prefix or None,
-            # The library reads variables AWS_... too.  What is given here goes
-            # before them, and so does a key that is provided over one that is read.
+            # The library also reads variables AWS_...; these options override them, as
+            # does the credential provider.
             config={
                 "aws_endpoint_url_s3": endpoint,
                 "region": settings.s3_region,
@@ -174,7 +174,7 @@ def _open_bucket(settings: Settings) -> "S3Store":
                 "connect_timeout": timedelta(seconds=2),
                 "timeout": timedelta(seconds=10),
             },
-            # No try begins later than this, so that a call ends within 15 seconds.
+            # No retry begins later, so that a call ends within 15 seconds.
             retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=5)},
         )
     except BaseError as error:
@@ -185,7 +185,7 @@ def _open_bucket(settings: Settings) -> "S3Store":
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Turn what a bucket raises into Tracker's errors, except for a missing image."""
+    """Convert the errors of a bucket, except for a missing image."""
     # Optional, as above.
     from obstore.exceptions import (
         BaseError,
@@ -201,12 +201,11 @@ def _translated_errors() -> Iterator[None]:
         raise UnavailableError(_NO_BUCKET) from error
     except (PermissionDeniedError, UnauthenticatedError) as error:
         raise UnavailableError(
-            "the bucket that keeps the images refuses the access key, or what it is "
-            "asked for"
+            "the bucket of the images refuses the access key, or lacks the permission"
         ) from error
     except BaseError as error:
         raise UnavailableError(
-            "the bucket that keeps the images does not answer; try again"
+            "the bucket of the images does not answer; try again"
         ) from error
 
 
@@ -223,8 +222,8 @@ def is_whole(name: str, content: bytes) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in *folder* are on the disk."""
-    # The new name is on the disk only once its folder is.
+    """Flush the directory entries of *folder* to the disk."""
+    # A synced file can still lose its name if its folder is not synced.
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

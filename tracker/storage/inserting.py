@@ -1,8 +1,8 @@
-"""Inserting many rows, and running a statement, in less time than SQLAlchemy takes.
+"""Fast inserts and prepared statements, with less overhead than SQLAlchemy's.
 
-A prepared statement is compiled once for each kind of database, and from then on goes
-to the driver as it is.  Around a short one SQLAlchemy takes several times as long as
-SQLite takes for it, and on SQLite all others who write wait meanwhile.
+A prepared statement is compiled once for each kind of database and then goes straight
+to the driver.  For a short one SQLAlchemy takes several times as long as SQLite, and on
+SQLite all other writers wait meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,22 +18,21 @@ from sqlalchemy.orm import Session
 from tracker.storage.base import Base, TextList
 
 Asked = Session | Connection
-"""Who runs a statement: a session, or where no transaction is needed a connection."""
+"""A session, or a connection if no transaction is needed."""
 _Process = Callable[[Any], Any]
 
 
 class Prepared:
-    """A statement whose values have names, and whose rows are plain tuples.
+    """A statement with named values, whose rows are plain tuples.
 
-    It belongs to the transaction of the session that it is given, which writes what it
-    has not written yet.
+    It runs in the transaction of the given session, which it flushes first.
     """
 
     def __init__(self, statement: Any, *, columns: Iterable[str] = ()) -> None:
-        """Take a *statement* of SQLAlchemy; it is compiled when it is first run.
+        """Take a *statement* of SQLAlchemy; it is compiled at its first run.
 
-        Its values are named as its parameters are, those of an INSERT as its
-        *columns*.  A parameter cannot be a list.
+        Its values are named by its parameters, or for an INSERT by its *columns*.  A
+        parameter cannot be a list.
         """
         self._statement = statement
         self._columns = list(columns) or None
@@ -73,9 +72,9 @@ class Prepared:
 
 
 def _send(connection: Connection, text: str, written: Any) -> Any:
-    """Run a statement once for each of *written*, and return the cursor.
+    """Run a statement for each of *written*, and return the cursor.
 
-    Listeners are told, and errors and lost connections dealt with, as SQLAlchemy does.
+    Calls listeners and handles errors and lost connections as SQLAlchemy does.
     """
     is_many = len(written) > 1
     values = written if is_many else written[0]
@@ -91,19 +90,19 @@ def _send(connection: Connection, text: str, written: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A statement as the driver of one kind of database takes it."""
+    """A statement compiled for the driver of one kind of database."""
 
     text: str
-    # The names of the values by their places, if the driver does not go by names.
+    # The names of the values in order, if the driver takes no names.
     places: Sequence[str] | None
-    # The values that the statement has in itself, as the driver takes them.
+    # The literal values of the statement, converted for the driver.
     own: Mapping[str, Any]
     writers: Mapping[str, _Process]
     # By column.
     readers: Sequence[_Process | None]
 
     def write(self, values: Mapping[str, Any]) -> Any:
-        """Return *values* as the driver takes them."""
+        """Return *values* converted for the driver."""
         given = {**self.own, **values}
         for name, write in self.writers.items():
             given[name] = write(given[name])
@@ -112,7 +111,7 @@ class _Compiled:
         return tuple([given[name] for name in self.places])
 
     def read(self, rows: list[Any]) -> list[Any]:
-        """Return *rows* of the driver with the values that their types stand for."""
+        """Return *rows* of the driver with values of their column types."""
         if not any(self.readers):
             return rows
         return [
@@ -148,7 +147,7 @@ def _compile(
     return _Compiled(compiled.string, compiled.positiontup, own, writers, readers)
 
 
-# What the values of a binary COPY are written as, by the first word of their type.
+# The types of the values in a binary COPY, by the first word of the column type.
 _BINARY = {
     "BIGINT": "int8",
     "INTEGER": "int4",
@@ -166,7 +165,7 @@ _BINARY = {
 def insert_rows(
     session: Session, rows_of: type[Base], rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Insert *rows*, which have a value for every column of the table *rows_of*."""
+    """Insert *rows*, each with a value for every column of the table *rows_of*."""
     if len(rows) == 1:
         _adding(rows_of).run(session, *rows)
         return
@@ -183,11 +182,10 @@ def _adding(rows_of: type[Base]) -> Prepared:
 def insert_columns(
     session: Session, rows_of: type[Base], columns: Mapping[str, Sequence[Any]]
 ) -> None:
-    """Insert rows given as *columns*, every one of the table *rows_of* and no other.
+    """Insert rows given as *columns*, all those of the table *rows_of*.
 
-    It does what ``session.execute(insert(rows_of), rows)`` does in half the time:
-    the values are prepared here, column by column and each instant once, instead
-    of row by row.
+    Takes half the time of ``session.execute(insert(rows_of), rows)``: values are
+    converted by column, each instant once.
     """
     table = _table(rows_of)
     connection = session.connection()
@@ -198,11 +196,11 @@ def insert_columns(
     for column in table.c:
         values = columns[column.name]
         if column.server_default is None and values.count(None) == len(values):
-            # The database fills in what nobody has.
+            # The database fills in a column without any value.
             continue
         process = column.type.dialect_impl(dialect).bind_processor(dialect)
         if process is not None and isinstance(column.type, JSON | TextList):
-            # A list is equal to others and yet cannot be looked up.
+            # Lists cannot be keys of the cache.
             values = [process(value) for value in values]
         elif process is not None:
             known = {value: process(value) for value in set(values)}
@@ -237,10 +235,10 @@ def _copy(
     columns: Sequence[Column[Any]],
     rows: Iterable[Sequence[Any]],
 ) -> None:
-    """Send *rows* by COPY, which takes half the time of as many INSERTs.
+    """Send *rows* by COPY, which takes half the time of INSERTs.
 
-    For a single one it would be a round trip more.  In binary form the server has
-    no text to read, which takes a seventh of its time.
+    A single row would need one more round trip.  The binary format saves the server a
+    seventh of its time, because it parses no text.
     """
     statement = f"COPY {target} FROM STDIN (FORMAT BINARY)"
     cursor: Any = connection.connection.cursor()
@@ -257,7 +255,7 @@ def _binary(column: Column[Any], connection: Connection) -> str:
 
 @contextmanager
 def _named(connection: Connection, statement: object) -> Iterator[None]:
-    """Give errors their usual names where SQLAlchemy does not see them."""
+    """Convert the driver's errors to SQLAlchemy's."""
     base = connection.dialect.loaded_dbapi.Error
     try:
         yield

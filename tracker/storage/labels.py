@@ -26,7 +26,7 @@ from tracker.storage.inserting import insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
 from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
-# They are read within some milliseconds, each time that a labeler's page asks.
+# Read within some milliseconds at each request of a labeler's page.
 MOST_LOOKED_AT = 10_000
 
 
@@ -48,19 +48,19 @@ class Label(Base):
     # The label that was current before this one.
     replaces_id: Mapped[int | None] = mapped_column(BigId)
     label: Mapped[str] = mapped_column(Name)
-    # The class of the query from then on, where several people's labels make another
-    # one of it; None for *label*.
+    # The class of the query from then on, if the consensus is another one; None for
+    # *label*.
     truth: Mapped[str | None] = mapped_column(Name)
-    # What it counts for from then on, one of STANDINGS.
+    # The standing of the query from then on, one of STANDINGS.
     standing: Mapped[str] = mapped_column(Text)
     sampling: Mapped[str] = mapped_column(Text)
     note: Mapped[str | None] = mapped_column(Text)
     labeler: Mapped[str] = mapped_column(Text)
     labelled_at: Mapped[datetime]
     created_at: Mapped[datetime]
-    # The label of another query with the same input that this one was taken over from.
+    # The label of another query with the same input, from which this was taken over.
     source_label_id: Mapped[int | None] = mapped_column(BigId)
-    # That of the query when the label was given: it is counted nowhere.
+    # Whether the query was a repeat when the label was given; repeats do not count.
     is_repeat: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
@@ -69,9 +69,9 @@ def truth_of(label: Any) -> ColumnElement[str]:
 
 
 def is_correction(label: Any, replaced: Any) -> ColumnElement[bool]:
-    """Return the condition that *label* gives its query another class.
+    """Return the condition that *label* changes the class of its query.
 
-    While several people are asked, each may say something else.
+    While several people are asked, different labels are no corrections.
     """
     return and_(
         label.standing.not_in((REPEAT, WITHDRAWN)),
@@ -87,7 +87,7 @@ def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 def add_labels_of(
     session: Session, detector_id: int, ids: tuple[int, int], labeler: str, at: datetime
 ) -> None:
-    """Insert the labels that new queries, from one id to another, say they have."""
+    """Insert the labels of new queries, given as a range of ids."""
     kept = (
         Query.detector_id,
         Query.label,
@@ -112,7 +112,7 @@ def add_labels_of(
 
 
 def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
-    """Return every label ever given to *query*, the newest first."""
+    """Return every label ever given to *query*, newest first."""
     statement = (
         select(Label)
         .where(Label.query_id == query.id, Label.detector_id == query.detector_id)
@@ -133,7 +133,7 @@ def find_labels(
 def iter_words(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield who gave which label to these queries, in order."""
+    """Yield the labelers and labels of these queries, in order."""
     names = (Label.id, Label.query_id, Label.labeler, Label.label, Label.sampling)
     statement = (
         select(*names)
@@ -145,7 +145,7 @@ def iter_words(
 
 
 def erase_notes(session: Session, query: Query) -> None:
-    """Take away the notes of all labels that *query* was ever given."""
+    """Delete the notes of all labels of *query*."""
     statement = update(Label).where(
         Label.query_id == query.id,
         Label.detector_id == query.detector_id,
@@ -167,22 +167,21 @@ def is_replaced(old: Any) -> ColumnElement[bool]:
 def count_since(
     session: Session, detector_id: int, labeler: str, *, since: datetime
 ) -> tuple[int, int, bool]:
-    """Return how many labels a detector was given, by *labeler* and by all.
+    """Return the number of labels of a detector, by *labeler* and by all.
 
-    Only the newest of all detectors are looked at, for an import may bring millions
-    on one day; the third value says whether they reach back so far.
+    Only the newest labels of all detectors are read, because an import may bring
+    millions a day; the third value says whether they reach back to *since*.
     """
     newest = (
         select(Label.detector_id, Label.labeler, Label.created_at)
-        # What was taken over was given once.
+        # A label taken over was given to another query.
         .where(Label.source_label_id.is_(None))
         .order_by(Label.id.desc())
         .limit(MOST_LOOKED_AT)
         .subquery()
     )
     is_ours = newest.c.detector_id == detector_id
-    # Ids are given out nearly in the order of time: a request notes when it came
-    # before it draws them.
+    # Ids are nearly in the order of time: a request takes its instant first.
     is_since = newest.c.created_at >= since
     statement = select(
         func.count().filter(is_ours, is_since, newest.c.labeler == labeler),
@@ -198,9 +197,9 @@ def iter_label_rows(
     detector_id: int,
     conditions: Iterable[ColumnElement[bool]] = (),
 ) -> Iterator[Any]:
-    """Stream every label of a detector with its query, in the order given.
+    """Stream every label of a detector with its query, in order.
 
-    Or those whose query meets all *conditions*.
+    With *conditions* only the labels of queries that meet all of them.
     """
     statement = (
         select(

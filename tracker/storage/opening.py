@@ -1,4 +1,4 @@
-"""Opening SQLite and PostgreSQL, and how their transactions begin."""
+"""Opening SQLite and PostgreSQL, and beginning their transactions."""
 
 import select
 import sqlite3
@@ -16,20 +16,20 @@ from tracker.storage.dialect import NO_PARAMETERS
 
 BUSY_SECONDS = 30
 # SQLite itself would sleep for up to a tenth of a second between two tries, and miss
-# the moments that an import leaves to others.  A label holds the lock for about a
-# millisecond, and a process with more of them leaves it for a tenth of one.
+# the gaps that an import leaves.  A label holds the lock for about a millisecond, and
+# between two labels a process releases it for a tenth of one.
 _SHORTEST_SECONDS, _LONGEST_SECONDS, _GROWTH = 0.00002, 0.0005, 1.1
-# What a checkpoint leaves of the log.
+# The size to which a checkpoint cuts the log.
 _LARGEST_LOG_BYTES = 64 * 2**20
 
 
 def open_sqlite(
     file: str | None, url: Any, at_once: int, *, must_exist: bool
 ) -> Engine:
-    """Return the engine of a database in *file*, made with its folder if need be.
+    """Return the engine of the SQLite database in *file*, with its folder created.
 
-    Raises ConfigurationError if no file is named, if it must exist and does not, or if
-    its folder cannot be made.
+    Raises ConfigurationError if no file is named, if a file that must exist does not,
+    or if the folder cannot be created.
     """
     if not file or file == ":memory:":
         raise ConfigurationError(
@@ -41,7 +41,7 @@ def open_sqlite(
     elif not Path(file).exists():
         raise ConfigurationError(
             f"there is no database at {file}: correct TRACKER_DATABASE_URL or "
-            "TRACKER_DATA_DIR, or run tracker db upgrade to make one there"
+            "TRACKER_DATA_DIR, or run tracker db upgrade to create one there"
         )
     engine = create_engine(
         url,
@@ -56,35 +56,36 @@ def open_sqlite(
 
 def _make_file(file: Path) -> None:
     try:
-        # For their owner alone, as a backup is; SQLite gives its other files the same.
+        # Private, like a backup; SQLite copies the mode to its other files.
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
-            f"the folder of the database, {file.parent}, cannot be made: "
-            f"{error.strerror}; TRACKER_DATA_DIR or TRACKER_DATABASE_URL names another"
+            f"the folder of the database, {file.parent}, cannot be created: "
+            f"{error.strerror}; choose another with TRACKER_DATA_DIR or "
+            "TRACKER_DATABASE_URL"
         ) from error
     if not file.exists():
-        # Where that fails SQLite says why, at the first connection.
+        # If it fails, SQLite reports why at the first connection.
         with suppress(OSError):
             file.touch(mode=0o600)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    # The driver's own idea of transactions begins them too late and not at all
-    # for SELECT and DDL, which loses updates; _begin_sqlite does it instead.
+    # The driver begins transactions too late, and not at all for SELECT and DDL, which
+    # loses updates; _begin_sqlite begins them instead.
     connection.isolation_level = None
     for pragma in (
         "journal_mode=WAL",
-        # NORMAL would be five times as fast and loses acknowledged labels when
-        # the power fails.
+        # NORMAL would be five times as fast, but a power failure would lose
+        # acknowledged labels.
         "synchronous=FULL",
         "foreign_keys=ON",
-        # Without it INSERT OR REPLACE deletes rows past the triggers that keep
-        # history append-only.
+        # Without it INSERT OR REPLACE bypasses the triggers that keep the history
+        # append-only.
         "recursive_triggers=ON",
         f"busy_timeout={BUSY_SECONDS * 1000}",
         "cache_size=-32768",
-        # After an import the log would stay as large as the import for ever.
+        # The log would stay as large as the largest import.
         f"journal_size_limit={_LARGEST_LOG_BYTES}",
         "temp_store=MEMORY",
     ):
@@ -94,14 +95,14 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("tracker_looks", False):
-        # Each statement is a transaction of its own then.
+        # Each statement is then its own transaction.
         return
     if options.get("tracker_read", False):
         connection.exec_driver_sql("BEGIN")
         return
-    # A transaction that began as a reader cannot become a writer once somebody
-    # else has written: it fails at once, however long the timeout.
-    # Not by way of SQLAlchemy: they belong to no transaction.
+    # A transaction that began as a reader cannot become a writer after another write:
+    # it would fail at once, whatever the timeout.
+    # Not through SQLAlchemy: they belong to no transaction.
     driver = _driver_of(connection)
     (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
     waits = options.get("tracker_waits", True)
@@ -119,12 +120,12 @@ def _begin_sqlite(connection: Connection) -> None:
 def _has_begun(connection: Connection, *, is_last: bool) -> bool:
     begin = "BEGIN IMMEDIATE"
     try:
-        # Many tries may fail, so not by way of SQLAlchemy.
+        # Not through SQLAlchemy, because many tries may fail.
         _driver_of(connection).execute(begin)
     except sqlite3.OperationalError as error:
         if not is_last and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
             return False
-        # Again, for the error to be given its usual name.
+        # Once more through SQLAlchemy, which converts the error.
         connection.exec_driver_sql(begin)
     return True
 
@@ -135,14 +136,14 @@ def _driver_of(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-# What PostgreSQL says to a write in a read-only transaction, as all of a standby are.
+# PostgreSQL's error for a write in a read-only transaction, or on a standby.
 READ_ONLY = "25006"
-# So long after its last use a connection is not asked whether it is still there.
+# Connections used within this time are not pinged.
 _MOMENT_SECONDS = 1.0
 
 
 _CONNECT_SECONDS = 5
-# Not as options of the connection, which PgBouncer refuses.
+# Not options of the connection: PgBouncer refuses those.
 _BEGIN_SESSION = (
     # A paused process must not hold its locks for ever.
     "SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = '30s';"
@@ -150,15 +151,15 @@ _BEGIN_SESSION = (
 )
 _SHARED = (
     "the pooler between Tracker and PostgreSQL gives each transaction another "
-    "connection to the server: set pool_mode = session in it for this database, or "
-    "connect to PostgreSQL itself"
+    "connection to the server: set pool_mode = session for this database, or connect "
+    "to PostgreSQL itself"
 )
 _PROBES = 3
 _PID = "SELECT pg_backend_pid()"
 
 
 def open_postgresql(url: Any, at_once: int) -> Engine:
-    """Return the engine of the database at *url*, which nobody asks yet."""
+    """Return the engine of the database at *url* without connecting."""
     engine = create_engine(
         url,
         hide_parameters=NO_PARAMETERS,
@@ -180,19 +181,19 @@ def _check_encoding(connection: Any, _record: Any) -> None:
     if found != "UTF8":
         connection.close()
         raise ConfigurationError(
-            f"the encoding of the database is {found}: make one with ENCODING 'UTF8' "
+            f"the encoding of the database is {found}: create one with ENCODING 'UTF8' "
             "TEMPLATE template0"
         )
 
 
 def _begin_session(engine: Any, connection: Any, _record: Any) -> None:
-    """Set what every session has, in one round trip.
+    """Set the options of a session, in one round trip.
 
-    Raises ConfigurationError for a pooler that shares sessions among its clients.
-    Settings and prepared statements would be those of somebody else.
+    Raises ConfigurationError for a pooler that shares sessions among its clients,
+    because settings and prepared statements would be mixed up.
     """
     pid = _ask(connection, _BEGIN_SESSION)
-    # A pooler names another process than the one that answers.
+    # A pooler reports another process id than the server's.
     if pid == connection.info.backend_pid:
         return
     arguments, options = engine.dialect.create_connect_args(engine.url)
@@ -203,7 +204,7 @@ def _begin_session(engine: Any, connection: Any, _record: Any) -> None:
         with closing(other):
             is_shared = _is_shared(connection, other)
     except engine.dialect.loaded_dbapi.errors.ProtocolViolation:
-        # A pooler that shares even transactions refuses them.
+        # A pooler in statement mode refuses transactions.
         is_shared = True
     if is_shared:
         connection.close()
@@ -211,10 +212,10 @@ def _begin_session(engine: Any, connection: Any, _record: Any) -> None:
 
 
 def _is_shared(connection: Any, other: Any) -> bool:
-    """Return whether two connections get sessions of the server by turns."""
+    """Return whether two connections share sessions of the server."""
     pid = _ask(connection, _PID)
     for _ in range(_PROBES):
-        # While it is in a transaction it has a session of its own.
+        # During its transaction a connection has a session of its own.
         with other.transaction():
             [theirs] = other.execute(_PID).fetchone()
             if theirs == pid or _ask(connection, _PID) != pid:
@@ -223,9 +224,9 @@ def _is_shared(connection: Any, other: Any) -> bool:
 
 
 def _leave_standby(context: Any) -> None:
-    """Have the pool connect again where a server took no write.
+    """Make the pool reconnect after the server refused a write.
 
-    It may have become a standby, while another host of the URL is the primary now.
+    It may have become a standby, with another host of the URL as the primary.
     """
     connection = context.connection
     is_read = connection and connection.get_execution_options().get("tracker_read")
@@ -235,7 +236,7 @@ def _leave_standby(context: Any) -> None:
 
 
 def _ask(connection: Any, statements: str) -> Any:
-    """Return the value of the last of *statements*, run outside of a transaction."""
+    """Return the value of the last of *statements*, run outside a transaction."""
     connection.autocommit = True
     cursor = connection.execute(statements)
     while cursor.nextset():
@@ -250,13 +251,13 @@ def _note_use(_connection: Any, record: Any) -> None:
 
 
 def _check_life(dialect: Any, connection: Any, record: Any, _fairy: Any) -> None:
-    """Have the pool connect again where a connection was lost.
+    """Make the pool reconnect after a connection was lost.
 
-    With ``pool_pre_ping`` SQLAlchemy asks the server each time, which for a label are
-    two round trips.  A server that ends says so, and where its machine goes silent a
-    connection that has rested is asked.
+    ``pool_pre_ping`` would ping the server at each use, two round trips for a label.  A
+    server that stops tells its connections; for a machine that goes silent, a
+    connection that has rested is pinged.
     """
-    # After a read SQLAlchemy would begin READ WRITE, against the word of the server.
+    # After a read SQLAlchemy would begin READ WRITE and override the server's default.
     connection.read_only = None
     used_at = record.info.get("used_at")
     if used_at is None:

@@ -38,27 +38,27 @@ class Account(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     name: Mapped[str] = mapped_column(Name, unique=True)
     role: Mapped[str] = mapped_column(Text)
-    # Those made later too; an admin sees all of them in any case.
+    # Later ones too; an admin always sees all.
     has_all_detectors: Mapped[bool]
     password_hash: Mapped[str | None] = mapped_column(Text)
-    # Issuer and subject at the provider that this account signs in through.
+    # Issuer and subject at the provider.
     identity: Mapped[str | None] = mapped_column(Text, unique=True)
     created_at: Mapped[datetime]
     disabled_at: Mapped[datetime | None]
-    # Where they get mail, and of which events.
+    # The confirmed mail address, and the events to send.
     email: Mapped[str | None] = mapped_column(Text)
     mail_events: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
-    # When they last said that they have seen their inbox, and its newest event then.
+    # When the inbox was last marked as seen, and its newest event then.
     last_looked_at: Mapped[datetime | None]
     seen_event_id: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
-    # The views of the list that they saved, each a name and a query string.
+    # Saved views of the list, each a name and a query string.
     views: Mapped[list[list[str]]] = mapped_column(
         TextList, default=list, server_default=text("'[]'")
     )
 
 
 class AccountDetector(Base):
-    """A detector that an account was given."""
+    """A detector that an account may see."""
 
     __tablename__ = "account_detectors"
 
@@ -71,7 +71,7 @@ class AccountDetector(Base):
 
 
 class Pin(Base):
-    """A detector that an account wants at hand on every page."""
+    """A detector pinned by an account."""
 
     __tablename__ = "pins"
 
@@ -112,7 +112,7 @@ def list_accounts(session: Session) -> Sequence[Account]:
 
 
 def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
-    """Return the names of the accounts that may label this detector, by name."""
+    """Return the names of the accounts that may label this detector, sorted."""
     was_given = select(AccountDetector.account_id).where(
         AccountDetector.account_id == Account.id,
         AccountDetector.detector_id == detector_id,
@@ -126,7 +126,7 @@ def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
 
 
 def list_detector_ids(session: Session, account_id: int) -> Sequence[int]:
-    """Return the detectors that an account was given, the oldest first."""
+    """Return the detectors that an account may see, oldest first."""
     statement = (
         select(AccountDetector.detector_id)
         .where(AccountDetector.account_id == account_id)
@@ -138,7 +138,7 @@ def list_detector_ids(session: Session, account_id: int) -> Sequence[int]:
 def set_detector_ids(
     session: Session, account_id: int, detector_ids: Iterable[int]
 ) -> None:
-    """Give an account these detectors and take every other one away."""
+    """Replace the detectors that an account may see."""
     session.execute(
         delete(AccountDetector).where(AccountDetector.account_id == account_id)
     )
@@ -156,14 +156,14 @@ def add_detector_id(session: Session, account_id: int, detector_id: int) -> None
 
 
 class SignIn(Base):
-    """A browser in which somebody is signed in."""
+    """A browser that is signed in."""
 
     __tablename__ = "sign_ins"
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
-    # SHA-256 of what the browser shows.
+    # SHA-256 of the browser's token.
     digest: Mapped[str] = mapped_column(Text, unique=True)
     created_at: Mapped[datetime]
     seen_at: Mapped[datetime]
@@ -182,13 +182,13 @@ class SignInLink(Base):
 
 
 class SignInTry(Base):
-    """A password that was tried and has not proved right."""
+    """A password that was tried and not yet found right."""
 
     __tablename__ = "sign_in_tries"
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    # A hash of the name that was typed, for it may be a password typed too early.
+    # A hash of the entered name, which may be a password in the wrong field.
     account: Mapped[str] = mapped_column(Text)
     address: Mapped[str] = mapped_column(Text)
     tried_at: Mapped[datetime] = mapped_column(index=True)
@@ -208,7 +208,7 @@ def find_sign_in(session: Session, digest: str) -> tuple[SignIn, Account] | None
 
 
 def list_sign_ins(session: Session, account_id: int) -> Sequence[SignIn]:
-    """Return the browsers in which an account is signed in, the newest first."""
+    """Return the browsers in which an account is signed in, newest first."""
     statement = (
         select(SignIn)
         .where(SignIn.account_id == account_id)
@@ -274,7 +274,7 @@ def delete_tries(session: Session, *, until: datetime) -> None:
 
 
 def count_tries(session: Session, account: str, address: str) -> tuple[int, int]:
-    """Return how many tries there are for an account, and how many from an address."""
+    """Return the number of tries for an account, and from an address."""
     counts = [
         session.scalar(select(func.count()).select_from(SignInTry).where(condition))
         for condition in (SignInTry.account == account, SignInTry.address == address)
@@ -292,7 +292,7 @@ def delete_tries_of(session: Session, account: str) -> None:
 
 
 class Totp(Base):
-    """The secret that an account shares with an app, which makes a code of it."""
+    """The TOTP secret that an account shares with an app."""
 
     __tablename__ = "totps"
 
@@ -300,14 +300,14 @@ class Totp(Base):
         ForeignKey("accounts.id"), primary_key=True, autoincrement=False
     )
     secret: Mapped[str] = mapped_column(Text)
-    # The half minute of the last code that was taken: none is taken twice.
+    # The half minute of the last accepted code, so that none is accepted twice.
     last_step: Mapped[int] = mapped_column(BigInteger)
-    # None until a first code has shown that the app has the secret.
+    # None until a first code has proved that the app has the secret.
     confirmed_at: Mapped[datetime | None]
 
 
 class Passkey(Base):
-    """A key pair whose private half never leaves a device of the person."""
+    """The public half of a passkey."""
 
     __tablename__ = "passkeys"
     __table_args__ = ({"sqlite_autoincrement": True},)
@@ -316,7 +316,7 @@ class Passkey(Base):
     account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
     credential: Mapped[str] = mapped_column(Text, unique=True)
     public_key: Mapped[str] = mapped_column(Text)
-    # How often the device says that it was used, where it counts.
+    # The device's counter of uses, if it has one.
     uses: Mapped[int] = mapped_column(BigInteger)
     name: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime]
@@ -324,7 +324,7 @@ class Passkey(Base):
 
 
 class RecoveryCode(Base):
-    """A code that signs in once where app and device are lost; kept as a hash."""
+    """A code that signs in once if app and device are lost; stored hashed."""
 
     __tablename__ = "recovery_codes"
 
@@ -333,7 +333,7 @@ class RecoveryCode(Base):
 
 
 class SignInStep(Base):
-    """A sign-in whose second step is still to come, or a challenge that was used."""
+    """A sign-in that waits for its second step, or a used challenge."""
 
     __tablename__ = "sign_in_steps"
 
@@ -353,7 +353,7 @@ def has_second_factor(session: Session, account_id: int) -> bool:
 
 
 def take_totp_step(session: Session, account_id: int, step: int) -> bool:
-    """Note that the code of *step* was taken; False if that one or a later one was."""
+    """Store that the code of *step* was used; False if it or a later one was."""
     statement = (
         update(Totp)
         .where(Totp.account_id == account_id, Totp.last_step < step)
@@ -398,7 +398,7 @@ def set_recovery_codes(
 
 
 def take_recovery_code(session: Session, account_id: int, digest: str) -> bool:
-    """Delete a recovery code; False if the account has none like it."""
+    """Delete a recovery code; False if the account has no such code."""
     statement = (
         delete(RecoveryCode)
         .where(RecoveryCode.account_id == account_id, RecoveryCode.digest == digest)
@@ -416,7 +416,7 @@ def delete_expired_steps(session: Session, *, at: datetime) -> None:
 
 
 class ApiKey(Base):
-    """What a program shows instead of a password, with the role it has."""
+    """The key of a program, with its role."""
 
     __tablename__ = "api_keys"
     __table_args__ = (
@@ -433,14 +433,14 @@ class ApiKey(Base):
     created_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
     expires_at: Mapped[datetime | None]
-    # To the minute, so that a key that is used all the time is seldom written.
+    # To the minute, so that a busy key is seldom written.
     last_used_at: Mapped[datetime | None]
-    # Who answers for it; the name of an account as a rule.
+    # The responsible person, usually the name of an account.
     owner: Mapped[str | None] = mapped_column(Name)
 
 
 class ApiKeyDetector(Base):
-    """A detector that an API key is for, where it is not for all of them."""
+    """A detector that an API key may see, if it may not see all."""
 
     __tablename__ = "api_key_detectors"
 
@@ -453,7 +453,7 @@ class ApiKeyDetector(Base):
 
 
 class ShownKey(NamedTuple):
-    """What a request has to know of the key that it shows."""
+    """The columns of a key that its requests need."""
 
     id: int
     name: str
@@ -464,7 +464,7 @@ class ShownKey(NamedTuple):
     last_used_at: datetime | None
 
 
-# Every request of a program asks this.
+# Prepared: every API request asks this.
 _KEY_BY_DIGEST = Prepared(
     select(*(ApiKey.__table__.c[name] for name in ShownKey._fields)).where(
         ApiKey.__table__.c.digest == bindparam("digest")
@@ -482,7 +482,7 @@ def find_key_by_name(session: Session, name: str) -> ApiKey | None:
 
 
 def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
-    # A skipped lock is no loss: the other one writes the same minute.
+    # A locked row may be skipped: the other request writes the same minute.
     chosen = select(ApiKey.id).where(ApiKey.id == key_id)
     if session.scalar(chosen.with_for_update(skip_locked=True)) is not None:
         statement = update(ApiKey).where(ApiKey.id == key_id)
@@ -494,7 +494,7 @@ def list_keys(session: Session) -> Sequence[ApiKey]:
 
 
 def list_key_detector_ids(session: Asked, key_id: int) -> Sequence[int]:
-    """Return the detectors that a key is for."""
+    """Return the detectors that a key may see."""
     statement = (
         select(ApiKeyDetector.detector_id)
         .where(ApiKeyDetector.api_key_id == key_id)
@@ -508,12 +508,12 @@ def add_key_detector_id(session: Session, key_id: int, detector_id: int) -> None
     session.flush()
 
 
-# Among so many of the newest a page finds the names to choose from.
+# The filters of the audit log list the names in the newest events.
 _MOST_LOOKED_AT = 10_000
 
 
 class AuditEvent(Base):
-    """One thing that somebody did."""
+    """An event of the audit log."""
 
     __tablename__ = "audit_events"
     __table_args__ = ({"sqlite_autoincrement": True},)
@@ -537,7 +537,7 @@ def list_events(
     before: int | None = None,
     limit: int,
 ) -> Sequence[AuditEvent]:
-    """Return the newest events that pass, from *before* that one on backwards."""
+    """Return the newest events of the audit log, with ids below *before*."""
     conditions = []
     if actor is not None:
         conditions.append(AuditEvent.actor == actor)
@@ -547,7 +547,7 @@ def list_events(
 
 
 def list_doings(session: Session) -> Sequence[tuple[str, str]]:
-    """Return who did what lately, each pair once."""
+    """Return the distinct actors and actions of the newest events."""
     newest = (
         select(AuditEvent.actor, AuditEvent.action)
         .order_by(AuditEvent.id.desc())

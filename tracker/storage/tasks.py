@@ -1,17 +1,16 @@
-"""Tasks: everything that waits for a worker, and which worker is at it.
+"""Tasks: all work that waits for a worker, and the workers that hold it.
 
-A task is written in the transaction of its cause, so it is there exactly if that is.
-Workers share tasks out by holds: a worker that takes one holds it for some seconds and
-renews that while it works.  The hold of a worker that was killed ends, and another
-worker takes the task.
+A task is written in the transaction of its cause.  A worker that takes a task holds it
+for some seconds, and renews the hold while it works.  The hold of a killed worker
+ends, and another worker takes the task.
 
-The number of the attempt tells two holds apart.  Whatever a worker writes about a task
-begins with ``hold``, which locks the row and raises LostTaskError where another worker
-has taken it meanwhile; so a late write is refused as a whole.  ``enqueue`` locks the
-row too.  A worker that ends a task therefore sees everything that was written with an
-enqueue before, and what comes after it makes a new task.
+The number of the attempt tells two holds apart.  Every write about a task begins with
+``hold``, which locks the row and raises LostTaskError if another worker has taken it
+meanwhile; so a late write is refused as a whole.  ``enqueue`` locks the row too.  So a
+worker that ends a task sees everything that was written with an earlier enqueue, and
+anything later adds a new task.
 
-A task that is done is deleted.  One that was given up stays for a while with its error.
+A finished task is deleted.  A task that was given up stays for a while with its error.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -42,24 +41,24 @@ from tracker.storage.base import Base, BigId, where
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import is_sqlite
 
-# The kinds of tasks; services/tasks.py says how often each is tried.
+# The kinds of tasks; services/tasks.py has their retry policies.
 ADDRESS, DIGEST, DELIVERY = "address", "digest", "delivery"
 PREDICTION, ESTIMATES, STALLS = "prediction", "estimates", "stalls"
 AUDITS = "audits"
 IMPORT, CLEARING, RETENTION, RECOMPUTE = "import", "clearing", "retention", "recompute"
-# A worker renews its holds well before they end.  One that was killed keeps others
-# from its tasks for so long.
+# A worker renews its holds well before they end.  The tasks of a killed worker wait
+# for so long.
 HOLD_SECONDS = 5.0
 _HOLD = timedelta(seconds=HOLD_SECONDS)
 _OPEN = "ended_at IS NULL"
 
 
 class LostTaskError(TrackerError):
-    """Another worker has taken the task; nothing may be written about it any more."""
+    """Another worker has taken the task; nothing more may be written about it."""
 
 
 class Task(Base):
-    """Work that waits, or that a worker does just now."""
+    """Work that waits or is being done."""
 
     __tablename__ = "tasks"
     __table_args__ = (
@@ -74,18 +73,18 @@ class Task(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     kind: Mapped[str] = mapped_column(Text)
     detector_id: Mapped[int | None] = mapped_column(ForeignKey(Detector.id))
-    # What it is about.  Of each kind and key at most one is open.
+    # The subject.  At most one task of a kind and key is open.
     key: Mapped[str] = mapped_column(Text)
-    # Tasks of one lane share a limit on how many are done at once.
+    # Tasks of one lane share a limit of concurrency.
     lane: Mapped[str] = mapped_column(Text)
     payload: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     due_at: Mapped[datetime]
     worker: Mapped[str | None] = mapped_column(Text)
     held_until: Mapped[datetime | None]
-    # How often it was taken since it last went well, and when for the first time.
+    # The attempts since its last success, and when the first began.
     attempts: Mapped[int]
     begun_at: Mapped[datetime | None]
-    # The last attempt that wrote a part of the work, which the next ones go on from.
+    # The last attempt that wrote a part of the work; the next one continues from it.
     advancing_attempt: Mapped[int]
     # Why the last attempt failed.
     error: Mapped[str | None] = mapped_column(Text)
@@ -93,7 +92,6 @@ class Task(Base):
 
     @property
     def vain_attempts(self) -> int:
-        """Count the attempts since one wrote a part of the work."""
         return self.attempts - self.advancing_attempt
 
 
@@ -118,7 +116,7 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
     lane: str = "",
     replaces: bool = False,
 ) -> None:
-    """Add a task, unless one of that kind and key is open.
+    """Add a task, unless one of its kind and key is open.
 
     With *replaces* the open one starts over, and the worker that holds it loses it.
     """
@@ -145,7 +143,7 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
 def enqueue_each(session: Session, rows: Any) -> None:
     """Add a task for each of *rows*: a SELECT of kind, detector, key, lane, due_at.
 
-    It has a condition, and passes over keys that are open.
+    The SELECT must have a WHERE clause.  Keys with an open task are skipped.
     """
     names = (
         "kind",
@@ -181,7 +179,7 @@ def is_due(session: Session, kind: str, *, at: datetime, lane: str = "") -> bool
     return session.scalar(found) is not None
 
 
-def take(  # noqa: PLR0913 - which, for whom and how many.
+def take(  # noqa: PLR0913 - which tasks, and how many.
     session: Session,
     kind: str,
     worker: str,
@@ -191,9 +189,9 @@ def take(  # noqa: PLR0913 - which, for whom and how many.
     limit: int = 1,
     share: int = 1,
 ) -> Sequence[Task]:
-    """Let *worker* hold the tasks that have waited longest, *limit* at most.
+    """Let *worker* hold the tasks that have waited longest, at most *limit*.
 
-    With a *share* of 4 it takes a quarter of what is due, so that several workers end
+    With a *share* of 4 it takes a quarter of the due tasks, so that several workers end
     together.  The attempt is counted before it is made, because it may kill the worker.
     """
     statement = (
@@ -215,10 +213,10 @@ def take(  # noqa: PLR0913 - which, for whom and how many.
 
 
 def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collection[int]:
-    """Hold *tasks* for longer, and return the ids of those that are still held.
+    """Renew the holds of *tasks*, and return the ids of those still held.
 
-    A row that is locked is being ended, and nobody can take it before that is done:
-    to wait for it could be to wait for each other.
+    A locked row is being ended, and nobody can take it before; waiting for it could
+    deadlock.
     """
     number = {task.id: task.attempts for task in tasks}
     workers = {task.worker for task in tasks}
@@ -240,7 +238,7 @@ def hold(session: Session, task: Task) -> Task:
 
 
 def check_held(session: Session, task: Task) -> None:
-    """Raise LostTaskError if the worker of a task has lost it; nothing is locked."""
+    """Raise LostTaskError if the worker has lost the task; locks nothing."""
     if session.scalars(_select_held(task)).one_or_none() is None:
         raise LostTaskError(f"another worker has taken the {task.kind}")
 
@@ -259,7 +257,7 @@ def _select_held(task: Task) -> Select[Task]:
 
 
 def advance(session: Session, task: Task) -> None:
-    """Note that a part of the work was written; the caller holds the task."""
+    """Store that a part of the work of a held task was written."""
     _change(session, task, advancing_attempt=task.attempts)
 
 
@@ -278,14 +276,14 @@ def withdraw_lane(session: Session, kind: str, lane: str) -> None:
 
 
 def wake_lane(session: Session, kind: str, lane: str, *, at: datetime) -> None:
-    """Let what rests in a lane be tried at once, as if for the first time."""
+    """Make the resting tasks of a lane due now, as if never tried."""
     its = update(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
     resting = its.where(Task.worker.is_(None)).values(_FRESH | {"due_at": at})
     session.execute(resting)
 
 
 def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
-    """Let a task that went well be taken once more, for what has come since."""
+    """Let a task be taken once more after a success, for newer work."""
     _change(session, task, **_FRESH, payload=None, due_at=due_at)
 
 
@@ -298,7 +296,7 @@ def give_up(session: Session, task: Task, error: str, *, at: datetime) -> None:
 
 
 def give_back(session: Session, task: Task, *, due_at: datetime) -> None:
-    """Let others take a task, and do not count the attempt."""
+    """Let others take a task, without counting the attempt."""
     attempts = task.attempts - 1
     _change(
         session, task, worker=None, held_until=None, attempts=attempts, due_at=due_at
@@ -318,7 +316,7 @@ def find_task(session: Session, kind: str, key: str) -> Task | None:
 
 
 def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
-    """Give back what workers hold that are not alive, so that nobody waits for it."""
+    """Give back the tasks of workers that are not alive."""
     holders = select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
     dead = [one for one in session.scalars(holders) if one and not is_alive(one)]
     theirs = update(Task).where(_IS_OPEN, Task.worker.in_(dead))
@@ -326,9 +324,9 @@ def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
 
 
 def set_back(session: Session, *, at: datetime) -> None:
-    """Let nothing wait for an instant that the clock had shown before it was set back.
+    """Limit all instants in the future after the clock was set back.
 
-    What rests is tried at once, and a hold lasts as long as one that begins now.
+    Resting tasks are due now, and a hold lasts as long as one that begins now.
     """
     until = at + _HOLD
     values = {

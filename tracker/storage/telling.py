@@ -1,4 +1,4 @@
-"""What happened to detectors, and who is told: webhooks, mail, badges, a collector."""
+"""Events of detectors, webhooks, mail, badges, and the sent estimates."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ from tracker.storage.people import Account
 
 
 class Event(Base):
-    """Something that happened to a detector."""
+    """An event of a detector."""
 
     __tablename__ = "events"
     __table_args__ = (
@@ -94,18 +94,18 @@ def find_newest_id(session: Session) -> int:
 
 
 class Webhook(Base):
-    """An address that gets some events of some detectors, or all of them."""
+    """A URL that gets some events of some or all detectors."""
 
     __tablename__ = "webhooks"
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     url: Mapped[str] = mapped_column(Text)
-    # Their types.
+    # The types of its events.
     events: Mapped[list[str]] = mapped_column(JSON)
     format: Mapped[str] = mapped_column(Text)
     has_all_detectors: Mapped[bool]
-    # Not a hash: each message is signed with it.
+    # Not hashed: each message is signed with it.
     secret: Mapped[str] = mapped_column(Text)
     old_secret: Mapped[str | None] = mapped_column(Text)
     old_secret_until: Mapped[datetime | None]
@@ -113,12 +113,12 @@ class Webhook(Base):
     created_at: Mapped[datetime]
     disabled_at: Mapped[datetime | None]
     disabled_because: Mapped[str | None] = mapped_column(Text)
-    # Its receiver asked to be left alone until then.
+    # Until then the receiver asked for a pause.
     rests_until: Mapped[datetime | None]
 
 
 class WebhookDetector(Base):
-    """A detector that a webhook is about, where it is not about all of them."""
+    """A detector of a webhook that is not about all detectors."""
 
     __tablename__ = "webhook_detectors"
 
@@ -131,7 +131,6 @@ class WebhookDetector(Base):
 
 
 def lock_webhook(session: Session, webhook_id: int) -> Webhook | None:
-    """Return a webhook that nobody else changes before this transaction ends."""
     statement = select(Webhook).where(Webhook.id == webhook_id).with_for_update()
     statement = statement.execution_options(populate_existing=True)
     return session.scalars(statement).one_or_none()
@@ -154,7 +153,7 @@ def count_webhooks(session: Session) -> int:
 def list_listeners(
     session: Session, detector_id: int, kind: str, *, limit: int
 ) -> list[Webhook]:
-    """Return the enabled webhooks that subscribe to such events of a detector."""
+    """Return the enabled webhooks that subscribe to an event of a detector."""
     about = select(WebhookDetector.webhook_id).where(
         WebhookDetector.detector_id == detector_id
     )
@@ -166,14 +165,14 @@ def list_listeners(
         )
         .order_by(Webhook.id)
         .limit(limit)
-        # None of them is deleted before what it is told is in its outbox.
+        # Locked, so that none is deleted before its delivery is added.
         .with_for_update(read=True, key_share=True)
     )
     return [one for one in session.scalars(statement) if kind in one.events]
 
 
 def list_webhook_detector_ids(session: Session, webhook_id: int) -> Sequence[int]:
-    """Return the detectors that a webhook is about, where it is not about all."""
+    """Return the detectors of a webhook that is not about all."""
     statement = (
         select(WebhookDetector.detector_id)
         .where(WebhookDetector.webhook_id == webhook_id)
@@ -185,7 +184,7 @@ def list_webhook_detector_ids(session: Session, webhook_id: int) -> Sequence[int
 def set_webhook_detector_ids(
     session: Session, webhook_id: int, detector_ids: Iterable[int]
 ) -> None:
-    """Let a webhook be about these detectors and no others."""
+    """Replace the detectors of a webhook."""
     session.execute(
         delete(WebhookDetector).where(WebhookDetector.webhook_id == webhook_id)
     )
@@ -206,7 +205,7 @@ STATES = WAITING, DELIVERED, FAILED = ("waiting", "delivered", "failed")
 
 
 class Delivery(Base):
-    """One message to one webhook, with what came of it."""
+    """One message to one webhook, with its result."""
 
     __tablename__ = "deliveries"
     __table_args__ = (
@@ -223,25 +222,25 @@ class Delivery(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     webhook_id: Mapped[int] = mapped_column(ForeignKey(Webhook.id))
-    # None where it only tries the webhook.
+    # None for a test message.
     event_id: Mapped[int | None] = mapped_column(ForeignKey(Event.id))
     detector_id: Mapped[int | None] = mapped_column(BigId)
     type: Mapped[str] = mapped_column(Text)
-    # The very bytes of each attempt.
+    # The same bytes at each attempt.
     body: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime]
     state: Mapped[str] = mapped_column(Text)
     attempts: Mapped[int]
     last_tried_at: Mapped[datetime | None]
-    # Of the last attempt: what was answered, or else why nothing was.
+    # The HTTP status of the last attempt, or its error.
     status: Mapped[int | None]
     error: Mapped[str | None] = mapped_column(Text)
-    # None once it has ended.
+    # None once it is delivered or failed.
     next_try_at: Mapped[datetime | None]
 
 
 def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery | None:
-    """Return the first delivery about a detector that a webhook waits for."""
+    """Return the first waiting delivery of a webhook about a detector."""
     statement = (
         select(Delivery)
         .where(
@@ -274,7 +273,7 @@ def delete_deliveries(session: Session, webhook_id: int) -> None:
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
-    """Delete some deliveries from before an instant that have ended."""
+    """Delete some ended deliveries from before an instant."""
     old = (
         select(Delivery.id)
         .where(Delivery.state != WAITING, Delivery.created_at < before)
@@ -286,7 +285,7 @@ def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
 
 
 class AddressCheck(Base):
-    """An address of an account, until its owner confirms it."""
+    """An address of an account that waits for its owner's confirmation."""
 
     __tablename__ = "address_checks"
 
@@ -295,7 +294,7 @@ class AddressCheck(Base):
     )
     email: Mapped[str] = mapped_column(Text)
     asked_at: Mapped[datetime]
-    # When the account last caused such a mail, to this address or another.
+    # When the account last caused such a mail, to any address.
     sent_at: Mapped[datetime | None]
     # Why the last attempt to send it failed.
     error: Mapped[str | None] = mapped_column(Text)
@@ -308,7 +307,7 @@ def find_address_check(session: Session, account_id: int) -> AddressCheck | None
 def set_address_check(
     session: Session, account_id: int, email: str, *, at: datetime
 ) -> None:
-    """Let an account have this address to confirm, and no other."""
+    """Replace the address that an account has to confirm."""
     row: dict[str, Any] = {
         "account_id": account_id,
         "email": email,
@@ -324,7 +323,7 @@ def delete_address_check(session: Session, account_id: int) -> None:
 
 
 class MailMute(Base):
-    """A detector about which an account wants no mail any more."""
+    """A detector that an account gets no mail about."""
 
     __tablename__ = "mail_mutes"
 
@@ -337,7 +336,7 @@ class MailMute(Base):
 
 
 class Notice(Base):
-    """An event that a person is to be told of; it goes with the mail."""
+    """An event that waits to be mailed to a person; deleted with the mail."""
 
     __tablename__ = "notices"
     __table_args__ = (
@@ -366,7 +365,7 @@ def list_muted_ids(session: Session, account_id: int) -> Sequence[int]:
 def set_muted(
     session: Session, account_id: int, detector_id: int, *, is_muted: bool
 ) -> None:
-    """Let an account get no mail about a detector any more, or get it again."""
+    """Turn the mail of an account about a detector off or on."""
     row = {"account_id": account_id, "detector_id": detector_id}
     session.execute(delete(MailMute).filter_by(**row))
     if is_muted:
@@ -385,7 +384,7 @@ def find_last_notice(session: Session, account_id: int, detector_id: int) -> int
 def list_notices(
     session: Session, account_id: int, detector_id: int, *, last: int
 ) -> list[tuple[int, Event]]:
-    """Return the notices up to the one *last*, each with its event, in order."""
+    """Return the notices up to the id *last*, each with its event, in order."""
     statement = (
         select(Notice.id, Event)
         .join(Event, Event.id == Notice.event_id)
@@ -400,10 +399,10 @@ def list_notices(
 
 
 def delete_told(session: Session, notices: Collection[int]) -> None:
-    """Delete notices that were told.
+    """Delete sent notices.
 
-    They are named, because one with a lower id may be committed after those that were
-    read.
+    They are given by id, because one with a lower id may be committed after the mail
+    was composed.
     """
     session.execute(delete(Notice).where(Notice.id.in_(notices)))
 
@@ -418,7 +417,7 @@ def delete_notices(
 
 
 class Badge(Base):
-    """An address that shows a detector's accuracy to everybody who knows it."""
+    """A secret address that shows a detector's accuracy."""
 
     __tablename__ = "badges"
     __table_args__ = (Index(None, "detector_id", "id"), {"sqlite_autoincrement": True})
@@ -442,7 +441,7 @@ def list_badges(
 
 
 class SentEstimate(Base):
-    """The newest snapshot of a version that was sent."""
+    """The newest snapshot of a version that was exported by OTLP."""
 
     __tablename__ = "sent_estimates"
 
@@ -453,7 +452,7 @@ class SentEstimate(Base):
 
 
 def list_unsent(session: Session, *, limit: int) -> dict[int, int]:
-    """Return some versions whose newest snapshot was not sent, each with its number."""
+    """Return some versions whose newest snapshot was not sent, with its number."""
     statement = (
         select(Version.id, Version.sequence)
         .outerjoin(SentEstimate, SentEstimate.version_id == Version.id)

@@ -1,1 +1,1 @@
-"""Who labels what next, the labels, audits."""
+"""Commands about audits and studies."""

@@ -1,4 +1,4 @@
-"""The commands around audits of a fixed set of queries."""
+"""The audits commands."""
 
 from pathlib import Path
 from typing import Any
@@ -31,16 +31,16 @@ from tracker.storage.labelling.audits import list_audits
 
 @click.group()
 def audits() -> None:
-    """Begin, list and export audits, which need the fewest labels."""
+    """Create, list and export audits, which need the fewest labels."""
 
 
 @audits.command()
 @click.argument("detector")
-@click.option("--name", required=True, help="Unique among those of the detector.")
+@click.option("--name", required=True, help="Unique within the detector.")
 @click.option("--version", help="The version; by default the one shown; * is all.")
 @click.option(
     "--since",
-    help="Only queries asked from then on, such as 2026-01-31T00:00:00Z or 7d.",
+    help="Only queries asked since this instant: 2026-01-31T00:00:00Z or 7d.",
 )
 @click.option("--until", help="Only queries asked before this instant.")
 @click.option("--where", multiple=True, help="Such as metadata.camera:north.")
@@ -50,16 +50,16 @@ def audits() -> None:
 @click.option(
     "--half-width", type=float, help="The goal: half the width of the interval."
 )
-@click.option("--target", type=float, help="Or: what it is to lie above or below.")
-@click.option("--labels", type=int, help="Or: how many labels it takes.")
-@click.option("--every", help="week, day or month: makes an audit of each by itself.")
-@click.option("--time-zone", help="Where the days of these begin.")
-@click.option("--labeler", "labelers", multiple=True, help="Who is asked.")
+@click.option("--target", type=float, help="Or: a target to be above or below of.")
+@click.option("--labels", type=int, help="Or: a number of labels.")
+@click.option("--every", help="day, week or month: a schedule with an audit of each.")
+@click.option("--time-zone", help="The time zone of the schedule's days.")
+@click.option("--labeler", "labelers", multiple=True, help="Only these may answer.")
 @click.option("--seed", help="A seed, to get the same draws again.")
 def create(
     detector: str, where: tuple[str, ...], labelers: tuple[str, ...], **said: Any
 ) -> None:
-    """Start an audit of queries of DETECTOR, or a schedule, and print its id."""
+    """Start an audit or a schedule of audits of DETECTOR, and print its id."""
     values = {name: value for name, value in said.items() if value is not None}
     lists = {"where": list(where), "labelers": list(labelers)}
     new = parse_input(NewAudit, {**values, **lists})
@@ -74,7 +74,7 @@ def create(
 @audits.command(name="list")
 @click.argument("detector")
 def list_them(detector: str) -> None:
-    """List the audits of DETECTOR with their intervals, the newest first."""
+    """List the audits of DETECTOR with their intervals, newest first."""
     table = Table("id", "name", "queries", "labels", "measure", "interval", "begun")
     with connected(load_settings()) as database, database.read() as session:
         found = get_detector(session, detector)
@@ -97,7 +97,7 @@ def list_them(detector: str) -> None:
 @click.argument("audit")
 @file_options
 def export(audit: str, format_name: str, output: Path | None) -> None:
-    """Write the draws of AUDIT in order: chance, query, prediction and label."""
+    """Write the draws of AUDIT in order: probability, query, prediction and label."""
     with connected(load_settings()) as database, database.read() as session:
         columns, rows = list_draw_rows(session, get_audit(session, audit))
     write_file(format_name, columns, rows, output)

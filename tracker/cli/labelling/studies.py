@@ -1,4 +1,4 @@
-"""The commands around resampling studies."""
+"""The studies commands."""
 
 from pathlib import Path
 
@@ -31,9 +31,9 @@ def studies() -> None:
 @studies.command()
 @click.argument("detector")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--name", required=True, help="Unique among those of the detector.")
+@click.option("--name", required=True, help="Unique within the detector.")
 @click.option("--kind", type=click.Choice(list(KINDS)), required=True)
-@click.option("--version", help="The version that was studied.")
+@click.option("--version", help="The studied version.")
 @click.option("--note", help="A note on how the study was done.")
 @click.option(
     "--added-by",
@@ -52,9 +52,9 @@ def add(  # noqa: PLR0913, PLR0917 - one argument for each option.
 ) -> None:
     """Add the rounds in FILE to DETECTOR as a study, and print its id.
 
-    FILE is CSV, JSON Lines, JSON or Parquet, as its name says, with the columns
-    validation, training and no_information, or accuracy.  The same again adds
-    nothing.
+    FILE is CSV, JSON Lines, JSON or Parquet, by its suffix, with the columns
+    validation, training and no_information, or accuracy.  Adding the same study again
+    does nothing.
     """
     with file.open("rb") as stream:
         rounds = read_rounds(stream, file.suffix)
@@ -69,7 +69,7 @@ def add(  # noqa: PLR0913, PLR0917 - one argument for each option.
 @studies.command(name="list")
 @click.argument("detector")
 def list_them(detector: str) -> None:
-    """List the studies of DETECTOR, the newest first."""
+    """List the studies of DETECTOR, newest first."""
     table = Table("id", "name", "kind", "version", "rounds", "added")
     with connected(load_settings()) as database, database.read() as session:
         for study in list_studies(session, get_detector(session, detector).id):
@@ -92,7 +92,7 @@ def list_them(detector: str) -> None:
     help="The confidence level; by default the detector's.",
 )
 def show(study: str, confidence_level: float | None) -> None:
-    """Show the intervals of STUDY, all of which are approximations."""
+    """Show the intervals of STUDY, all of them approximate."""
     with connected(load_settings()) as database, database.read() as session:
         report = build_study_report(
             session, get_study(session, study), confidence_level=confidence_level

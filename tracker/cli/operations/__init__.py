@@ -1,1 +1,1 @@
-"""Running it: backup, schema, retention, the processes."""
+"""Commands of operators: backup, schema, retention, the processes."""

@@ -1,4 +1,4 @@
-"""The commands backup and restore."""
+"""The backup and restore commands."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +24,9 @@ _MOST_SHOWN = 20
 def backup(file: Path, *, overwrite: bool) -> None:
     """Write everything to FILE while the service runs.
 
-    FILE holds every label that was acknowledged before the command began, and
-    all images.  It can be restored into SQLite and into PostgreSQL, whichever of
-    them it is from.  The status is 1 if an image is missing or damaged: the rest
-    is in FILE all the same.
+    FILE holds all images and every label that was acknowledged before the command
+    began.  It can be restored into SQLite and into PostgreSQL.  The status is 1 if an
+    image is missing or damaged; everything else is in FILE then.
     """
     if file.exists() and not overwrite:
         raise click.ClickException(
@@ -59,8 +58,8 @@ def backup(file: Path, *, overwrite: bool) -> None:
     )
     if missing:
         raise click.ClickException(
-            f"{_counted(len(missing), 'image is', 'images are')} missing; whatever "
-            "else there is was saved"
+            f"{_counted(len(missing), 'image is', 'images are')} missing; everything "
+            "else was saved"
         )
 
 
@@ -69,8 +68,8 @@ def backup(file: Path, *, overwrite: bool) -> None:
 def restore(file: Path) -> None:
     """Restore the backup FILE into an empty database.
 
-    FILE is checked to the last byte first.  Then everything is written or
-    nothing, and a database that holds anything already is refused.
+    FILE is checked to its last byte first, and restored as a whole or not at all.  A
+    database that is not empty is refused.
     """
     settings = load_settings()
     images = open_image_store(settings)

@@ -1,4 +1,4 @@
-"""The commands db, doctor and recompute: what is stored, checked and repaired."""
+"""The db, doctor and recompute commands."""
 
 import sys
 
@@ -30,11 +30,11 @@ _MOST_SHOWN = 50
 
 @click.command()
 def doctor() -> None:
-    """Report what is wrong with the stored data and how to fix it; change nothing.
+    """Report problems of the stored data and how to fix them; change nothing.
 
-    The file of SQLite, the schema, the running counts, the newest snapshots, the last
-    runs, the background imports and the images are checked while the service keeps
-    running.  The status is 1 if anything is wrong.
+    Checks the file of SQLite, the schema, the running counts, the newest snapshots, the
+    last runs, the background imports and the images, while the service runs.  The
+    status is 1 if there is a problem.
     """
     settings = load_settings()
     images = open_image_store(settings)
@@ -43,7 +43,7 @@ def doctor() -> None:
             raise DamagedError(describe_damage(damage))
         problems = _check_detectors(session)
         problems += check_imports(session, at=utc_now())
-        # Looked at once the session has its snapshot: an image comes before the
+        # Listed after the session has its snapshot: an image is stored before the
         # query that names it, and only erasing deletes it.
         named = set(iter_image_names(session))
         unnamed = sum(name not in named for name in images.iter_names())
@@ -51,13 +51,13 @@ def doctor() -> None:
             found = [check_image(name, images) for name in bar]
         problems += [wrong for wrong in found if wrong]
     if unnamed:
-        click.echo(f"Images that belong to no query, which does no harm: {unnamed:,}.")
+        click.echo(f"Images without a query, which is harmless: {unnamed:,}.")
     for problem in problems[:_MOST_SHOWN]:
-        click.echo(f"Wrong: {problem.what}.\n  To fix it: {problem.remedy}.")
+        click.echo(f"Problem: {problem.what}.\n  To fix it: {problem.remedy}.")
     if problems:
-        raise click.ClickException(f"things that are wrong: {len(problems):,}")
+        raise click.ClickException(f"problems found: {len(problems):,}")
     click.echo(
-        f"Nothing is wrong: schema {schema.head_revision()}, counts, newest snapshots "
+        f"No problems: schema {schema.head_revision()}, counts, newest snapshots "
         "and images agree."
     )
 
@@ -76,8 +76,7 @@ def _check_detectors(session: Session) -> list[Problem]:
 def recompute(*, is_all: bool) -> None:
     """Run the job once; --all also checks the running counts against a recount.
 
-    Detectors that the workers leave alone, because their last run failed, are tried
-    too.
+    Detectors whose last run failed are tried too.
     """
     settings = load_settings()
     configure_logging(settings.log_level)
@@ -120,12 +119,12 @@ def _is_right(database: Database) -> bool:
 
 @click.group()
 def db() -> None:
-    """Look after the database's schema."""
+    """Upgrade the schema of the database."""
 
 
 @db.command()
 def upgrade() -> None:
-    """Bring the schema up to date; running it again does nothing."""
+    """Upgrade the schema; running it again does nothing."""
     database = reach(load_settings())
     try:
         before = schema.current_revision(database)
@@ -134,6 +133,6 @@ def upgrade() -> None:
     finally:
         database.close()
     if before == after:
-        click.echo(f"The database is at revision {after} already.")
+        click.echo(f"The database is already at revision {after}.")
     else:
         click.echo(f"The database went from revision {before or 'nothing'} to {after}.")

@@ -1,7 +1,7 @@
-"""The hidden command prepare: checks that serving is possible.
+"""The hidden prepare command: checks before serving.
 
-It runs in a process of its own, because most of what it imports is of no use to those
-that only supervise others; see prepared.py.
+It runs in a process of its own, because most of what it imports is of no use to the
+supervising process; see processes.py.
 """
 
 import os
@@ -31,8 +31,8 @@ from tracker.storage.people import list_accounts
 from tracker.web.people.provider import check_provider
 from tracker.words import ADMIN
 
-# What ran here before may need a moment to end; two at one port would each get some of
-# the requests.
+# The previous server may need a moment to end; two at one port would share the
+# requests.
 _PATIENCE_SECONDS = 5.0
 
 
@@ -41,11 +41,11 @@ _PATIENCE_SECONDS = 5.0
 @click.option("--port", required=True, type=int)
 @click.option("--upgrade", is_flag=True, help="Upgrade the database, and make a link.")
 def prepare(host: str, port: int, *, upgrade: bool) -> None:
-    """Check that serving is possible, and print what those who serve need to know."""
+    """Check that serving is possible, and print the result for the supervisor."""
     settings = load_settings()
     configure_logging(settings.log_level)
     open_image_store(settings)
-    # First of all: where the port is taken, nothing is made.
+    # Before anything is created: the port may be taken.
     address = find_address(host)
     check_port(host, address, port, patience=0 if upgrade else _PATIENCE_SECONDS)
     database = reach(settings) if upgrade else connect(settings, fill=True)
@@ -58,8 +58,8 @@ def prepare(host: str, port: int, *, upgrade: bool) -> None:
         is_local = is_loopback(address)
         if upgrade and not (is_local or settings.public_url or settings.trusted_hosts):
             click.echo(
-                "Others are let in once TRACKER_PUBLIC_URL or TRACKER_TRUSTED_HOSTS "
-                "says by which name they come.",
+                "Requests from other machines are refused until TRACKER_PUBLIC_URL or "
+                "TRACKER_TRUSTED_HOSTS names this server.",
                 err=True,
             )
         prepared = Prepared(
@@ -76,11 +76,11 @@ def prepare(host: str, port: int, *, upgrade: bool) -> None:
 
 
 def count_processes(settings: Settings, database: Database) -> int:
-    """Return how many web processes are of use: one for each processor.
+    """Return how many web processes to start: one for each processor.
 
     More than two would only wait for each other to write to SQLite; more than four
-    would open more connections than PostgreSQL takes by itself.  Each counts on its own
-    what a key may send, so that on SQLite, where one will do, one counts exactly.
+    would open more connections than PostgreSQL allows by default.  The rate limit is
+    counted per process, so on SQLite, where one process will do, it is exact.
     """
     if database.is_sqlite and settings.requests_per_minute:
         return 1
@@ -88,14 +88,13 @@ def count_processes(settings: Settings, database: Database) -> int:
 
 
 def _count_processors() -> int:
-    """Return how many processors this process may use; macOS says how many it has."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _make_link(database: Database) -> str | None:
-    """Return what a link shows that signs in as the admin, who could not otherwise."""
+    """Return the token of a sign-in link for an admin without a password."""
     with database.write() as session:
         if not list_accounts(session):
             create_account(session, "admin", ADMIN, by())

@@ -1,4 +1,4 @@
-"""Processes that start together and end together, and what prepares them."""
+"""Processes that start and end together, and their preparation."""
 
 import json
 import os
@@ -18,17 +18,17 @@ import structlog
 log = structlog.get_logger("tracker.serve")
 
 _GRACE_SECONDS = 35.0
-# A process that ends sooner never worked: its port is taken, say.
+# A process that ends sooner never worked; its port is taken, for example.
 _SHORTEST_LIFE_SECONDS = 5.0
-# One that is killed again and again must not take the whole machine.
+# Restarting a process that is killed again and again must not load the machine.
 _PAUSE_SECONDS = 1.0
 
 
 def watch_parent(parent: int, on_gone: Callable[[], None]) -> None:
-    """Call *on_gone* once this process has another parent than *parent*.
+    """Call *on_gone* once *parent* is no longer the parent of this process.
 
-    A parent that is killed cannot stop its children; without this they would
-    keep the port and the database.
+    A killed parent cannot stop its children, which would keep the port and the
+    database.
     """
 
     def watch() -> None:
@@ -42,18 +42,17 @@ def watch_parent(parent: int, on_gone: Callable[[], None]) -> None:
 
 
 class Supervisor:
-    """Run commands of this program side by side, and restart a process that dies."""
+    """Runs commands of this program side by side, and restarts those that die."""
 
     def __init__(
         self, commands: Mapping[str, Sequence[str]], environ: Mapping[str, str]
     ) -> None:
-        """Prepare to run *commands* by name, in *environ*."""
         self._commands = commands
         self._environ = dict(environ)
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._begun: dict[str, float] = {}
         self._line: str | None = None
-        # Whether all went well once; what ends at once before that never will.
+        # Whether all ran once; a process that ends at once before that never will.
         self.has_worked = False
         self._stop = threading.Event()
 
@@ -79,13 +78,13 @@ class Supervisor:
     def _tell(self, name: str, line: str) -> None:
         pipe = self._running[name].stdin
         assert pipe is not None
-        # One that has died meanwhile is restarted, and told then.
+        # A process that has died is told when it is restarted.
         with suppress(BrokenPipeError):
             pipe.write(f"{line}\n")
             pipe.close()
 
     def wait(self, each_tick: Callable[[], None] = lambda: None) -> int:
-        """Wait for SIGTERM or SIGINT, end all, and return the exit status.
+        """Wait for SIGTERM or SIGINT, end all processes, and return the exit status.
 
         *each_tick* is called about five times a second.
         """
@@ -110,7 +109,7 @@ class Supervisor:
             if process.poll() is None or self._stop.is_set():
                 continue
             is_young = time.monotonic() - self._begun[name] < _SHORTEST_LIFE_SECONDS
-            # Killed or stopped from outside, whenever that was, is no fault of its own.
+            # A process that was killed or stopped from outside is restarted.
             if is_young and process.returncode > 0 and not self.has_worked:
                 log.error("ended at once", process=name, status=process.returncode)
                 return False
@@ -121,7 +120,7 @@ class Supervisor:
         return True
 
     def end_all(self) -> None:
-        """End every process, by force those that take too long."""
+        """End every process, by force if it takes too long."""
         for process in self._running.values():
             process.terminate()
             assert process.stdin is not None
@@ -137,15 +136,15 @@ class Supervisor:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What serving needs, after all checks."""
+    """The result of the preparation."""
 
     address: str
     processes: int
     connections: int
     log_level: str
-    # Where people find it, if the settings say so.
+    # The public address, if it is set.
     url: str | None
-    # A secret: it signs in as the admin, where only somebody at this machine reads it.
+    # A secret that signs in as the admin; only printed on this machine.
     link: str | None
 
     def dump(self) -> str:
@@ -164,10 +163,10 @@ def prepare(
     upgrade: bool,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Prepared:
-    """Check that serving is possible, and *upgrade* the database if told so.
+    """Check that serving is possible, and *upgrade* the database if asked to.
 
-    It takes seconds, in which *meanwhile* is called.  Ends this process with the
-    status of the other one where it is not.
+    *meanwhile* is called during the check, which takes seconds.  If serving is not
+    possible, this process ends with the status of the check.
     """
     words = ["prepare", "--host", host, "--port", str(port)]
     with subprocess.Popen(  # noqa: S603 - our own command.
@@ -182,7 +181,7 @@ def prepare(
         assert process.stderr is not None
         for line in process.stderr:
             click.echo(line, err=True, nl=False)
-        # One line, which fits into the pipe.
+        # One line always fits into the pipe.
         told = process.stdout.read()
     if process.returncode < 0:
         signal = -process.returncode

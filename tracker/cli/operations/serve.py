@@ -1,4 +1,4 @@
-"""The command serve: the whole product in one process group."""
+"""The serve command: all of Tracker in one process group."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import Prepared, Supervisor, prepare
 from tracker.errors import ConfigurationError
 
-# A machine that does other work may take that long to import everything.
+# A busy machine may take that long to import everything.
 _START_SECONDS = 120.0
 
 
@@ -26,7 +26,7 @@ def serve(host: str, port: int) -> None:
     environ = os.environ  # noqa: TID251 - for the children.
     supervisor = supervise(host, port, environ)
     try:
-        # While the one checks and upgrades, the other imports the application.
+        # The web process imports the application during the check and the upgrade.
         prepared = prepare(
             host, port, environ, upgrade=True, meanwhile=lambda: supervisor.start("web")
         )
@@ -43,16 +43,16 @@ def supervise(host: str, port: int, environ: Mapping[str, str]) -> Supervisor:
 
 
 def announce(url: str, link: str | None) -> None:
-    """Print where Tracker is, and the link if there is one."""
+    """Print Tracker's address, and the sign-in link if there is one."""
     click.echo(f"Tracker is at {url}")
     if link is not None:
         click.echo(
-            "Sign in as admin by this link; it works once and for an hour:\n"
+            "Sign in as admin with this link; it works once, within an hour:\n"
             f"  {url}/sign-in?token={link}"
         )
 
 
-def run(  # noqa: PLR0913 - where, with what, and what to do meanwhile.
+def run(  # noqa: PLR0913 - each is named.
     supervisor: Supervisor,
     host: str,
     port: int,
@@ -61,10 +61,10 @@ def run(  # noqa: PLR0913 - where, with what, and what to do meanwhile.
     on_ready: Callable[[str, str | None], None] = announce,
     each_tick: Callable[[], None] = lambda: None,
 ) -> int:
-    """Let the web server serve, start the worker, and return the status at the end."""
+    """Start the web server and the worker, and return their status at the end."""
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}"
-    # Without the secret, which the web server has no use for.
+    # The web server does not need the secret link.
     supervisor.tell(replace(prepared, link=None).dump())
     supervisor.start("worker")
     state = {"is_ready": False, "begun": time.monotonic()}
@@ -84,7 +84,7 @@ def run(  # noqa: PLR0913 - where, with what, and what to do meanwhile.
 
 
 def _answers(url: str) -> bool:
-    # By a name that the server always knows, whatever address it listens at.
+    # The server always accepts this host, whatever address it listens at.
     known = {"Host": "localhost"}
     request = urllib.request.Request(f"{url}/healthz", headers=known)  # noqa: S310
     try:

@@ -1,4 +1,4 @@
-"""The command web."""
+"""The web command."""
 
 import gc
 import importlib
@@ -20,7 +20,7 @@ _GRACE_SECONDS = 30
 _APP = "tracker.cli.operations.wsgi"
 # A connection without a request, idle or with half a header, costs no thread.
 _CONNECTIONS_PER_REQUEST = 8
-# The database, images, exports and all else that is no connection.
+# Files of the database, images and exports.
 _FILES_PER_REQUEST = 2
 _IS_COPIED = sys.platform == "linux"
 _TO_STDERR = {
@@ -43,7 +43,7 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         _import_app()
         line = sys.stdin.readline()
         if not line:
-            # What was to be checked is not as it must be.
+            # The check has failed.
             return
         ready = load(line)
     else:
@@ -58,15 +58,15 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         address=ready.address,
         port=port,
         workers=ready.processes,
-        # A thread for each request that is open, so that slow clients hold up nobody;
-        # how many of them work is bounded where transactions are opened.
+        # A thread for each open request, so that slow clients hold up nobody; opening
+        # a transaction limits how many of them work.
         blocking_threads=ready.connections,
         backpressure=_count_connections(ready.connections),
         respawn_failed_workers=True,
         respawn_interval=0.5,
         workers_kill_timeout=_GRACE_SECONDS,
         websockets=False,
-        # Its one warning is that threads outnumber processors, which is meant.
+        # Its only warning is that threads outnumber processors, as intended.
         log_level=LogLevels.error,
         log_dictconfig={"handlers": {"console": _TO_STDERR, "access": _TO_STDERR}},
     )
@@ -74,8 +74,8 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
 
 
 def _count_connections(requests: int) -> int:
-    """Return how many connections a process may have that holds *requests* open."""
-    # As many files as the system allows at most, which Granian has set.
+    """Return how many connections a process with *requests* open may have."""
+    # Granian has raised the limit of open files to the system's maximum.
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _CONNECTIONS_PER_REQUEST * requests
     if allowed == resource.RLIM_INFINITY:
@@ -89,15 +89,14 @@ def _import_app() -> None:
 
 
 def _choose_start() -> None:
-    """Say how the processes that answer are started.
+    """Choose how the web processes are started.
 
-    On Linux they are copies of this one, which has imported everything: they answer
-    at once, also after one was killed, and share its memory.  This process does no
-    work that a copy could not go on with, such as drawing a chart or using a database.
-    Elsewhere libraries of the system do not outlive a copy.
+    On Linux they are forks of this process, which has imported everything: they answer
+    at once, even after a crash, and share its memory.  So this process must not draw a
+    chart or use a database.  Elsewhere system libraries do not survive a fork.
     """
     if _IS_COPIED:
-        # What is imported is never freed: looking at it again would only unshare it.
+        # Imported objects are never freed, and a collection would unshare their pages.
         gc.collect()
         gc.freeze()
     multiprocessing.set_start_method("fork" if _IS_COPIED else "spawn")

@@ -1,4 +1,4 @@
-"""The command worker."""
+"""The worker command."""
 
 import socket
 import threading
@@ -52,12 +52,12 @@ def worker(parent: int | None, *, check: bool) -> None:
     stop = threading.Event()
     if parent is not None:
         watch_parent(parent, stop.set)
-    # Now, so that no import waits for it.
+    # Started now, so that no import waits for it.
     warm_up()
     with connected(settings, fill=True) as database:
         name, images = process_name(), open_image_store(settings)
         with database.write() as session:
-            # Of the one before this that was killed, for example.
+            # A killed worker of this machine leaves its tasks held.
             release_dead(session, is_alive)
         handlers: list[Handler] = [
             Recompute(
@@ -85,7 +85,7 @@ def worker(parent: int | None, *, check: bool) -> None:
 
 
 def _send_mail(settings: Settings, database: Database) -> list[Handler]:
-    """Return what sends mail, nothing without a server; raises ConfigurationError."""
+    """Return the handlers of mail, if a server is set; raises ConfigurationError."""
     if not settings.smtp_host:
         return []
     for name in ("mail_from", "public_url"):
@@ -121,7 +121,7 @@ def _export_estimates(settings: Settings, database: Database) -> list[Handler]:
 
 
 def _check(settings: Settings) -> None:
-    """Raise UnavailableError unless a worker of this machine was seen lately."""
+    """Raise UnavailableError unless a worker of this machine was seen recently."""
     machine = socket.gethostname()
     with connected(settings) as database, database.read() as session:
         seen_at = find_last_heartbeat(session, machine=machine)

@@ -1,4 +1,4 @@
-"""The application in one web process; imported by the web server and nowhere else."""
+"""The application in one web process; imported by the web server only."""
 
 import multiprocessing
 import os
@@ -14,17 +14,17 @@ from tracker.storage.database import open_database
 
 
 def build_app() -> WSGIApplication:
-    """Return the application for one web process, which stops with its server."""
+    """Build the application of one web process, which stops with its server."""
     server = multiprocessing.parent_process()
     if server is not None and server.pid is not None:
-        # A server that was killed while this was imported is no longer the parent.
+        # The server may have been killed during the imports.
         watch_parent(server.pid, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    # Now, so that no file waits for it.
+    # Started now, so that no file waits for it.
     warm_up()
     settings = load_settings()
     configure_logging(settings.log_level)
-    # The database has been checked.  Should it be away by now, requests are answered
-    # with 503 until it is back.
+    # The database has been checked before.  If it is away now, requests get 503 until
+    # it is back.
     database = open_database(settings.database, at_once=settings.web_threads)
     replica = None
     if settings.database_read_url:

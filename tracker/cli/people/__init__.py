@@ -1,1 +1,1 @@
-"""Accounts, sign-ins, keys, the audit log."""
+"""Commands about accounts and API keys."""

@@ -1,4 +1,4 @@
-"""The commands around accounts."""
+"""The accounts commands."""
 
 import sys
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _sight = (
 
 @click.group()
 def accounts() -> None:
-    """Make, list, change and disable the accounts of people."""
+    """Create, list, change and disable accounts."""
 
 
 @accounts.command()
@@ -55,9 +55,9 @@ def create(
     all_detectors: bool,
     has_password: bool,
 ) -> None:
-    """Make an account, and print the link to sign in by or ask for a password.
+    """Create an account, and print its sign-in link or ask for a password.
 
-    An admin sees every detector, anybody else only those that are given.
+    An admin sees every detector, other roles only those given.
     """
     password = _ask_password() if has_password else None
     settings = load_settings()
@@ -112,7 +112,7 @@ def change(
     all_detectors: bool,
     no_detectors: bool,
 ) -> None:
-    """Change the role of an account, or which detectors it sees."""
+    """Change the role of an account, or the detectors it sees."""
     changes_sight = detectors or all_detectors or no_detectors
     with _changed(name) as (session, row):
         services.change_account(
@@ -129,7 +129,7 @@ def change(
 @accounts.command()
 @click.argument("name")
 def disable(name: str) -> None:
-    """Let nobody in by the account NAME any more, at once."""
+    """Disable the account NAME and sign it out everywhere."""
     with _changed(name) as (session, row):
         services.disable_account(session, row, by())
     click.echo(f"{name} is disabled, and signed out everywhere.")
@@ -138,7 +138,7 @@ def disable(name: str) -> None:
 @accounts.command()
 @click.argument("name")
 def enable(name: str) -> None:
-    """Let the account NAME in again."""
+    """Enable the account NAME again."""
     with _changed(name) as (session, row):
         services.enable_account(session, row, by())
     click.echo(f"{name} is enabled.")
@@ -147,10 +147,9 @@ def enable(name: str) -> None:
 @accounts.command()
 @click.argument("name")
 def password(name: str) -> None:
-    """Give the account NAME a new password, and sign it out everywhere.
+    """Set a new password for the account NAME, and sign it out everywhere.
 
-    It is asked for on a terminal; elsewhere it is the first line of the standard
-    input.
+    The password is asked for on a terminal, and else read from the first line of stdin.
     """
     with connected(load_settings()) as database, database.read() as session:
         services.get_account(session, name)
@@ -172,7 +171,7 @@ def link(name: str) -> None:
 @accounts.command(name="reset-second-step")
 @click.argument("name")
 def reset_second_step(name: str) -> None:
-    """Let the account NAME in without its second step, until it sets up a new one."""
+    """Remove the second step of the account NAME, until it sets up a new one."""
     with _changed(name) as (session, row):
         reset_second_factor(session, row, by())
     click.echo(f"{name} signs in without a second step until it sets up a new one.")
@@ -198,8 +197,8 @@ def _print_link(public_url: str, text: str) -> None:
     click.echo("It signs in once, within seven days.", err=True)
     if not public_url:
         click.echo(
-            f"TRACKER_PUBLIC_URL is not set: where your server is not at {_NOWHERE}, "
-            "put its address in the place of that.",
+            f"TRACKER_PUBLIC_URL is not set: replace {_NOWHERE} with the address of "
+            "your server.",
             err=True,
         )
 

@@ -1,4 +1,4 @@
-"""The commands around API keys."""
+"""The keys commands."""
 
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from tracker.words import KEY_ROLES
 
 @click.group()
 def keys() -> None:
-    """Make, list and revoke API keys."""
+    """Create, list and revoke API keys."""
 
 
 @keys.command()
@@ -31,7 +31,7 @@ def keys() -> None:
 @click.option("--expires", help="How long it is valid, such as 90d or 12w.")
 @click.option("--owner", help="The person responsible for it; by default you.")
 def create(name: str, role: str, detectors: tuple[str, ...], **choices: Any) -> None:
-    """Make an API key and print it; it can never be shown again."""
+    """Create an API key and print it; it is shown once."""
     with connected(load_settings(), fill=True) as database, database.write() as session:
         given = detectors or None
         text = create_key(session, name, role, by(), detectors=given, **choices)

@@ -1,1 +1,1 @@
-"""Running it: backup, schema, retention, the processes."""
+"""Services of operators: backup, restore, doctor, access."""

@@ -1,4 +1,4 @@
-"""Which detectors, and what belongs to them, exist for who asks."""
+"""Access of accounts and keys to detectors and what belongs to them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from tracker.services.telling.webhooks import get_webhook
 from tracker.services.wording import missing
 from tracker.storage.detectors import Detector
 
-# What the first part of a path names, and how it is found.
+# How the objects of the first noun in a path are found.
 _FIND: dict[str, tuple[str, Callable[[Session, str], Any]]] = {
     "detectors": ("detector", get_detector),
     "detector-reset": ("detector", get_detector),
@@ -32,15 +32,15 @@ _FIND: dict[str, tuple[str, Callable[[Session, str], Any]]] = {
 
 
 def check_sees(session: Session, actor: Actor, noun: str, reference: str) -> None:
-    """Raise NotFoundError unless *actor* sees what the first part of a path names.
+    """Raise NotFoundError unless *actor* sees the object *reference* of *noun*.
 
-    What they were not given looks exactly like what does not exist.
+    A hidden object looks exactly like one that does not exist.
     """
     if noun in {"webhooks", "alerts"}:
         get_webhook(session, reference, actor)
         return
     if noun == "by-snippet":
-        # It is part of the key itself.
+        # The reference is a part of the key itself.
         return
     if noun not in _FIND:
         raise missing(noun, reference)

@@ -1,7 +1,7 @@
-"""A backup: one file that holds everything, the same for both databases.
+"""A backup: one file with everything, the same format for both databases.
 
-It is a zip of ``manifest.json``, every table as JSON Lines and the images.  Its
-last bytes, the comment of the zip, are the hash of all bytes before them.
+It is a zip of ``manifest.json``, every table as JSON Lines and the images.  Its last
+bytes, the comment of the zip, are the hash of all bytes before them.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ OnProgress = Callable[[str, int], None]
 
 
 class TableEntry(BaseModel):
-    """What the manifest says of a table."""
+    """The entry of a table in the manifest."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -45,12 +45,12 @@ class TableEntry(BaseModel):
     columns: list[str]
     rows: int = Field(ge=0)
     sha256: str
-    # The last number that the database gave to a row, which may be gone.
+    # The last id that the database assigned; its row may be deleted.
     last_id: int | None = Field(ge=1, lt=2**63)
 
 
 class Manifest(BaseModel):
-    """What a backup says of itself; each image is named by its own hash."""
+    """The manifest of a backup; each image is named by its own hash."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -66,7 +66,6 @@ class BackupWriter:
     """Writes a backup: first the tables, then the images, at last the manifest."""
 
     def __init__(self, archive: zipfile.ZipFile, on_progress: OnProgress) -> None:
-        """Write into *archive* and say to *on_progress* how far it is."""
         self._archive = archive
         self._on_progress = on_progress
         self._tables: list[TableEntry] = []
@@ -82,7 +81,7 @@ class BackupWriter:
         digest = hashlib.sha256()
         written = 0
         with (
-            # Before the session: on a full disk the cursor would outlive it.
+            # Closed before the session: on a full disk the cursor would outlive it.
             closing(storage.iter_table(session, table)) as rows,
             self._archive.open(member_of(table.name), "w", force_zip64=True) as member,
         ):
@@ -101,11 +100,10 @@ class BackupWriter:
         )
 
     def add_images(self, images: ImageStore) -> list[str]:
-        """Write the images that queries point at.
+        """Write the images of queries, and return the names of missing or damaged ones.
 
-        Returns the names of those that are missing or damaged, which are left out.
-        Only erasing deletes an image, and no transaction waits for that: such an image
-        is missing here.
+        Those are left out.  Erasing deletes an image without waiting for this
+        transaction, so an erased image is missing here.
         """
         for name in self._images:
             try:
@@ -115,13 +113,13 @@ class BackupWriter:
             if not is_whole(name, content):
                 self._missing.append(name)
                 continue
-            # Without a type of compression it is stored as it is.
+            # A ZipInfo is stored uncompressed.
             self._archive.writestr(zipfile.ZipInfo(f"images/{name}"), content)
             self._on_progress("Writing images", 1)
         return self._missing
 
     def add_manifest(self, *, created_at: datetime) -> Manifest:
-        """Write and return what the backup says of itself."""
+        """Write and return the manifest."""
         manifest = Manifest(
             format=FORMAT,
             revision=head_revision(),
@@ -138,11 +136,10 @@ class BackupWriter:
 def create_backup(
     path: Path, on_progress: OnProgress, *, key: str = ""
 ) -> Iterator[BackupWriter]:
-    """Open a backup that stands at *path* once the block ends, as a whole or not.
+    """Open a backup that is at *path*, complete, once the block ends; or is not.
 
-    It is signed by *key*, if there is one.
-
-    Only its owner can read it, because the hashes of keys are in it.
+    It is signed with *key*, if there is one.  Only its owner can read it, because it
+    has the hashes of keys.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
@@ -165,9 +162,9 @@ def create_backup(
 
 
 def compute_seal(file: IO[Any], key: str) -> bytes:
-    """Return the hash of *file* without its last bytes, which are to hold it.
+    """Return the hash of *file* without its last bytes, where the hash goes.
 
-    With a *key* it is a signature, HMAC-SHA256 (RFC 2104): no one else can make it.
+    With a *key* it is a signature, HMAC-SHA256 (RFC 2104).
     """
     left = file.seek(0, os.SEEK_END) - SEAL_BYTES
     file.seek(0)

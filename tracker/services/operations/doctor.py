@@ -1,4 +1,4 @@
-"""What may be wrong with stored data, in plain words, and how to fix it."""
+"""Problems of the stored data, in plain words, and how to fix them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,47 +17,48 @@ from tracker.storage.imports.files import list_failed, list_waiting
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.words import EXACT
 
-_MEND_COUNTS = (
-    "the labels are the evidence and are whole: restore a backup in which the counts "
-    "agree, or export the labels and import them into a new detector"
+_FIX_COUNTS = (
+    "the labels are complete: restore a backup in which the counts agree, or export "
+    "the labels and import them into a new detector"
 )
-_MEND_SNAPSHOT = (
-    "once the counts agree with a recount, the next scored label adds a snapshot that "
-    "is right; the history keeps the wrong one"
+_FIX_SNAPSHOT = (
+    "once the counts agree with a recount, the next scored label adds a correct "
+    "snapshot; the history keeps the wrong one"
 )
-_MEND_RUN = (
-    "see to what it says, then run tracker recompute, which tries at once; the worker "
-    "tries again by itself at {until:%Y-%m-%d %H:%M:%S} UTC"
+_FIX_RUN = (
+    "fix the cause, then run tracker recompute, which tries at once; the worker tries "
+    "again at {until:%Y-%m-%d %H:%M:%S} UTC"
 )
-_MEND_WAITING = (
-    "see that a worker runs; it imports one file after the other, and the file is safe"
+_FIX_WAITING = (
+    "check that a worker runs; it imports one file after the other, and the file is "
+    "safe"
 )
-_MEND_FAILED = "see to what it says, then send the file again"
-_MEND_IMAGE = (
-    "copy it from a backup, whose folder images holds it under that name, to {place} "
+_FIX_FAILED = "fix the cause, then send the file again"
+_FIX_IMAGE = (
+    "copy it from a backup, where the folder images has it under that name, to {place} "
     "where images are kept"
 )
 _PATIENCE = timedelta(minutes=10)
-# Nobody wants to be told for ever; the import itself goes on saying so.
+# A failed import is reported for a day; its page shows the failure for ever.
 _FAILED_FOR = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that should not be so."""
+    """A problem and its fix."""
 
     what: str
     remedy: str
 
 
 def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
-    """Yield what is wrong with the counts of *detector*, its snapshots and runs."""
+    """Yield the problems of the counts, snapshots and runs of *detector*."""
     for wrong in recount(session, detector):
         yield Problem(
             f"{detector.name}, version {wrong.version}, {wrong.what}: "
             f"{wrong.running:,} queries are counted, a recount finds "
             f"{wrong.recounted:,}",
-            _MEND_COUNTS,
+            _FIX_COUNTS,
         )
     yield from _check_snapshots(session, detector)
     failure = find_failures(session, RECOMPUTE, [detector.id]).get(detector.id)
@@ -66,17 +67,17 @@ def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
             f"{detector.name}: new labels wait, because the run over them failed "
             f"{failure.attempts:,} times in a row, at last with "
             f"{str(failure.error).partition(chr(10))[0]}",
-            _MEND_RUN.format(until=failure.due_at),
+            _FIX_RUN.format(until=failure.due_at),
         )
 
 
 def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
     versions = list_versions(session, detector.id)
-    # Labels that wait for the job are in no snapshot yet, and not in these either.
+    # Like the snapshots, these lack the labels that wait for the job.
     counts = load_counts(session, versions)
     for version in versions:
         if version.run_due_at is not None:
-            # Its newest labels are in no snapshot yet.
+            # Its newest labels have no snapshot yet.
             continue
         _, standings = pick_population(detector, counts[version.id])
         found = counts[version.id].select(standings)
@@ -98,7 +99,7 @@ def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
                     f"{detector.name}, version {version.name}: the newest snapshot "
                     f"says {_of(stored[name])} correct for {name}, the counts "
                     f"{_of(scored[name])}",
-                    _MEND_SNAPSHOT,
+                    _FIX_SNAPSHOT,
                 )
 
 
@@ -108,26 +109,23 @@ def _of(pair: list[int]) -> str:
 
 
 def check_imports(session: Session, *, at: datetime) -> Iterator[Problem]:
-    """Yield the imports that have waited long for a worker, and the ones that failed.
-
-    Of the latter those that did in the day before *at*.
-    """
+    """Yield imports that wait long for a worker, or failed in the day before *at*."""
     for waiting in list_waiting(session, since=at - _PATIENCE):
         minutes = (at - waiting.created_at) // timedelta(minutes=1)
         yield Problem(
             f"the import {dump_id('imp', waiting.id)} has waited for {minutes:,} "
             "minutes",
-            _MEND_WAITING,
+            _FIX_WAITING,
         )
     for failed in list_failed(session, since=at - _FAILED_FOR):
         yield Problem(
             f"the import {dump_id('imp', failed.id)} failed: {failed.error}",
-            _MEND_FAILED,
+            _FIX_FAILED,
         )
 
 
 def check_image(name: str, images: ImageStore) -> Problem | None:
-    """Return what is wrong with the image *name*, which a query points at."""
+    """Return the problem of the image *name* of a query, if it has one."""
     try:
         wrong = None if is_whole(name, images.get(name)) else "damaged"
     except FileNotFoundError:
@@ -135,6 +133,6 @@ def check_image(name: str, images: ImageStore) -> Problem | None:
     if wrong is None:
         return None
     return Problem(
-        f"the image {name}, which a query points at, is {wrong}",
-        _MEND_IMAGE.format(place=place_of(name)),
+        f"the image {name} of a query is {wrong}",
+        _FIX_IMAGE.format(place=place_of(name)),
     )

@@ -82,22 +82,22 @@ from tracker.storage.queries.finding import index_metadata
 from tracker.words import KEY_ROLES, ROLES, UNCLEAR
 
 _NAME = re.compile(rf"[0-9a-f]{{64}}\.({'|'.join(MEDIA_TYPES)})")
-# What holds a class of the detector, and whether it may be UNCLEAR instead.
+# Columns with a class of the detector, and whether they may hold UNCLEAR.
 _ANSWERS = {"predicted": False, "judged": False, "label": True, "answer": True}
 
 
 def _check_image_name(value: str) -> str:
-    # It becomes a path.
+    # The name becomes a path.
     if not _NAME.fullmatch(value):
         raise ValueError("it must be the name of an image")
     return value
 
 
 def _json_of(kind: Any) -> Any:
-    """Return the type of a text that is *kind*, written as JSON."""
+    """Return the type of JSON text whose value is *kind*."""
     validate = TypeAdapter(kind).validate_python
 
-    # Queries that follow each other often have the same metadata.
+    # Neighbouring queries often have the same metadata.
     @lru_cache(maxsize=256)
     def check(text: str) -> str:
         validate(load_json(text), strict=True)
@@ -156,7 +156,7 @@ _TYPES: dict[str, Any] = {
     "gold_answers.note": Note,
 }
 
-# By the type of a column; the first that fits, and a narrower one comes first.
+# By the type of a column; the first match counts, so narrower types come first.
 _KINDS: dict[Any, Any] = {
     UtcDateTime: Instant,
     Boolean: bool,
@@ -169,27 +169,27 @@ _KINDS: dict[Any, Any] = {
 
 
 class RowChecker:
-    """Checks the rows of all tables, each table after those that it points at."""
+    """Checks the rows of all tables, each table after those it refers to."""
 
     def __init__(self) -> None:
         self._classes: dict[int, frozenset[str]] = {}
 
     def of_table(self, table: Table) -> Callable[[bytes], str | None]:
-        """Return what says of a line what is wrong with it as a row of *table*."""
+        """Return a check of a line: it returns what is wrong with a row of *table*."""
         names = [column.name for column in table.c]
         types: Any = tuple(map(_type_of, table.c))
         validate = TypeAdapter[Any](
             Annotated[tuple[types], FailFast()],
             config=ConfigDict(strict=True, allow_inf_nan=False),
         ).validate_python
-        # By place: this is done for every row.
+        # Indexes, not names: the check runs for every row.
         whose = names.index("detector_id") if "detector_id" in names else None
         answers = [place for place, name in enumerate(names) if name in _ANSWERS]
 
         def check(line: bytes) -> str | None:
             row = _parse_row(line, len(names))
             if row is None:
-                return "is no row of that table"
+                return "is not a row of that table"
             try:
                 validate(row)
             except ValidationError as error:
@@ -206,7 +206,7 @@ class RowChecker:
                     name = names[place]
                     if row[place] != UNCLEAR or not _ANSWERS[name]:
                         said = show(row[place])
-                        return f"has {name} {said}, which is no class of its detector"
+                        return f"has {name} {said}, not a class of its detector"
             return None
 
         return check
@@ -223,7 +223,7 @@ def _parse_row(line: bytes, length: int) -> tuple[Any, ...] | None:
 
 
 def _type_of(column: Column[Any]) -> Any:
-    """Return the type of what may stand in *column*."""
+    """Return the type of the values in *column*."""
     kind = _TYPES.get(f"{column.table.name}.{column.name}")
     if kind is None and isinstance(column.type, JSON | TextList):
         kind = storage.find_json_type(column)
@@ -235,16 +235,16 @@ def _type_of(column: Column[Any]) -> Any:
 
 
 _ROWS = 5_000
-# What a backup of ten million images that are all missing would need is no backup.
+# More than any real manifest: ten million missing images would need as much.
 _LARGEST_MANIFEST_BYTES = 16 * 2**20
 _LARGEST_IMAGE_BYTES = 64 * 2**20
-# Of processor time, for an image.
+# Processor time for an image.
 _SECONDS = 10
 _LONGEST_ROW_BYTES = 64 * 2**20
-# So many bytes of rows are written at once; most rows have a few hundred.
+# Bytes of rows written at once; most rows have a few hundred.
 _CHUNK_BYTES = 4 * 2**20
 _IMAGE = re.compile(rf"images/([0-9a-f]{{64}})\.({'|'.join(MEDIA_TYPES)})")
-# What the library raises where a zip contradicts itself.
+# Errors of the library for a zip that contradicts itself.
 _SIGNS_OF_DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -259,7 +259,7 @@ _SIGNS_OF_DAMAGE = (
 
 
 class BackupReader:
-    """A backup whose every member is what the manifest says."""
+    """A backup whose members all match the manifest."""
 
     def __init__(
         self, archive: zipfile.ZipFile, manifest: Manifest, on_progress: OnProgress
@@ -269,7 +269,7 @@ class BackupReader:
         self._on_progress = on_progress
 
     def write_tables(self, session: Session) -> None:
-        """Insert every row with its id, and go on counting where the backup was.
+        """Insert every row with its id, and continue the ids of the backup.
 
         Raises ConflictError unless the database is empty.
         """
@@ -312,10 +312,10 @@ class BackupReader:
             yield rows
 
     def write_images(self, session: Session, images: ImageStore) -> None:
-        """Store every image; one that is there already is left as it is.
+        """Store every image that is not stored yet.
 
-        It comes after the rows, which may be refused, and before they are committed:
-        no query is ever seen without its image.
+        Called after the rows, which may be refused, and before their commit, so that no
+        query is ever seen without its image.
         """
         for name in _image_members(self._archive):
             images.put(self._archive.read(name), name.rpartition(".")[2])
@@ -327,10 +327,10 @@ class BackupReader:
 def open_backup(
     path: Path, on_progress: OnProgress, *, key: str = ""
 ) -> Iterator[BackupReader]:
-    """Open the backup at *path* after a check of all that is in it.
+    """Open the backup at *path* after a check of its whole content.
 
-    Raises InvalidInputError for a file that is damaged, no backup at all, or one
-    of another format or revision than this program's.
+    Raises InvalidInputError for a file that is damaged, not a backup, or of another
+    format or revision than this program's.
     """
     _check_seal(path, key)
     with _named_damage(), zipfile.ZipFile(path) as archive:
@@ -350,9 +350,8 @@ def check_is_empty(session: Session) -> None:
     filled = storage.find_filled_table(session)
     if filled is not None:
         raise ConflictError(
-            f"the database is not empty: the table {filled} holds rows, and a backup "
-            "is not mixed with what is there. Name an empty database in "
-            "TRACKER_DATABASE_URL; nothing was written"
+            f"the database is not empty: the table {filled} has rows. Set "
+            "TRACKER_DATABASE_URL to an empty database; nothing was written"
         )
 
 
@@ -365,11 +364,11 @@ def _check_seal(path: Path, key: str) -> None:
     if key:
         raise InvalidInputError.of(
             "FILE",
-            "it is not signed by TRACKER_BACKUP_KEY: it was changed, signed by another "
-            "key, or not at all; nothing was written",
+            "it is not signed with TRACKER_BACKUP_KEY: it was changed, signed with "
+            "another key, or not signed; nothing was written",
         )
     raise _damaged(
-        "its last bytes do not fit the others, or it is signed and TRACKER_BACKUP_KEY "
+        "its hash does not match its content, or it is signed and TRACKER_BACKUP_KEY "
         "is missing"
     )
 
@@ -377,13 +376,13 @@ def _check_seal(path: Path, key: str) -> None:
 def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
     said = json.loads(_read(archive, MANIFEST, _LARGEST_MANIFEST_BYTES))
     if not isinstance(said, dict):
-        raise _damaged("its manifest is no JSON object")
+        raise _damaged("its manifest is not a JSON object")
     # A later format may have a manifest of another shape, so this comes first.
     for name, mine in (("format", FORMAT), ("revision", head_revision())):
         if said[name] != mine:
             raise InvalidInputError.of(
                 "FILE",
-                f"the backup is of {name} {show(said[name])}, this program of {mine}: "
+                f"the backup has {name} {show(said[name])}, this program {mine}: "
                 "restore it with the version of the program that made it, then "
                 "upgrade; nothing was written",
             )
@@ -402,9 +401,9 @@ def _check_members(archive: zipfile.ZipFile, manifest: Manifest) -> None:
     expected = [MANIFEST, *map(member_of, tables), *images]
     strange = set(archive.namelist()) - set(expected)
     if strange:
-        raise _damaged(f"it holds {show(min(strange))}, which is no part of a backup")
+        raise _damaged(f"it has {show(min(strange))}, which is not part of a backup")
     if sorted(expected) != sorted(archive.namelist()) or len(images) != manifest.images:
-        raise _damaged("a part is missing or stands there twice")
+        raise _damaged("a part is missing or there twice")
 
 
 def _check_tables(
@@ -426,7 +425,7 @@ def _check_tables(
                     on_progress(f"Checking {table.name}", _ROWS)
         entry = entries[table.name]
         if (digest.hexdigest(), rows) != (entry.sha256, entry.rows):
-            raise _damaged(f"the table {table.name} is not what the manifest says")
+            raise _damaged(f"the table {table.name} does not match the manifest")
 
 
 def _check_images(archive: zipfile.ZipFile, on_progress: OnProgress) -> None:
@@ -438,7 +437,7 @@ def _check_images(archive: zipfile.ZipFile, on_progress: OnProgress) -> None:
         for name in names:
             content = _read(archive, name, _LARGEST_IMAGE_BYTES)
             if hashlib.sha256(content).hexdigest() not in name:
-                raise _damaged(f"{name} is not what its name says")
+                raise _damaged(f"{name}: the content does not match its hash")
             try:
                 said, _ = reader.ask({"suffix": name.rpartition(".")[2]}, content)
             except InvalidInputError as error:
@@ -449,7 +448,7 @@ def _check_images(archive: zipfile.ZipFile, on_progress: OnProgress) -> None:
 
 
 def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    # Never all at once: a few bytes may unpack into gigabytes, whatever they say.
+    # In pieces: a few bytes may unpack into gigabytes, whatever the header says.
     with archive.open(name) as member:
         content = member.read(most + 1)
     if len(content) > most:
@@ -468,8 +467,8 @@ def _named_refusal(table: Table) -> Iterator[None]:
         yield
     except (DataError, IntegrityError) as error:
         raise _damaged(
-            f"the database refuses a row of {table.name}: an id is there twice, say, "
-            "or belongs to nothing"
+            f"the database refuses a row of {table.name}: an id may be there twice, or "
+            "refer to nothing"
         ) from error
 
 
@@ -483,5 +482,5 @@ def _named_damage() -> Iterator[None]:
 
 def _damaged(reason: str) -> InvalidInputError:
     return InvalidInputError.of(
-        "FILE", f"it is damaged or no backup: {reason}; nothing was written"
+        "FILE", f"it is damaged or not a backup: {reason}; nothing was written"
     )

@@ -1,1 +1,1 @@
-"""Accounts of people and keys of programs: who they are, and what they may do."""
+"""Accounts, sign-ins, API keys, second steps, and the audit log."""

@@ -1,6 +1,6 @@
-"""Accounts of people: names, passwords, what each may do and see; none is deleted.
+"""Accounts: names, passwords, roles and detectors; and the audit log.
 
-And the audit log: what was done, by whom, when and from where.
+Accounts are never deleted.
 """
 
 import threading
@@ -34,12 +34,11 @@ from tracker.storage.people import Account, ShownKey, list_accounts, list_keys
 from tracker.storage.telling import find_newest_id
 from tracker.words import ADMIN, ROLES
 
-# Control and format characters, surrogates, and what fonts draw as they please.
+# Control and format characters, surrogates, private use.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
 
 
 def parse_name(text: str, *, field: str = "name") -> str:
-    """Return *text* as a name; raises InvalidInputError."""
     try:
         return TypeAdapter(KeyName).validate_python(text)
     except ValidationError as error:
@@ -48,32 +47,32 @@ def parse_name(text: str, *, field: str = "name") -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise InvalidInputError for what cannot be the name of an account or a key."""
+    """Raise InvalidInputError unless *name* can name an account or a key."""
     parse_name(name)
     if any(unicodedata.category(character) in _UNSEEN for character in name):
-        wrong = "characters that are unseen or turn the text are not allowed"
+        wrong = "invisible characters, and those that turn the text, are not allowed"
         raise invalid("name", name, wrong)
 
 
 def check_is_free(session: Session, name: str) -> None:
-    """Raise ConflictError if an account or a key has *name*, or one like it.
+    """Raise ConflictError if an account or a key has *name*, or a similar name.
 
-    Both at once: labels say by name who gave them.
+    Accounts and keys share names, because labels name who gave them.
     """
     found = find_alike(session, name)
     if found is not None:
         noun, taken = found
-        like = "" if taken == name else f", which {show(name)} is too much like"
+        like = "" if taken == name else f", and {show(name)} is too similar"
         raise ConflictError(
             f"there is {noun} named {show(taken)} already{like}; choose another name"
         )
 
 
 def find_alike(session: Session, name: str) -> tuple[str, str] | None:
-    """Return what has *name*, or one that differs in case or in form alone.
+    """Return the account or key named *name* up to case and Unicode form.
 
-    No other account or key is made before this transaction ends: the constraint of
-    the database knows nothing of case.
+    No account or key is added before this transaction ends: the database's constraint
+    does not ignore case.
     """
     lock(session, "names of accounts and keys")
     wanted = _fold(name)
@@ -85,7 +84,7 @@ def find_alike(session: Session, name: str) -> tuple[str, str] | None:
 
 
 def _fold(name: str) -> str:
-    # Folding may undo the normal form, and the normal form may bring back case.
+    # Case folding may undo the normal form, and normalising may bring back case.
     for _ in range(2):
         name = unicodedata.normalize("NFKC", name).casefold()
     return unicodedata.normalize("NFKC", name)
@@ -93,17 +92,16 @@ def _fold(name: str) -> str:
 
 FEWEST_CHARACTERS = 8
 MOST_CHARACTERS = 1_000
-# Of zxcvbn's scores 0 to 4, the first that resists guessing through a sign-in
-# page which counts tries.
+# The lowest of zxcvbn's scores, 0 to 4, that resists guessing through a sign-in page
+# which counts tries.
 _LOWEST_SCORE = 2
-# It looks no further, and its time grows with the square of the length.
+# zxcvbn ignores the rest, and its time grows with the square of the length.
 _JUDGED_CHARACTERS = 72
 
 # Argon2id with the parameters that RFC 9106 gives for machines with little memory:
 # 64 MiB.
 _HASHER = PasswordHasher()
-# A hundred people who sign in at once must neither take all processors nor all
-# memory from those who are at work.
+# A hundred sign-ins at once must not take all processors and memory.
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -113,10 +111,10 @@ def hash_password(password: str) -> str:
 
 
 def is_right(password: str, stored: str | None) -> bool:
-    """Return whether *password* is the one that was stored.
+    """Return whether *password* is the stored one.
 
-    It takes the same time where nothing is stored, so that nobody learns from a
-    watch which accounts there are.
+    It takes the same time if none is stored, so that timing does not reveal which
+    accounts exist.
     """
     if len(password) > MOST_CHARACTERS:
         password, stored = "", None
@@ -129,26 +127,26 @@ def is_right(password: str, stored: str | None) -> bool:
 
 
 def check_password(password: str, *, name: str) -> None:
-    """Raise InvalidInputError for a password that is short, long or easily guessed."""
+    """Raise InvalidInputError for a password that is short, long or easy to guess."""
     if not FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS:
         raise InvalidInputError.of(
             "password",
             f"it has {len(password)} characters; it must have {FEWEST_CHARACTERS} to "
             f"{MOST_CHARACTERS:,}",
         )
-    # Its word lists take a tenth of a second to load, which no other command needs.
+    # Its word lists take a tenth of a second to load.
     from zxcvbn import zxcvbn  # noqa: PLC0415
 
     judged = zxcvbn(_normalized(password)[:_JUDGED_CHARACTERS], [name, "tracker"])
     if judged["score"] < _LOWEST_SCORE:
-        why = judged["feedback"]["warning"] or "It is easily guessed."
+        why = judged["feedback"]["warning"] or "It is easy to guess."
         raise InvalidInputError.of(
-            "password", f"{why} Three or four words that do not belong together do."
+            "password", f"{why} Use three or four words that do not belong together."
         )
 
 
 def _normalized(password: str) -> str:
-    # The same letters typed on another keyboard may come as other code points.
+    # Another keyboard may send the same letters as other code points.
     return unicodedata.normalize("NFKC", password)
 
 
@@ -175,7 +173,7 @@ def actor_of_key(session: Asked, key: ShownKey) -> Actor:
     return Actor(key.name, key.role, "key", key.id, seen)
 
 
-def create_account(  # noqa: PLR0913 - who it is, what they may do and see.
+def create_account(  # noqa: PLR0913 - name, role and access.
     session: Session,
     name: str,
     role: str,
@@ -185,10 +183,10 @@ def create_account(  # noqa: PLR0913 - who it is, what they may do and see.
     has_all_detectors: bool = False,
     password: str | None = None,
 ) -> Account:
-    """Add an account that sees these *detectors*, or all of them.
+    """Add an account that sees *detectors*, or all of them.
 
-    Without a password it is entered by a link.  Raises ConflictError for a name that
-    another account or a key has, or one like it.
+    Without a password its first sign-in is by a link.  Raises ConflictError if an
+    account or a key has this name or a similar one.
     """
     _check_role(role)
     check_name(name)
@@ -198,7 +196,7 @@ def create_account(  # noqa: PLR0913 - who it is, what they may do and see.
         role=role,
         has_all_detectors=has_all_detectors,
         created_at=by.at,
-        # What happened before they came is no news to them.
+        # Earlier events are not news in their inbox.
         seen_event_id=find_newest_id(session),
     )
     session.add(account)
@@ -224,7 +222,7 @@ def get_account_by_id(session: Session, account_id: int) -> Account:
     return account
 
 
-def change_account(  # noqa: PLR0913 - what it may do and see, by whom.
+def change_account(  # noqa: PLR0913 - role and access.
     session: Session,
     account: Account,
     by: By,
@@ -233,9 +231,9 @@ def change_account(  # noqa: PLR0913 - what it may do and see, by whom.
     detectors: Iterable[str] | None = None,
     has_all_detectors: bool = False,
 ) -> None:
-    """Give an account another role, or let it see other *detectors*, or all.
+    """Change the role of an account, or the detectors it sees.
 
-    What is None stays as it is.  Raises ConflictError for the role of the last admin.
+    None changes nothing.  Raises ConflictError if it is the last admin.
     """
     details: dict[str, Any] = {}
     if role is not None and role != account.role:
@@ -262,10 +260,7 @@ def _set_detectors(
 
 
 def disable_account(session: Session, account: Account, by: By) -> None:
-    """Let nobody in by this account, from now on.
-
-    Raises ConflictError for the last admin.
-    """
+    """Disable an account; raises ConflictError for the last admin."""
     _check_is_not_last_admin(session, account)
     account.disabled_at = account.disabled_at or by.at
     people.delete_sign_ins(session, account.id)
@@ -287,9 +282,9 @@ def set_password(
     *,
     excluding: str | None = None,
 ) -> None:
-    """Give an account another password, and sign it out everywhere.
+    """Set the password of an account, and sign it out everywhere.
 
-    *excluding* is the hash of what the one browser shows that stays signed in.
+    *excluding* is the token hash of the browser that stays signed in.
     """
     _set_password(account, password)
     people.delete_sign_ins(session, account.id, excluding=excluding)
@@ -308,7 +303,7 @@ def has_open_account(session: Session) -> bool:
 
 
 def find_admin_without_password(session: Session) -> Account | None:
-    """Return the first admin, if no admin has another way in than a link."""
+    """Return the first admin, if admins can sign in only by a link."""
     admins = [
         row
         for row in storage.list_accounts(session)
@@ -331,7 +326,7 @@ def _check_is_not_last_admin(session: Session, account: Account) -> None:
     )
     if account.role == ADMIN and next(others, None) is None:
         raise ConflictError(
-            f"{show(account.name)} is the only admin who can sign in; make another "
+            f"{show(account.name)} is the only admin who can sign in; create another "
             "one first"
         )
 
@@ -343,7 +338,7 @@ COLUMNS = (
 
 
 def iter_rows(session: Session) -> Iterator[dict[str, Any]]:
-    """Yield every event as it is exported, the oldest first."""
+    """Yield every event of the audit log for export, oldest first."""
     for event in storage.iter_events(session):
         yield {
             "happened_at": dump_instant(event.happened_at),

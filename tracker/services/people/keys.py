@@ -1,4 +1,4 @@
-"""API keys: made once, shown once, stored hashed."""
+"""API keys: shown once, stored hashed."""
 
 import re
 import secrets
@@ -23,13 +23,13 @@ _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 32
 _DURATION = re.compile(r"(\d{1,5})([dw])", re.ASCII)
 _DAYS = {"d": 1, "w": 7}
-# Ten years; what is to last longer has no end.
+# Ten years; a key without an expiry lasts longer.
 _MOST_DAYS = 3_650
-# Not at every request: each would be a write.
+# Not noted at every request: each would be a write.
 _USED_EVERY = timedelta(minutes=1)
 
 
-def create_key(  # noqa: PLR0913 - what it may do, see and last.
+def create_key(  # noqa: PLR0913 - name, role, access and expiry.
     session: Session,
     name: str,
     role: str,
@@ -39,11 +39,10 @@ def create_key(  # noqa: PLR0913 - what it may do, see and last.
     expires: str | None = None,
     owner: str | None = None,
 ) -> str:
-    """Add a key and return its text, which nobody can ever read again.
+    """Add a key and return its text, which is not stored.
 
-    It is for the named *detectors* alone, or for all there are and will be.  It
-    ends with *expires*, such as 90d, and *owner* answers for it: who makes it,
-    unless it is said.
+    It is for the named *detectors*, or for all, now and later.  It *expires* after a
+    time such as 90d.  Its *owner* is responsible for it, by default its creator.
     """
     if role not in KEY_ROLES:
         raise invalid("role", role, f"it must be one of {', '.join(KEY_ROLES)}")
@@ -88,7 +87,7 @@ def _parse_expiry(text: str, *, at: datetime) -> datetime:
 
 
 def find_valid_key(session: Asked, text: str, *, at: datetime) -> ShownKey | None:
-    # Found by its hash: comparing hashes tells an attacker nothing by its timing.
+    # Looked up by its hash, so that timing tells an attacker nothing.
     key = storage.find_key_by_digest(session, digest_of(text))
     if key is None or key.revoked_at is not None or has_expired(key, at=at):
         return None
@@ -104,7 +103,7 @@ def is_use_to_be_noted(key: ShownKey, *, at: datetime) -> bool:
 
 
 def revoke_key(session: Session, name: str, by: By) -> None:
-    """Make a key useless from now on; raises NotFoundError."""
+    """Revoke a key; raises NotFoundError."""
     key = storage.find_key_by_name(session, name) if is_storable(name) else None
     if key is None:
         raise missing("key", name)

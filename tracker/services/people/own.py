@@ -1,4 +1,4 @@
-"""What a person keeps for themselves: pins, saved views, and what they have seen."""
+"""What people store for themselves: pins, saved views, and what they have seen."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ _MOST_VIEWS = 30
 
 
 class View(Input):
-    """A view of the list of detectors."""
+    """A saved view of the list of detectors."""
 
     name: VersionWanted
     query: Annotated[str, Field(max_length=2000)] = Field(
@@ -28,7 +28,7 @@ class View(Input):
 
 
 class Own(Shape):
-    """What an account keeps for itself."""
+    """The pins, saved views and inbox of an account."""
 
     name: str
     role: str
@@ -54,7 +54,7 @@ class OwnChange(Input):
 
 
 def get_own(session: Session, by: By) -> Account:
-    """Return the account that asks; a key acts for its owner.
+    """Return the caller's account; a key acts for its owner.
 
     Raises ConflictError for a key whose owner has no account.
     """
@@ -68,7 +68,7 @@ def get_own(session: Session, by: By) -> Account:
 
 
 def describe_own(session: Session, own: Account) -> Own:
-    """Return what an account keeps, as it is answered."""
+    """Return the API's answer about an account's own data."""
     return Own(
         name=own.name,
         role=own.role,
@@ -81,7 +81,7 @@ def describe_own(session: Session, own: Account) -> Own:
 def change_own(
     session: Session, own: Account, change: OwnChange, by: By, *, newest_event: int = 0
 ) -> None:
-    """Change what was given; *newest_event* is the last that has been seen."""
+    """Change the given fields; *newest_event* is the last event seen."""
     if change.pins is not None:
         wanted = {get_detector(session, one).id: one for one in change.pins}
         for number, named in wanted.items():

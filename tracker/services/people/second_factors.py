@@ -1,4 +1,4 @@
-"""A second step to sign in: codes of an app (RFC 6238), recovery codes, passkeys."""
+"""The second step of signing in: app codes (RFC 6238), recovery codes, passkeys."""
 
 import base64
 import hmac
@@ -23,7 +23,7 @@ from tracker.storage.people import Account, Passkey, SignInStep, Totp
 
 RECOVERY_CODES = 10
 STEP_LASTS = timedelta(minutes=10)
-# A browser that was left open must not be enough to change the way in.
+# An unattended browser must not suffice to change how its owner signs in.
 FRESH = timedelta(hours=1)
 _STEP_SECONDS = 30
 _DIGITS = 6
@@ -34,9 +34,9 @@ _ISSUER = "Tracker"
 
 
 def begin_totp(session: Session, account: Account) -> str:
-    """Return a secret for an app to make codes of, which a first code confirms.
+    """Return a new secret for an app; its first code confirms it.
 
-    Raises ConflictError where an app is confirmed already.
+    Raises ConflictError if an app is confirmed already.
     """
     found = session.get(Totp, account.id)
     if found is not None and found.confirmed_at is not None:
@@ -44,14 +44,14 @@ def begin_totp(session: Session, account: Account) -> str:
     if found is None:
         found = Totp(account_id=account.id, last_step=0)
         session.add(found)
-    # Never that of an earlier beginning, which somebody else may have seen.
+    # Never an earlier secret, which somebody else may have seen.
     found.secret = base64.b32encode(secrets.token_bytes(_SECRET_BYTES)).decode()
     session.flush()
     return found.secret
 
 
 def find_begun_totp(session: Session, account: Account) -> str:
-    """Return the secret that waits for its first code, a new one if there is none."""
+    """Return the secret that waits for its first code, or a new one."""
     found = session.get(Totp, account.id)
     if found is None or found.confirmed_at is not None:
         return begin_totp(session, account)
@@ -64,13 +64,13 @@ def describe_totp(account: Account, secret: str) -> str:
 
 
 def confirm_totp(session: Session, account: Account, code: str, by: By) -> None:
-    """Ask for codes of the app from now on; raises InvalidInputError."""
+    """Require codes of the app from now on; raises InvalidInputError."""
     found = session.get(Totp, account.id)
     if found is None or found.confirmed_at is not None:
-        raise ConflictError("no app waits for its first code; begin again")
+        raise ConflictError("setup has expired; start again")
     if not _take_code(session, found, code, at=by.at):
         raise InvalidInputError.of(
-            "code", "it is not the code that the app shows now; check the clock"
+            "code", "it is not the current code of the app; check the clock"
         )
     found.confirmed_at = by.at
     by.record(session, "second step added", account.name, what="app")
@@ -102,7 +102,10 @@ def _take_code(session: Session, found: Totp, code: str, *, at: datetime) -> boo
 def take_code(
     session: Session, account: Account, code: str, *, at: datetime
 ) -> str | None:
-    """Return what *code* is, of the app or for recovery, and take it; None if wrong."""
+    """Return the kind of *code*, of the app or for recovery, and use it up.
+
+    None if it is wrong.
+    """
     found = session.get(Totp, account.id)
     is_confirmed = found is not None and found.confirmed_at is not None
     if found is not None and is_confirmed and _take_code(session, found, code, at=at):
@@ -113,7 +116,7 @@ def take_code(
 
 
 def make_recovery_codes(session: Session, account: Account, by: By) -> list[str]:
-    """Return new recovery codes, which nobody can read again; the old ones end."""
+    """Replace the recovery codes and return the new ones, which are stored hashed."""
     if not storage.has_second_factor(session, account.id):
         raise ConflictError("set up an app or a passkey first")
     codes = []
@@ -141,10 +144,7 @@ def forget_codes(session: Session, account: Account) -> None:
 
 
 def reset_second_factor(session: Session, account: Account, by: By) -> None:
-    """Let an account in by its password or a link alone, until it sets up a new step.
-
-    Raises NotFoundError where it has none.
-    """
+    """Remove the second step of an account; raises NotFoundError if it has none."""
     if not storage.has_second_factor(session, account.id):
         raise missing("second step of", account.name)
     storage.delete_totp(session, account.id)
@@ -164,7 +164,7 @@ def begin_step(session: Session, account: Account, by: By, *, how: str) -> str:
 def add_step(
     session: Session, account: Account, digest: str, by: By, *, how: str
 ) -> None:
-    """Keep a step for a while; raises IntegrityError for one that is there."""
+    """Store a step for a while; raises IntegrityError if it exists."""
     session.add(
         SignInStep(
             digest=digest, account_id=account.id, how=how, expires_at=by.at + STEP_LASTS
@@ -176,7 +176,7 @@ def add_step(
 def find_step(
     session: Session, token: object, *, at: datetime
 ) -> tuple[SignInStep, Account] | None:
-    """Return the step that a browser shows and whose it is, None if it is over."""
+    """Return the step of a browser and its account, None if it has expired."""
     if not isinstance(token, str):
         return None
     step = session.get(SignInStep, digest_of(token))
@@ -188,12 +188,12 @@ def find_step(
 
 _MOST = 20
 _ID = re.compile(r"[A-Za-z0-9_-]{1,2000}")
-_WRONG = "the passkey did not fit; try again"
+_WRONG = "the passkey did not match; try again"
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where browsers find this server, to which a passkey is bound."""
+    """The address of this server in browsers, to which a passkey is bound."""
 
     host: str
     origin: str
@@ -202,8 +202,8 @@ class Site:
 def offer_passkey(
     session: Session, account: Account, site: Site
 ) -> tuple[dict[str, Any], str]:
-    """Return what a browser needs to make a passkey, and the challenge in it."""
-    # The library takes a tenth of a second to load, which no other page needs.
+    """Return the options to create a passkey, and their challenge."""
+    # The library takes a tenth of a second to load.
     from webauthn import generate_registration_options  # noqa: PLC0415
     from webauthn.helpers import structs  # noqa: PLC0415
 
@@ -227,7 +227,7 @@ def offer_passkey(
     return _dump(options)
 
 
-def add_passkey(  # noqa: PLR0913, PLR0917 - whose, where, what, called what, by whom.
+def add_passkey(  # noqa: PLR0913, PLR0917 - each is a part of the passkey.
     session: Session,
     account: Account,
     site: Site,
@@ -263,7 +263,7 @@ def add_passkey(  # noqa: PLR0913, PLR0917 - whose, where, what, called what, by
         created_at=by.at,
     )
     if storage.find_passkey(session, passkey.credential) is not None:
-        raise ConflictError("this passkey is here already")
+        raise ConflictError("this passkey is already registered")
     session.add(passkey)
     session.flush()
     by.record(session, "second step added", account.name, what="passkey", name=name)
@@ -271,7 +271,7 @@ def add_passkey(  # noqa: PLR0913, PLR0917 - whose, where, what, called what, by
 
 
 def ask_for_passkey(site: Site) -> tuple[dict[str, Any], str]:
-    """Return what a browser needs to show a passkey, and the challenge in it."""
+    """Return the options to sign in with a passkey, and their challenge."""
     # As above.
     from webauthn import generate_authentication_options  # noqa: PLC0415
     from webauthn.helpers import structs  # noqa: PLC0415
@@ -285,9 +285,9 @@ def ask_for_passkey(site: Site) -> tuple[dict[str, Any], str]:
 def take_passkey(
     session: Session, site: Site, credential: Any, challenge: str, by: By
 ) -> Account | None:
-    """Return whose passkey a browser shows; None if it is wrong or shown twice.
+    """Return the account of a passkey; None if it is wrong or used twice.
 
-    The device has checked who holds it, so that it counts for both steps.
+    The device has checked its owner, so a passkey counts for both steps.
     """
     # As above.
     from webauthn import verify_authentication_response  # noqa: PLC0415
@@ -296,7 +296,7 @@ def take_passkey(
     said = credential.get("id") if isinstance(credential, dict) else None
     is_id = isinstance(said, str) and _ID.fullmatch(said)
     passkey = storage.find_passkey(session, str(said)) if is_id else None
-    # A challenge that was answered is answered no second time, not even at once.
+    # A challenge is used once, even by two requests at the same time.
     lock(session, "sign-in steps")
     used = digest_of(challenge)
     if passkey is None or session.get(SignInStep, used) is not None:
@@ -320,7 +320,7 @@ def take_passkey(
 
 
 def remove_passkey(session: Session, account: Account, passkey_id: int, by: By) -> None:
-    """Take a passkey away; raises NotFoundError."""
+    """Remove a passkey; raises NotFoundError."""
     removed = storage.delete_passkeys(session, account.id, id=passkey_id)
     if not removed:
         raise missing("passkey", str(passkey_id))

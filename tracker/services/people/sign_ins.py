@@ -1,6 +1,6 @@
-"""Signing in by a password, a link or a provider (OpenID Connect), and out again.
+"""Signing in by password, link or provider (OpenID Connect), and signing out.
 
-What a browser or a link shows is 256 random bits; only a hash of it is stored.
+Browsers and links hold 256 random bits; only a hash of them is stored.
 """
 
 import hashlib
@@ -38,21 +38,20 @@ LINK_LASTS = timedelta(hours=1)
 INVITATION_LASTS = timedelta(days=7)
 LONGEST_IDLE = timedelta(days=7)
 LONGEST = timedelta(days=30)
-# What the provider has taken away from somebody is noticed at their next sign-in.
+# A role that the provider takes away is noticed at the next sign-in.
 LONGEST_OF_PROVIDER = timedelta(hours=12)
 TRIES_WITHIN = timedelta(minutes=15)
 TRIES_PER_ACCOUNT = 5
 TRIES_PER_ADDRESS = 20
-# Not at every request: a page that is looked at would be a write.
+# Not noted at every request: each page would be a write.
 _SEEN_EVERY = timedelta(minutes=5)
 _BROWSER_CHARACTERS = 200
 
 
 class TooManyTriesError(TrackerError):
-    """So many passwords were wrong that no other is looked at for a while."""
+    """Too many wrong passwords; no other is checked for a while."""
 
     def __init__(self, wait: timedelta) -> None:
-        """Say how long to *wait*."""
         minutes = TRIES_WITHIN // timedelta(minutes=1)
         super().__init__(
             f"too many tries; wait up to {minutes} minutes, or ask for a link"
@@ -63,7 +62,7 @@ class TooManyTriesError(TrackerError):
 def create_link(
     session: Session, account: Account, by: By, *, lasts: timedelta = LINK_LASTS
 ) -> str:
-    """Return what a link shows that signs in as *account*, once and for a while."""
+    """Return the token of a link that signs in as *account* once, for a while."""
     token = secrets.token_urlsafe(32)
     session.add(
         SignInLink(
@@ -75,9 +74,9 @@ def create_link(
 
 
 def invite(session: Session, account: Account, by: By) -> str:
-    """Return what a link shows for the owner of *account*, who was asked to sign in.
+    """Return the token of a sign-in link for the owner of *account*.
 
-    Raises ConflictError for an account that is disabled.
+    Raises ConflictError for a disabled account.
     """
     if account.disabled_at is not None:
         raise ConflictError("the account is disabled; enable it first")
@@ -90,7 +89,7 @@ def find_link(session: Session, token: str, *, at: datetime) -> Account | None:
 
 
 def use_link(session: Session, token: str, *, used_at: datetime) -> Account | None:
-    """Return whom a link signs in, for the only time; None as ``find_link``."""
+    """Return the account of a link and end the link; None as ``find_link``."""
     return _owner_of(session, storage.take_link(session, digest_of(token)), used_at)
 
 
@@ -104,11 +103,10 @@ def _owner_of(
 
 
 def begin_try(session: Session, name: str, by: By) -> None:
-    """Count a password that is about to be looked at.
+    """Count a password before it is checked.
 
-    Raises TooManyTriesError, and counts nothing, where there were too many for the
-    account or from the address.  It is counted before anything is hashed, and by
-    all processes in one place.
+    Raises TooManyTriesError, without counting, after too many tries for the account or
+    from the address.  All processes count together, before the slow hash.
     """
     lock(session, "sign-in tries")
     tried_at = by.at
@@ -128,16 +126,16 @@ def forget_tries(session: Session, name: str) -> None:
 
 
 def fail_try(session: Session, name: str, by: By, *, is_known: bool) -> None:
-    """Record that a password was wrong, and the name only if an account has it."""
+    """Record a wrong password, with the name only if an account has it."""
     by.record(session, "sign-in failed", name[:100] if is_known else "unknown name")
 
 
 def sign_in(
     session: Session, account: Account, by: By, *, browser: str, how: str = "signed in"
 ) -> str:
-    """Return what a *browser* shows from now on to be taken for *account*.
+    """Return the token that signs a *browser* in as *account*.
 
-    The log says *how*, and that it was the account itself.
+    The audit log says *how*, with the account as the actor.
     """
     storage.delete_expired(
         session, at=by.at, seen_until=by.at - LONGEST_IDLE, made_until=by.at - LONGEST
@@ -162,7 +160,7 @@ def sign_in(
 def find_signed_in(
     session: Session, token: str, *, at: datetime
 ) -> tuple[SignIn, Account] | None:
-    """Return the browser that shows *token* and who is in it, unless that is over."""
+    """Return the browser and the account of *token*, unless the sign-in has expired."""
     found = storage.find_sign_in(session, digest_of(token))
     if found is None:
         return None
@@ -207,10 +205,10 @@ def digest_of(token: str) -> str:
 def choose_role(
     claims: Mapping[str, Any], claim: str, values: Mapping[str, str]
 ) -> str | None:
-    """Return the strongest role that *claims* give, None if they give none.
+    """Return the strongest role in *claims*, None if there is none.
 
-    *claim* is the name of one of them, a word or a list of words; *values* says
-    which word stands for a role, where it is not the role's own name.
+    *claim* names the claim, a word or a list of words; *values* has the word of a role
+    if it is not the role's name.
     """
     said = claims.get(claim)
     words = said if isinstance(said, list) else [said]
@@ -219,10 +217,10 @@ def choose_role(
 
 
 def admit(session: Session, claims: Mapping[str, Any], role: str, by: By) -> Account:
-    """Return the account of whom *claims* speak, made at the first time.
+    """Return the account of *claims*, created at the first sign-in, with *role*.
 
-    Its role becomes *role*.  It is known by issuer and subject alone: a name or an
-    address that equals another account's gives nothing.
+    Only issuer and subject identify it: an equal name or address gives no access to
+    another account.
     """
     identity = f"{claims['iss']} {claims['sub']}"
     account = find_account_by_identity(session, identity)
@@ -237,7 +235,7 @@ def admit(session: Session, claims: Mapping[str, Any], role: str, by: By) -> Acc
 
 
 def end_role(session: Session, claims: Mapping[str, Any], by: By) -> None:
-    """Sign out everywhere whom the provider gives no role any more."""
+    """Sign the person out everywhere, because the provider gives no role."""
     account = find_account_by_identity(session, f"{claims['iss']} {claims['sub']}")
     if account is not None:
         sign_out_everywhere(session, account, by)

@@ -1,1 +1,1 @@
-"""Files from outside, read in processes of their own."""
+"""Reading files from outside in processes of their own."""

@@ -1,6 +1,6 @@
-"""Images that are taken out of an archive and decoded, in a process of its own.
+"""Reads and decodes images of an archive, in a process of its own.
 
-Nothing of the database is loaded here: see readers.py.
+It does not load the database: see readers.py.
 """
 
 import io
@@ -16,16 +16,16 @@ from tracker.services.images import MAX_BYTES, check_image, clean_image
 from tracker.services.sandbox.channel import Channel, Closed, SharedFile
 from tracker.services.wording import show_reason
 
-# Of processor time; a good image takes a tenth of it.
+# Processor time; a normal image takes a tenth of it.
 _SECONDS_EACH = 10
 MISSING = "there is no image with this name beside the file"
 
 
 class Names:
-    """Names of images, found as rows say them."""
+    """The image names of an archive, looked up as rows write them."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Note which last parts of *names* tell an image."""
+        """Find the last parts of *names* that are unique."""
         self._names = set(names)
         self._by_end: dict[str, str] = {}
         twice = set()
@@ -37,7 +37,7 @@ class Names:
             del self._by_end[end]
 
     def find(self, said: str) -> str | None:
-        """Return the name that a row means: as it says, else the only one so ended."""
+        """Return the name *said*, else the only name that ends with it."""
         name = said.strip().replace("\\", "/").removeprefix("./")
         return name if name in self._names else self._by_end.get(_end_of(name))
 
@@ -47,9 +47,9 @@ def _end_of(name: str) -> str:
 
 
 def read_image(opener: Callable[[], IO[bytes]]) -> bytes:
-    """Return the bytes of an image, and of a larger file the first of them.
+    """Return the bytes of an image, cut after the largest size allowed.
 
-    Raises InvalidInputError where they cannot be read.
+    Raises InvalidInputError if they cannot be read.
     """
     try:
         with opener() as opened:
@@ -61,13 +61,13 @@ def read_image(opener: Callable[[], IO[bytes]]) -> bytes:
 
 
 def prepare(**_: Any) -> None:
-    """Do nothing: what is heavy was loaded with this module."""
+    """Do nothing: importing this module has loaded everything."""
 
 
 def work(channel: Channel, *archives: SharedFile) -> None:
-    """Answer each name in the archive, or each image, with the image made safe.
+    """Answer each name of the archive, or each image, with the cleaned image.
 
-    An image that comes with the suffix that it must have is checked alone.
+    An image sent with a suffix is only checked.
     """
     archive = _Archive(archives[0]) if archives else None
     channel.send({"is_open": True})
@@ -102,7 +102,7 @@ class _Archive:
         self._names = Names(self._entries)
 
     def read(self, said: str) -> bytes:
-        """Return an image, and of a larger file the first bytes."""
+        """Return an image, cut after the largest size allowed."""
         name = self._names.find(said)
         if name is None:
             raise InvalidInputError.of("image", MISSING)
@@ -110,7 +110,7 @@ class _Archive:
 
 
 def _allow_more_time() -> None:
-    """Bound each image, within what all of them may take."""
+    """Limit the time of each image, within the limit for all."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     wanted = int(used.ru_utime + used.ru_stime) + _SECONDS_EACH
     _, most = resource.getrlimit(resource.RLIMIT_CPU)

@@ -1,4 +1,4 @@
-"""Messages and open files for a reader, and how much a file may unpack to."""
+"""Messages and open files between the worker and a reader, and the unpacking limit."""
 
 import json
 import os
@@ -11,17 +11,17 @@ from tracker.errors import TooLargeError
 from tracker.files import PlacedFile
 
 _HEADER = struct.Struct("!II")
-# What one message may have, of JSON and of bytes.
+# The largest message, of JSON and of bytes.
 _MOST_JSON = 32 * 2**20
 _MOST_BYTES = 128 * 2**20
 
 
-class Closed(Exception):  # noqa: N818 - it is an end, and no error.
-    """The other side says nothing more."""
+class Closed(Exception):  # noqa: N818 - an end is not an error.
+    """The other side has closed the channel."""
 
 
 class Channel:
-    """Messages to and from a reader: JSON values, some with bytes behind them."""
+    """Messages to and from a reader: JSON values, some followed by bytes."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -38,7 +38,7 @@ class Channel:
     def receive(
         self, hook: Callable[[dict[str, Any]], Any] | None = None
     ) -> tuple[Any, bytes]:
-        """Return the next message; raises Closed after the last, and ValueError."""
+        """Return the next message; raises Closed after the last, or ValueError."""
         size, more = _HEADER.unpack(self._read(_HEADER.size))
         if size > _MOST_JSON or more > _MOST_BYTES:
             raise ValueError("the message is too long")
@@ -57,23 +57,21 @@ class Channel:
 
 
 def dump(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Return *value* as the JSON of a message; half of a surrogate pair is kept."""
+    """Return *value* as JSON; lone surrogates are kept."""
     text = json.dumps(value, ensure_ascii=False, default=default)
     return text.encode("utf-8", "surrogatepass")
 
 
 class SharedFile(PlacedFile):
-    """A file that another process has open too, and reads from where it likes."""
+    """A file that another process has open too, with a position of its own."""
 
     def __init__(self, number: int) -> None:
-        """Begin at the start of the file *number*."""
         super().__init__(os.fstat(number).st_size)
         self._number = number
-        # How far it was read.
+        # The end of the bytes read so far.
         self.furthest = 0
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read the next bytes."""
         content = os.pread(self._number, len(buffer), self._place)
         buffer[: len(content)] = content
         self._place += len(content)
@@ -81,23 +79,23 @@ class SharedFile(PlacedFile):
         return len(content)
 
 
-# TRACKER_MAX_BODY_BYTES where nobody sets it.
+# The default of TRACKER_MAX_BODY_BYTES.
 MOST_UNPACKED = 256 * 2**20
 
 
 class Unpacked:
-    """Counts the bytes that a file has unpacked to; whatever it says of itself."""
+    """Counts the bytes unpacked from a file; its header may lie."""
 
     def __init__(self, most: int = MOST_UNPACKED) -> None:
         self._most = most
         self._size = 0
 
     def add(self, size: int) -> None:
-        """Count *size* more bytes; raises TooLargeError where these are too many."""
+        """Count *size* more bytes; raises TooLargeError if there are too many."""
         self._size += size
         if self._size > self._most:
             raise TooLargeError.of(
                 "file",
-                f"unpacked it has more than {self._most:,} bytes, which "
-                "TRACKER_MAX_BODY_BYTES sets",
+                f"unpacked it has more than {self._most:,} bytes, the limit of "
+                "TRACKER_MAX_BODY_BYTES",
             )

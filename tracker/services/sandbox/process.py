@@ -1,7 +1,7 @@
 """The process that reads files from outside; see readers.py.
 
 It loads neither the database nor the settings, and must have one thread, because it
-copies itself.
+forks.
 """
 
 import gc
@@ -21,12 +21,12 @@ from typing import Any
 from tracker.errors import InvalidInputError, TooLargeError
 from tracker.services.sandbox.channel import Channel, SharedFile
 
-# What each job is done by, and what is loaded before the process copies itself.
+# The module of each job, loaded before the process forks.
 _JOBS = {
     "rows": "tracker.services.imports.reading.kinds",
     "images": "tracker.services.sandbox.archives",
 }
-# Memory that a reader may write to; code and what it shares come on top.
+# Memory that a reader may write to, without code and shared memory.
 _MEMORY_BYTES = 640 * 2**20
 _GRACE_SECONDS = 2
 _LONGEST_TRACE = 5_000
@@ -37,11 +37,11 @@ class _TimeError(Exception):
 
 
 def main() -> None:
-    """Copy this process for each task that is sent, until nobody sends any more."""
+    """Fork this process for each task, until the socket is closed."""
     control = socket.socket(fileno=0)
     alive: set[int] = set()
     importlib.import_module(_JOBS["rows"])
-    # A reader ends before what it no longer needs is worth looking for.
+    # A reader ends before collecting garbage would pay.
     gc.disable()
     while True:
         message, files, _, _ = socket.recv_fds(control, 2**20, 8)
@@ -50,7 +50,7 @@ def main() -> None:
         said = json.loads(message)
         if "start" in said:
             task = said["start"]
-            # Before it is copied: the next reader has it loaded then.
+            # Before the fork, so that later readers have it loaded too.
             importlib.import_module(_JOBS[task["job"]]).prepare(**task["arguments"])
             pid = os.fork()
             if pid == 0:
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _end(pid: int, *, kills: bool) -> dict[str, Any]:
-    """Wait for a copy, which may be about to end by itself, and say what it took."""
+    """Wait for a fork to end, and return its status and resources."""
     until = time.monotonic() + (0 if kills else _GRACE_SECONDS)
     while True:
         found, status, used = os.wait4(pid, os.WNOHANG)
@@ -90,10 +90,10 @@ def _end(pid: int, *, kills: bool) -> dict[str, Any]:
 
 
 def _do(task: dict[str, Any], files: Sequence[int]) -> None:
-    """Do *task* and end; nothing is done behind this."""
+    """Do *task* and exit the process."""
     try:
         _limit(task["seconds"], task["arguments"].get("most_unpacked", 0))
-        # What a library says at its end is about its input.
+        # Libraries may print a part of their input as they fail.
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device.
             os.dup2(nowhere.fileno(), 2)
         channel = Channel(socket.socket(fileno=files[0]))
@@ -129,8 +129,8 @@ def _answer(task: dict[str, Any], channel: Channel, files: list[SharedFile]) -> 
 
 
 def _limit(seconds: int, file_bytes: int) -> None:
-    """Let the system end this process where it takes too much."""
-    # A system that lacks one of them, or has a narrower one, keeps the others.
+    """Let the system end this process if it takes too much."""
+    # A system that lacks one limit, or has a lower one, still gets the others.
     for kind, soft, hard in (
         (resource.RLIMIT_DATA, _MEMORY_BYTES, _MEMORY_BYTES),
         (resource.RLIMIT_CPU, seconds, seconds + _GRACE_SECONDS),
@@ -140,7 +140,7 @@ def _limit(seconds: int, file_bytes: int) -> None:
         with suppress(OSError, ValueError):
             resource.setrlimit(kind, (soft, hard))
     signal.signal(signal.SIGXCPU, _stop)
-    # Where memory runs out all the same, this process goes first.
+    # If memory runs out, the system kills this process first.
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
         file.write("1000")
 

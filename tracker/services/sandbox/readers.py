@@ -1,9 +1,9 @@
-"""Files from outside are read in processes of their own, which may die of them.
+"""Reads files from outside in processes that may die of them.
 
 A *starter* is a fresh interpreter with one thread, started once by each process that
-reads files; a *reader* is its copy, made for one file and ended with it.  What a reader
-may take of memory, processor time and disk is limited by the system.  It has no
-database, no settings and no key: it gets open files, and answers with JSON.
+reads files; a *reader* is its fork, made for one file.  The system limits a reader's
+memory, processor time and disk.  A reader has no database, no settings and no key: it
+gets open files, and answers with JSON.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from tracker.services.sandbox.channel import Channel, Closed
 
 log = structlog.get_logger("tracker.reader")
 
-# So many files are read at once by one process; each reader may take much memory.
+# Files read at once by one process; each reader may take much memory.
 _MOST_READERS = 4
 _SECONDS = 10
 _BYTES = 64 * 2**20
@@ -34,9 +34,9 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from tracker.services.sandbox.process import main; main()"
 )
-# Nothing of the settings, which hold secrets.
+# Without the settings, which hold secrets.
 _ENVIRON = {
-    # What counts against the limit is taken when it is needed, and by one thread.
+    # Arrow's own pools would reserve memory against the limit.
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MALLOC_ARENA_MAX": "1",
@@ -51,16 +51,16 @@ class Reader(Channel):
     def __init__(
         self, connection: socket.socket, starter: "_Starter", pid: int
     ) -> None:
-        """Talk over *connection* to the process *pid* that *starter* has copied."""
+        """Connect to the process *pid*, a fork of *starter*."""
         super().__init__(connection)
         self._starter = starter
         self.pid = pid
         self.field = "file"
-        # How it ended and what it took, once it has.
+        # Its exit status and resources, once it has ended.
         self.ended: dict[str, Any] = {}
 
     def ask(self, value: Any, content: bytes = b"") -> tuple[Any, bytes]:
-        """Send *value* and return the answer; raises what ``answer`` does."""
+        """Send *value* and return the answer; raises as ``answer``."""
         try:
             self.send(value, content)
         except OSError:
@@ -70,9 +70,9 @@ class Reader(Channel):
     def answer(
         self, hook: Callable[[dict[str, Any]], Any] | None = None
     ) -> tuple[Any, bytes]:
-        """Return what the process sends next.
+        """Return the next answer of the process.
 
-        Raises InvalidInputError where it refuses the file, or has died of it.
+        Raises InvalidInputError if it refuses the file or has died of it.
         """
         try:
             value, content = self.receive(hook)
@@ -98,13 +98,13 @@ class Reader(Channel):
         log.warning("a reader died of its file", **self.ended)
         return InvalidInputError.of(
             self.field,
-            "reading it took more memory or processor time than a file may take, or it "
-            "is made to crash its reader; nothing of it was imported",
+            "reading it took too much memory or processor time, or crashed the reader; "
+            "nothing was imported",
         )
 
 
 class _Starter:
-    """A process that copies itself for each file."""
+    """A process that forks for each file."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -118,13 +118,13 @@ class _Starter:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env=_ENVIRON | {"TMPDIR": tempfile.gettempdir()},
-                # A signal from the keyboard is for those who started it.
+                # Ctrl-C is for this process, not for the starter.
                 start_new_session=True,
             )
         self._answers = self._control.makefile("rb")
 
     def start(self, task: dict[str, Any], files: Sequence[int]) -> Reader:
-        """Copy the process for *task*; raises OSError if it is gone."""
+        """Fork the process for *task*; raises OSError if it is gone."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -135,7 +135,7 @@ class _Starter:
         return Reader(ours, self, pid)
 
     def end(self, pid: int, *, kills: bool) -> dict[str, Any]:
-        """Wait for the end of a copy, and return how it ended and what it took."""
+        """Wait for a fork to end, and return its status and resources."""
         with suppress(OSError):
             return self._ask({"end": pid, "kills": kills})
         return {}
@@ -150,7 +150,7 @@ class _Starter:
     ) -> dict[str, Any]:
         with self._lock:
             if self._is_asking:
-                # The collector of garbage ends a reader while this thread asks.
+                # The garbage collector may end a reader during another request.
                 self._left.append(message["end"])
                 return {}
             self._is_asking = True
@@ -168,7 +168,7 @@ class _Starter:
         socket.send_fds(self._control, [json.dumps(message).encode()], list(files))
         line = self._answers.readline()
         if not line:
-            raise ConnectionError("the process that starts readers is gone")
+            raise ConnectionError("the process that starts readers has ended")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -179,13 +179,13 @@ _starters: list[_Starter] = []
 
 
 def warm_up() -> None:
-    """Start what readers are copied of, so that no file waits for it."""
+    """Start the starter, so that no file waits for it."""
     _find_starter()
 
 
 def _find_starter(gone: _Starter | None = None) -> _Starter:
     with _lock:
-        # A copy of this process has those of the one that it was copied from.
+        # After a fork this process has the starters of its parent.
         usable = [
             one for one in _starters if one.owner == os.getpid() and one is not gone
         ]
@@ -210,10 +210,10 @@ def _close() -> None:
 def reading(
     job: str, *streams: BinaryIO, seconds: int | None = None, **arguments: Any
 ) -> Iterator[Reader]:
-    """Give a process that does *job* with the files *streams*; it ends with the block.
+    """Start a process that does *job* with *streams*, and end it with the block.
 
-    It has *seconds* of processor time; by default 10 for each 64 MiB.  Raises
-    TooManyError where this process reads as many files as it may.
+    It has *seconds* of processor time, by default 10 for each 64 MiB.  Raises
+    TooManyError if this process already reads as many files as it may.
     """
     if not _places.acquire(blocking=False):
         raise TooManyError(f"{_MOST_READERS} files are being read; try again")
@@ -241,7 +241,7 @@ def reading(
 
 @contextmanager
 def _file(stream: BinaryIO) -> Iterator[int]:
-    """Give the number of an open file with what *stream* holds."""
+    """Yield the number of an open file with the content of *stream*."""
     try:
         number = stream.fileno()
         if not stream.readable():

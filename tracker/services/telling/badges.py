@@ -1,4 +1,4 @@
-"""Badges: made and revoked by editors, looked at by everybody who knows the address."""
+"""Badges: an editor creates them, and everybody with the address can read them."""
 
 import secrets
 from datetime import datetime
@@ -51,13 +51,13 @@ class MadeBadge(BadgeSummary):
 
 
 class BadgeFace(Shape):
-    """What a badge says, as shields.io reads it; it takes no other field."""
+    """The text of a badge in the format of shields.io, which allows no other field."""
 
     schema_version: int = Field(default=1, serialization_alias="schemaVersion")
     label: str = "accuracy"
     message: str
     color: Colour
-    # For the picture alone.
+    # Used by the picture only.
     _basis: str = PrivateAttr(default="")
 
     @property
@@ -66,7 +66,7 @@ class BadgeFace(Shape):
 
 
 def create_badge(session: Session, detector: Detector, by: By) -> tuple[Badge, str]:
-    """Add a badge and return it with its token, which nobody can ever read again."""
+    """Add a badge and return it with its token, which is not stored."""
     token = secrets.token_urlsafe(24)
     badge = Badge(
         detector_id=detector.id,
@@ -110,8 +110,8 @@ def describe_made(badge: Badge, token: str, server: str) -> MadeBadge:
 
 
 def get_shown_detector(session: Session, token: str) -> Detector:
-    """Return the detector that an address shows; raises NotFoundError."""
-    # Found by its hash: comparing hashes tells an attacker nothing by its timing.
+    """Return the detector of a badge's token; raises NotFoundError."""
+    # Looked up by its hash, so that timing tells an attacker nothing.
     badge = storage.find_badge_by_digest(session, digest_of(token))
     detector = badge and find_detector(session, badge.detector_id)
     if not detector:
@@ -120,16 +120,16 @@ def get_shown_detector(session: Session, token: str) -> Detector:
 
 
 def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFace:
-    """Return what a badge says of the shown version, in the detector's measure.
+    """Return the text of a badge: the shown version, in the detector's measure.
 
-    It goes by the interval of the verdict: a badge is looked at again and again.
+    It uses the interval of the verdict, because a badge is looked at again and again.
     """
     estimate = get_estimate(session, detector, computed_at=at, method=DECIDING_METHOD)
     found = estimate.decision
     said = Accuracy.from_row(estimate.balanced if found is None else found)
     if said.accuracy is None:
         return BadgeFace(message="not known yet", color="lightgrey")
-    # In the words of the pages, so that no badge says 100 % of what made a mistake.
+    # Rounded as on the pages, so that no badge says 100 % after a mistake.
     text = str(words.accuracy(said)).replace(" ", "")
     low, high = words.bounds(said, beside=detector.target)
     colour: Colour = "blue" if found is None else _COLOURS[found.verdict]

@@ -1,4 +1,4 @@
-"""Messages to webhooks: what they say, who gets them, and when they are sent again."""
+"""Messages to webhooks: their bodies, recipients, signatures and retries."""
 
 import json
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ def check_events(value: list[str]) -> list[str]:
 
 
 def describe_delivery(delivery: storage.Delivery) -> Delivery:
-    """Return a delivery as it is answered."""
+    """Return the API's answer about a delivery."""
     event_id = delivery.event_id
     return Delivery.from_row(
         delivery,
@@ -82,14 +82,14 @@ def describe_delivery(delivery: storage.Delivery) -> Delivery:
 
 
 def name_message(delivery: storage.Delivery) -> str:
-    """Return what a receiver tells repeats by: the event's id, if it is of one."""
+    """Return the webhook-id by which receivers recognise repeats."""
     if delivery.event_id is None:
         return dump_id("dlv", delivery.id)
     return dump_id("evt", delivery.event_id)
 
 
 def queue_event(session: Session, event: Event) -> None:
-    """Put an event into the outbox of each webhook that subscribes to it."""
+    """Add a delivery of an event for each webhook that subscribes to it."""
     found = list_listeners(session, event.detector_id, event.type, limit=MOST_WEBHOOKS)
     for webhook in found:
         _queue(session, webhook, event.type, event.data, event.happened_at, event=event)
@@ -125,7 +125,7 @@ def _queue(  # noqa: PLR0913 - the parts of a message.
     )
     session.add(delivery)
     session.flush()
-    # One task sends all deliveries about a detector in order; a test is on its own.
+    # One task sends all deliveries about a detector in order; a test has its own.
     about = delivery.detector_id or dump_id("dlv", delivery.id)
     enqueue(
         session,
@@ -139,7 +139,7 @@ def _queue(  # noqa: PLR0913 - the parts of a message.
 
 
 def find_next(session: Session, task: Task) -> storage.Delivery | None:
-    """Return the delivery that a task is to send now."""
+    """Return the delivery that a task sends next."""
     if task.detector_id is not None:
         return storage.find_next(session, int(task.lane), task.detector_id)
     number = parse_id("dlv", task.key.partition("/")[2])
@@ -155,7 +155,7 @@ def say(kind: str, data: Mapping[str, Any]) -> str:
 
 
 def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *data* with "1 label" and "2 hours" for the numbers of them."""
+    """Return *data* with the texts of its numbers, such as "1 label", and dates."""
     counted: dict[str, Any] = {
         name: plural(data[name], name.removesuffix("s"))
         for name in ("labels", "hours")
@@ -176,7 +176,7 @@ def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
-    """Return an event in a sentence, and its figures in another one if it has some."""
+    """Return an event in a sentence, and its figures in a second one if it has any."""
     figures = EVENT_FIGURES.get(kind)
     before = data["before"] if kind in CHANGE_EVENTS.values() else {}
     if figures is None or before.get("labels") == 0:
@@ -197,16 +197,16 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
 def write_body(
     body_format: str, kind: str, data: Mapping[str, Any], at: datetime
 ) -> str:
-    """Return the body of a message: by Standard Webhooks, or for a chat."""
+    """Return the body of a message, by Standard Webhooks or for a chat."""
     body: dict[str, Any]
     if body_format == STANDARD:
         body = {"type": kind, "timestamp": dump_instant(at), "data": dict(data)}
     elif body_format == SLACK:
-        # Otherwise a name could call everybody in the channel.
+        # Escaped, or a name could notify everybody in the channel.
         text = say_in_full(kind, data).replace("&", "&amp;")
         body = {"text": text.replace("<", "&lt;").replace(">", "&gt;")}
     else:
-        # A TextBlock would read Markdown, and show links that a name holds.
+        # Not a TextBlock: it reads Markdown, and a name could contain links.
         run = {"type": "TextRun", "text": say_in_full(kind, data)}
         card = {
             "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
@@ -221,9 +221,9 @@ def write_body(
 
 
 def sign(webhook: Webhook, delivery: storage.Delivery, at: datetime) -> dict[str, str]:
-    """Return the headers that prove that a message is ours, and was sent just now.
+    """Return the signature headers of a message.
 
-    While a secret is being replaced the old one signs too.
+    While a secret is being replaced, the old one signs too.
     """
     secrets = [webhook.secret]
     until = webhook.old_secret_until
@@ -242,13 +242,12 @@ def sign(webhook: Webhook, delivery: storage.Delivery, at: datetime) -> dict[str
 def note_answer(
     session: Session, task: Task, delivery_id: int, answer: Answer, *, at: datetime
 ) -> None:
-    """Write what came of an attempt, and when the next one is.
+    """Store the result of an attempt, and when the next one is due.
 
-    After three days of trying it has failed, and its webhook is disabled, so that
-    what comes after it waits; so is one that says that it is gone.  Raises
-    LostTaskError.
+    After three days of trying, or a 410, the delivery has failed and its webhook is
+    disabled, so that later deliveries wait.  Raises LostTaskError.
     """
-    # An event locks the webhook before its task, too.
+    # The webhook before its task, as events lock them.
     webhook = lock_webhook(session, int(task.lane))
     row = hold(session, task)
     assert webhook is not None
@@ -262,7 +261,7 @@ def note_answer(
     elif answer.status == _GONE:
         delivery.state, why = FAILED, "it answered 410: it is gone"
     elif tasks.is_over(row, at=at):
-        delivery.state, why = FAILED, "it took nothing for three days"
+        delivery.state, why = FAILED, "it accepted nothing for three days"
     else:
         wish = min(answer.rest_seconds(at), _LONGEST_WISH_SECONDS)
         reason = answer.error or f"it answered {answer.status}"
@@ -277,7 +276,7 @@ def note_answer(
 
 
 def go_on(session: Session, task: Task, at: datetime) -> None:
-    """Send the next delivery, or end the task that the caller holds."""
+    """Repeat the held task if it has a next delivery, else end it."""
     if find_next(session, task) is None:
         finish(session, task)
     else:

@@ -1,4 +1,4 @@
-"""Events: what happened to a detector, written in the transaction of its cause."""
+"""Events of detectors, written in the transaction of their cause."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -67,7 +67,7 @@ class EventPage(Shape):
 
 
 def describe_event(event: storage.Event) -> Event:
-    """Return an event as it is answered."""
+    """Return the API's answer about an event."""
     return Event(
         id=dump_id("evt", event.id),
         type=event.type,
@@ -78,7 +78,7 @@ def describe_event(event: storage.Event) -> Event:
     )
 
 
-def tell(  # noqa: PLR0913 - what happened, to whom and when.
+def tell(  # noqa: PLR0913 - the parts of an event.
     session: Session,
     kind: str,
     detector: Detector,
@@ -87,7 +87,7 @@ def tell(  # noqa: PLR0913 - what happened, to whom and when.
     version: Version | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an event, and put it into the outbox of each webhook and person it is for.
+    """Add an event, with deliveries to webhooks and notices to people.
 
     *kind* is one of ``EVENTS`` in tracker/words.py, whose sentence *data* fills in.
     """
@@ -109,7 +109,7 @@ def tell(  # noqa: PLR0913 - what happened, to whom and when.
 
 @dataclass(frozen=True, slots=True)
 class VerdictChange:
-    """A verdict that changes, by what counts now of a version."""
+    """A change of the verdict of a version."""
 
     verdict: Verdict
     before: Verdict
@@ -120,7 +120,7 @@ class VerdictChange:
     low: float
     high: float
     labels: int
-    # The day since which queries count, as 2026-01-31; None for all of the version.
+    # The first day whose queries count, as 2026-01-31; None for all of the version.
     since: str | None
 
     def dump(self) -> dict[str, Any]:
@@ -129,13 +129,13 @@ class VerdictChange:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The counts of the detector's measure that decide now, and their interval."""
+    """The current counts of the detector's measure, and their interval."""
 
     correct: Sequence[int]
     labelled: Sequence[int]
     low: float
     high: float
-    # How frequent the classes are taken to be.
+    # The assumed shares of the classes.
     shares: tuple[float, ...] | None = None
     measure: str = BALANCED
     since: str | None = None
@@ -144,14 +144,13 @@ class Look:
 def follow_verdict(
     look: Look, target: float, level: float, last: storage.Event | None
 ) -> VerdictChange | None:
-    """Return how the verdict changed since the *last* such event, if it did.
+    """Return the change of the verdict since the *last* such event, if there is one.
 
-    *met* and *missed* are entered when the interval says so.  They are left for the
-    opposite at once, and for *undecided* only when the labels no longer speak for
-    them at all, their evidence being below 1: near a target the bare verdict goes
-    back and forth.  Leaving late adds nothing to the chance that it was entered
-    wrongly.  Under another target or level, on another measure or since another day
-    the bare verdict is where it begins.
+    *met* and *missed* begin when the interval says so.  They change into the opposite
+    at once, but into *undecided* only when the labels no longer support them at all,
+    their evidence being below 1: near a target the bare verdict goes back and forth.
+    Ending late does not raise the chance that a verdict began wrongly.  With another
+    target, level, measure or first day the bare verdict is the start.
     """
     current: Verdict = "undecided" if last is None else last.data["verdict"]
     asked = {
@@ -181,12 +180,12 @@ def follow_verdict(
 
 
 def _stays(verdict: Verdict, look: Look, target: float) -> bool:
-    """Return whether the labels of a look still speak for a verdict."""
+    """Return whether the labels of a look still support a verdict."""
     if verdict == "undecided" or not any(look.labelled):
         return False
     if verdict == "met":
         return _evidence_above(look.correct, look.labelled, target, look.shares) >= 0
-    # Being below is being above, seen from the other side.
+    # The accuracy is below the target if the error rate is above its complement.
     wrong = [n - k for k, n in zip(look.correct, look.labelled, strict=True)]
     return _evidence_above(wrong, look.labelled, 1.0 - target, look.shares) >= 0
 
@@ -207,7 +206,7 @@ def find_last_verdicts(
 
 
 def tell_stalls(session: Session, at: datetime) -> int:
-    """Tell of detectors that got no label for as long as they say, once for each."""
+    """Tell once of each detector without a label for as long as its setting says."""
     told = 0
     for detector in list_detectors(session):
         hours = detector.stalled_after_hours
@@ -228,7 +227,7 @@ def tell_stalls(session: Session, at: datetime) -> int:
 
 
 def close_audit(session: Session, audit: Audit, by: By) -> Audit:
-    """End an audit, and tell of it; twice changes nothing."""
+    """Close an audit and tell of it; closing it twice changes nothing."""
     ended, is_new = end_audit(session, audit, by)
     result = find_result(ended)
     if is_new and result is not None:
@@ -252,9 +251,9 @@ def close_audit(session: Session, audit: Audit, by: By) -> Audit:
 
 
 def is_reminder_due(audit: Audit, at: datetime) -> bool:
-    """Return whether it is to be told that a scheduled audit waits for labels.
+    """Return whether a reminder of a scheduled audit is due.
 
-    That is when it begins, and once more when two thirds of its time are over.
+    It is due when the audit begins, and after two thirds of its time.
     """
     assert audit.since is not None
     assert audit.until is not None
@@ -264,7 +263,7 @@ def is_reminder_due(audit: Audit, at: datetime) -> bool:
 
 
 def remind_of_audit(session: Session, audit: Audit, at: datetime) -> None:
-    """Tell that an audit waits for labels, and mail those who are asked for them."""
+    """Tell that an audit waits for labels, and mail its labelers."""
     schedule = session.get_one(AuditSchedule, audit.schedule_id)
     audit.reminders = 2 if audit.reminders else 1
     found = get_audit_estimate(session, audit, computed_at=at)
@@ -287,14 +286,14 @@ def tell_failed_import(session: Session, import_id: int, at: datetime) -> None:
 
 
 class FoldEvents:
-    """Listens to some folds, and adds the events of each when it is stored."""
+    """A listener to folds that adds their events when they are stored."""
 
     def __init__(self) -> None:
         self._last: dict[int, storage.Event] = {}
         self.verdicts: dict[int, VerdictChange] = {}
 
     def load(self, session: Session, folds: Sequence[Fold]) -> None:
-        """Read the last verdicts of versions that may have another."""
+        """Read the last verdicts of the versions in *folds*."""
         seen = [
             version_id
             for fold in folds
@@ -304,7 +303,7 @@ class FoldEvents:
         self._last = dict(find_last_verdicts(session, seen)) if seen else {}
 
     def follow(self, folds: Sequence[Fold]) -> None:
-        """Find where the verdict of a version with a target changes."""
+        """Find the changes of verdicts."""
         for fold in folds:
             if fold.target is None:
                 continue
@@ -329,7 +328,7 @@ class FoldEvents:
             told: list[tuple[str, dict[str, Any] | None]] = []
             if folded.queries and not version.queries:
                 told.append((FIRST_SEEN, None))
-            # A change may be what ends a verdict, so it is told first.
+            # A change may end a verdict, so it is told first.
             calendar = fold.calendars.get(version_id)
             if calendar is not None:
                 changes = calendar.list_untold(at)
@@ -347,7 +346,7 @@ class FoldEvents:
 
 
 def _look(calendar: Calendar) -> Look:
-    """Return the counts and the interval of the detector's measure by what is now."""
+    """Return the current counts and interval of the detector's measure."""
     low, high = calendar.interval
     since = calendar.now.since
     return Look(

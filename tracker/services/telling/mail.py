@@ -1,4 +1,4 @@
-"""Mail to people about detectors, at addresses that their owners have confirmed."""
+"""Mail to people about detectors, at addresses that they have confirmed."""
 
 import re
 from collections.abc import Sequence
@@ -39,23 +39,23 @@ from tracker.storage.tasks import (
 from tracker.storage.telling import Event, Notice
 from tracker.words import EVENTS
 
-# A header with an address in it would be encoded where it is folded, and no mail
-# program would find the address again.
+# Folding a header would encode the address in it, and mail programs would not find
+# the address.
 _UNFOLDED = SMTP.clone(max_line_length=998)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a mail server did not take a mail."""
+    """The reason that a mail server did not take a mail."""
 
     reason: str
-    # Whether to try again is of no use.
+    # Whether retrying is useless.
     is_final: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Letterhead:
-    """Who sends mail, where its links lead, and what signs them."""
+    """The sender of mail, the server of its links, and the key that signs them."""
 
     sender: str
     public_url: str
@@ -67,16 +67,16 @@ class Letterhead:
 
 
 def begin_letter(head: Letterhead, to: str, at: datetime) -> EmailMessage:
-    """Return a mail to an address, without subject, id and content."""
+    """Return a mail without subject, id and content."""
     message = EmailMessage(policy=_UNFOLDED)
     message["From"], message["To"] = head.sender, to
     message["Date"] = format_datetime(at)
-    # No program is to answer it.
+    # Tells programs not to answer.
     message["Auto-Submitted"] = "auto-generated"
     return message
 
 
-# Nobody can fill the mailboxes of others by typing their addresses.
+# So that nobody can flood a mailbox by entering its address.
 _ASK_EVERY = timedelta(minutes=10)
 _GOOD_FOR = timedelta(days=7)
 
@@ -84,9 +84,9 @@ _GOOD_FOR = timedelta(days=7)
 def give_address(
     session: Session, account: Account, email: str | None, at: datetime
 ) -> None:
-    """Ask for an address to be confirmed, unless it is; None takes all of them away.
+    """Ask to confirm an address, unless it is confirmed; None removes all addresses.
 
-    Until then mail goes on to the address that was confirmed before.
+    Until then mail goes to the last confirmed address.
     """
     if email is None:
         account.email = None
@@ -98,11 +98,11 @@ def give_address(
 
 
 def ask_address(session: Session, account_id: int, email: str, at: datetime) -> None:
-    """Let a mail ask the owner of an address to confirm it."""
+    """Queue the mail that asks to confirm an address."""
     asked = storage.find_address_check(session, account_id)
     storage.set_address_check(session, account_id, email, at=at)
     due_at = at
-    # An instant that is yet to come was written before the clock was set back.
+    # An instant in the future was written before the clock was set back.
     if asked is not None and asked.sent_at is not None and asked.sent_at <= at:
         due_at = max(at, asked.sent_at + _ASK_EVERY)
     enqueue(session, ADDRESS, str(account_id), due_at=due_at, replaces=True)
@@ -118,10 +118,7 @@ def _forget(session: Session, account_id: int) -> None:
 
 
 def ask_again(session: Session, account: Account, by: By) -> None:
-    """Send the mail that asks for confirmation once more.
-
-    Raises NotFoundError unless an address waits for it.
-    """
+    """Send the confirmation mail again; raises NotFoundError if no address waits."""
     check = storage.find_address_check(session, account.id)
     if check is None:
         raise missing("address to confirm", account.name)
@@ -132,10 +129,7 @@ def ask_again(session: Session, account: Account, by: By) -> None:
 def compose_check(
     session: Session, task: Task, head: Letterhead, at: datetime
 ) -> EmailMessage | None:
-    """Return the mail that asks the owner of an address to confirm it.
-
-    None where nobody is asked any more.
-    """
+    """Return the confirmation mail; None if no address waits any more."""
     check = storage.find_address_check(session, int(task.key))
     account = session.get_one(Account, int(task.key))
     if check is None or account.disabled_at is not None:
@@ -165,7 +159,7 @@ def compose_check(
 def note_check(
     session: Session, task: Task, failure: Failure | None, at: datetime
 ) -> bool:
-    """Write what came of an attempt to ask; returns whether it is given up.
+    """Store the result of a confirmation mail; return whether it is given up.
 
     Raises LostTaskError, also if the person gave another address meanwhile.
     """
@@ -190,8 +184,8 @@ def find_asked_address(
 ) -> str:
     """Return the address that a link confirms.
 
-    Raises NotFoundError for a link that is not of this account, is older than a week
-    or names an address that the account no longer asks for.
+    Raises NotFoundError for a link of another account, older than a week, or with an
+    address that no longer waits.
     """
     try:
         account_id, email = _address_signer(secret_key).loads(token)
@@ -208,10 +202,7 @@ def find_asked_address(
 def confirm_address(
     session: Session, account: Account, secret_key: str, token: str, by: By
 ) -> None:
-    """Let an account get its mail at the address of a link.
-
-    Raises NotFoundError as `find_asked_address` does.
-    """
+    """Confirm the address of a link; raises as `find_asked_address`."""
     account.email = find_asked_address(session, account, secret_key, token, by.at)
     _forget(session, account.id)
     by.record(session, "mail address confirmed", account.name)
@@ -242,7 +233,7 @@ EmailAddress = Annotated[
 
 
 class MailChoice(Input):
-    """Where a person gets mail, and of which events; without an address, none."""
+    """The address and the events that a person gets mail about; no address, no mail."""
 
     email: EmailAddress | None = None
     events: Annotated[
@@ -251,7 +242,7 @@ class MailChoice(Input):
 
 
 def choose_mail(session: Session, account: Account, choice: MailChoice, by: By) -> None:
-    """Let an account be told of what it chose, once its address is confirmed."""
+    """Set the events and the address of an account's mail, once confirmed."""
     account.mail_events = choice.events
     give_address(session, account, choice.email, by.at)
     if choice.email is None:
@@ -263,7 +254,7 @@ def choose_mail(session: Session, account: Account, choice: MailChoice, by: By) 
 
 
 def queue_notices(session: Session, event: Event) -> None:
-    """Note whom to tell of an event, in the transaction of the event."""
+    """Add a notice of an event for each of its readers, in the same transaction."""
     for account in storage.list_readers(session):
         if _wants(account, event) and _is_told(session, account, event.detector_id):
             about = {"account_id": account.id, "detector_id": event.detector_id}
@@ -279,13 +270,13 @@ def queue_notices(session: Session, event: Event) -> None:
 
 
 def _wants(account: Account, event: Event) -> bool:
-    """Return whether a person chose to be told of an event, or is asked by it."""
+    """Return whether a person subscribes to an event, or is asked in it for labels."""
     is_asked = account.name in event.data.get("labelers", ())
     return is_asked or event.type in (account.mail_events or ())
 
 
 def _is_told(session: Session, account: Account, detector_id: int) -> bool:
-    """Return whether a person gets mail about this detector, and may see it."""
+    """Return whether a person gets mail about a detector, and may see it."""
     return (
         account.email is not None
         and account.disabled_at is None
@@ -297,10 +288,10 @@ def _is_told(session: Session, account: Account, detector_id: int) -> bool:
 def begin_digest(
     session: Session, task: Task, head: Letterhead, at: datetime
 ) -> tuple[EmailMessage | None, list[int]]:
-    """Return a mail with the notices that it tells of; None if nobody is told.
+    """Return a mail and the ids of its notices; None if there is nothing to send.
 
-    Each attempt tells of the same.  The person may have been disabled, have lost the
-    detector or have chosen otherwise since the events happened.
+    Each attempt has the same notices.  The person may have been disabled, have lost the
+    detector or have changed their choice since the events.
     """
     row = hold(session, task)
     account_id, detector_id = map(int, task.key.split("/"))
@@ -355,7 +346,7 @@ def _write(
     )
 
 
-def end_digest(  # noqa: PLR0913 - what came of an attempt.
+def end_digest(  # noqa: PLR0913 - the result of an attempt.
     session: Session,
     task: Task,
     told: Sequence[int],
@@ -364,10 +355,10 @@ def end_digest(  # noqa: PLR0913 - what came of an attempt.
     *,
     is_sent: bool,
 ) -> bool:
-    """Write what came of an attempt; returns whether it is given up.
+    """Store the result of an attempt; return whether it is given up.
 
-    For an hour after a mail its task waits, and then tells what has come meanwhile.
-    Raises LostTaskError.
+    After a mail the task waits for an hour, and then sends the new notices.  Raises
+    LostTaskError.
     """
     row = hold(session, task)
     is_over = failure is not None and tasks.retry(
@@ -388,14 +379,14 @@ def end_digest(  # noqa: PLR0913 - what came of an attempt.
 
 
 def sign_unsubscribe(secret_key: str, account_id: int, detector_id: int) -> str:
-    """Return what proves that a link to end the mail came with a mail."""
+    """Return the signed token of an unsubscribe link."""
     return str(_signer(secret_key).dumps([account_id, detector_id]))
 
 
 def read_unsubscribe(
     session: Session, secret_key: str, token: str
 ) -> tuple[Account, Detector]:
-    """Return whose mail about what a link ends; raises NotFoundError."""
+    """Return the account and detector of an unsubscribe token; raises NotFoundError."""
     try:
         account_id, detector_id = _signer(secret_key).loads(token)
     except BadSignature as error:

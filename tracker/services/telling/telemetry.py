@@ -1,4 +1,4 @@
-"""Estimates as evaluation results of OpenTelemetry."""
+"""Estimates as OpenTelemetry evaluation results."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,10 +23,10 @@ _EVENT = "gen_ai.evaluation.result"
 
 
 def write_estimates(session: Session) -> tuple[bytes, dict[int, int]] | None:
-    """Return new estimates as a request of OTLP, and of which snapshots they are.
+    """Return new estimates as an OTLP request, and their snapshots; None if all sent.
 
-    None if all were sent.  There is an event for each class, and one for the balanced
-    accuracy, by each stored method.
+    There is an event for each class and one for the balanced accuracy, by each stored
+    method.
     """
     unsent = list_unsent(session, limit=_MOST_VERSIONS)
     if not unsent:
@@ -71,8 +71,8 @@ def _describe(
     if row.position or not decides or row.population != LIVE:
         return found
     if calendar and target is not None:
-        # By what counts now, as on the page, and of the measure that the target is on;
-        # the row is of the balanced accuracy of the whole version.
+        # The verdict of the current labels in the target's measure, as on the page,
+        # not of the row: that is the balanced accuracy of the whole version.
         now = calendar[""]
         verdict = compare_with_target(now["low"], now["high"], target)
         found |= {"gen_ai.evaluation.score.label": verdict, "tracker.target": target}

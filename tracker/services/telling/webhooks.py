@@ -1,4 +1,4 @@
-"""Webhooks: made, changed, tried and deleted."""
+"""Webhooks: created, changed, tested and deleted."""
 
 import base64
 import secrets
@@ -156,7 +156,7 @@ def create_webhook(
     session.flush()
     _choose_detectors(session, webhook, new.detectors, by.actor)
     name = dump_id("whk", webhook.id)
-    # The address itself is a secret with some receivers.
+    # For some receivers the URL itself is a secret.
     by.record(session, "webhook made", name, host=Target.of(new.url).authority)
     return webhook
 
@@ -178,7 +178,7 @@ def _choose_detectors(
     references: list[str] | None,
     actor: Actor,
 ) -> None:
-    """Let a webhook be about these detectors, or about all that *actor* sees."""
+    """Set the detectors of a webhook, by default all that *actor* sees."""
     webhook.has_all_detectors = references is None and actor.detectors is None
     ids: Collection[int] = actor.detectors or () if references is None else []
     if references is not None:
@@ -198,7 +198,7 @@ def change_webhook(
     *,
     allowed_hosts: Collection[str],
 ) -> None:
-    """Change the fields that were given; an enabled one is tried again at once."""
+    """Change the given fields; enabling a webhook retries its deliveries at once."""
     given = change.model_fields_set
     for field in sorted(given - {"detectors"}):
         if getattr(change, field) is None:
@@ -237,14 +237,14 @@ def rotate_secret(session: Session, webhook: storage.Webhook, by: By) -> Webhook
 
 
 def try_webhook(session: Session, webhook: storage.Webhook, by: By) -> storage.Delivery:
-    """Send a message that only tries the webhook; raises ConflictError if disabled."""
+    """Queue a test message; raises ConflictError if the webhook is disabled."""
     if webhook.disabled_at is not None:
         raise ConflictError("the webhook is disabled; enable it first")
     return queue_test(session, webhook, by.at)
 
 
 def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
-    """Delete a webhook, and what still waits for it."""
+    """Delete a webhook and its deliveries."""
     storage.lock_webhook(session, webhook.id)
     withdraw_lane(session, DELIVERY, str(webhook.id))
     storage.delete_deliveries(session, webhook.id)
@@ -253,9 +253,9 @@ def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
 
 
 def get_webhook(session: Session, reference: str, actor: Actor) -> storage.Webhook:
-    """Return the webhook of that id, if *actor* sees all that it tells.
+    """Return a webhook by its id; raises NotFoundError.
 
-    Raises NotFoundError.
+    *actor* must see all detectors that the webhook is about.
     """
     webhook_id = parse_id("whk", reference)
     webhook = None if webhook_id is None else session.get(storage.Webhook, webhook_id)

@@ -1,1 +1,1 @@
-"""Running it: backup, schema, leases, retention."""
+"""Storage of operators: backup, schema, retention."""

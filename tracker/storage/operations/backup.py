@@ -1,4 +1,4 @@
-"""Whole tables out of a database, and into an empty one of either kind."""
+"""Reading whole tables, and writing them into an empty database of either kind."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, get_args, get_type_hints
@@ -30,8 +30,8 @@ from tracker.storage.queries.queries import Query
 from tracker.storage.queries.waiting import WaitingQuery
 from tracker.storage.tasks import Task
 
-# What speaks of processes that run and people who are there just now, and files that
-# wait for a worker: where one is missing, the worker says that it is to be sent again.
+# Tables of running processes, sign-ins and waiting files are left out.  The worker asks
+# for a missing file to be sent again.
 _PASSING = tuple(
     rows_of.__table__
     for rows_of in (
@@ -47,7 +47,7 @@ def list_tables() -> list[Table]:
 
 def iter_table(session: Session, table: Table) -> Generator[Any]:
     """Stream every row of *table* in an order that both databases share."""
-    # The locale of a PostgreSQL cluster would sort words in its own way.
+    # The locale of a PostgreSQL cluster would sort texts in its own way.
     order = [
         column.collate("C")
         if isinstance(column.type, Text) and not is_sqlite(session)
@@ -58,14 +58,14 @@ def iter_table(session: Session, table: Table) -> Generator[Any]:
 
 
 def _kept(table: Table) -> list[ColumnElement[bool]]:
-    # Without a key it is what a worker does by itself now and then.
+    # Periodic tasks of the workers have no key.
     return [Task.key != ""] if table is Task.__table__ else []
 
 
 def iter_image_names(session: Session) -> Iterator[str]:
-    """Stream the name of every image that a query points at, each once."""
+    """Stream the name of every image of a query, each once."""
     kinds = (Query, WaitingQuery)
-    # A union gives each name once.
+    # A union removes duplicates.
     names = union(
         *(select(kind.image).where(kind.image.is_not(None)) for kind in kinds)
     ).subquery()
@@ -73,10 +73,10 @@ def iter_image_names(session: Session) -> Iterator[str]:
 
 
 def find_last_id(session: Session, table: Table) -> int | None:
-    """Return the last number that the database gave to a row of *table*.
+    """Return the last id that the database assigned in *table*.
 
-    None if it gave none yet, or gives none to this table.  The row may be gone,
-    as folded batches are, but its number must never be given again.
+    None if it has not assigned any.  The row may be gone, as folded batches are, but
+    its id must not be assigned again.
     """
     if table.autoincrement_column is None:
         return None
@@ -91,7 +91,7 @@ def find_last_id(session: Session, table: Table) -> int | None:
 
 
 def set_last_id(session: Session, table: Table, last_id: int) -> None:
-    """Make the next row of *table* get a number above *last_id* and all its own."""
+    """Let the next id of *table* be above *last_id* and all existing ids."""
     highest = session.scalar(select(func.max(table.c.id)))
     values = {"name": table.name, "last": max(last_id, highest or 0)}
     if not is_sqlite(session):
@@ -106,15 +106,15 @@ def set_last_id(session: Session, table: Table, last_id: int) -> None:
 
 
 def lock_tables(session: Session) -> None:
-    """Keep every other writer out until the transaction ends; readers go on."""
-    # On SQLite the transaction did so when it began.
+    """Lock out other writers until the transaction ends; readers continue."""
+    # On SQLite a write is alone from its beginning.
     if not is_sqlite(session):
         names = ", ".join(table.name for table in list_tables())
         session.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
 def find_filled_table(session: Session) -> str | None:
-    """Return the name of a table that holds a row, None if all are empty."""
+    """Return the name of a table with a row, None if all are empty."""
     for table in list_tables():
         some = select(1).select_from(table).where(*_kept(table)).limit(1)
         if session.execute(some).first():
@@ -123,7 +123,7 @@ def find_filled_table(session: Session) -> str | None:
 
 
 def clear_passing_tasks(session: Session) -> None:
-    """Delete what a running worker has added to an empty database by itself."""
+    """Delete the periodic tasks that a running worker has added."""
     session.execute(delete(Task).where(Task.key == ""))
 
 

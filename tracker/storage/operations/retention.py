@@ -1,4 +1,4 @@
-"""Deleting queries that were never labelled, in small pieces from the oldest on."""
+"""Deleting unlabelled queries, in small pieces, oldest first."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ _PLACE = (Query.created_at, Query.id, Query.detector_id)
 
 
 class Place(NamedTuple):
-    """Where a query stands among those without a label, by age."""
+    """The place of a query in the order of deletion."""
 
     created_at: datetime
     query_id: int
@@ -31,9 +31,9 @@ class Place(NamedTuple):
 def list_unlabelled(
     session: Session, *, before: datetime, after: Place | None, limit: int
 ) -> Sequence[Place]:
-    """Return some queries without a label from before an instant, the oldest first.
+    """Return some unlabelled queries from before an instant, oldest first.
 
-    They go on behind the place *after*.
+    They follow the place *after*.
     """
     order = (Query.created_at, Query.id)
     statement = select(*_PLACE).where(Query.label.is_(None), Query.created_at < before)
@@ -45,7 +45,7 @@ def list_unlabelled(
 
 
 def _among(places: Sequence[Place]) -> ColumnElement[bool]:
-    # An id is enough to know it by; with the detector the index on both serves.
+    # The id alone is unique; with the detector, the index on both is used.
     return and_(
         Query.id.in_([place.query_id for place in places]),
         Query.detector_id.in_({place.detector_id for place in places}),
@@ -55,10 +55,10 @@ def _among(places: Sequence[Place]) -> ColumnElement[bool]:
 def lock_disposable(
     session: Session, places: Sequence[Place], *, reserved_until: datetime
 ) -> Sequence[Place]:
-    """Return those of the queries that may be deleted, and keep all others off them.
+    """Lock and return the queries that may be deleted.
 
-    From then on nobody can label, reserve or skip one: it takes a lock of the query
-    itself.  What somebody works on just now is left out, and comes again another time.
+    From then on nobody can label, reserve or skip one, because those lock the query.
+    Queries locked by others are skipped; a later run gets them.
     """
     statement = (
         select(*_PLACE)
@@ -71,10 +71,10 @@ def lock_disposable(
 def delete_disposable(
     session: Session, places: Sequence[Place], *, reserved_until: datetime
 ) -> int:
-    """Delete those of the locked queries that may be deleted, and count them.
+    """Delete the locked queries that may still be deleted, and count them.
 
-    The condition is asked once more by the statement that deletes: it sees what was
-    committed until the lock was there, which the statement that locked may not.
+    The deleting statement repeats the condition: it sees everything committed before
+    the lock, which the locking statement may not.
     """
     expired = Reservation.until <= reserved_until
     query_ids = [place.query_id for place in places]
@@ -114,16 +114,16 @@ def delete_disposable(
 
 
 def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:
-    """Return what is true of a query that nothing needs any more."""
+    """Return the conditions of a query that nothing needs any more."""
     beside, repeat = aliased(Query), aliased(Query)
     kept_by = (
         select(Label.id).where(is_of_query()),
         select(Reservation.query_id).where(
             Reservation.query_id == Query.id, Reservation.until > reserved_until
         ),
-        # What people answered to it tells how often they err.
+        # The answers to gold queries measure the labelers' errors.
         select(Gold.query_id).where(Gold.query_id == Query.id),
-        # The set of an audit is fixed, closed ones included: labels may come late.
+        # The set of an audit is fixed, even of a closed one: labels may come late.
         select(AuditItem.query_id).where(AuditItem.query_id == Query.id),
         # The job has yet to count it.
         select(PendingBatch.id).where(PendingBatch.id == batch_of(Query.id)),
@@ -135,8 +135,8 @@ def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:
             repeat.is_repeat,
             ~Query.is_repeat,
         ),
-        # Versions are compared by what each said of one input, of which one label
-        # is enough.  Every label is greater than the empty text, and the index knows.
+        # Versions are compared by their predictions of one input, of which one label
+        # is enough.  Every label is greater than the empty text, which uses the index.
         select(beside.id).where(
             beside.detector_id == Query.detector_id,
             beside.input == Query.input,

@@ -1,4 +1,4 @@
-"""The schema: bringing it up to date, and saying whether it is."""
+"""Upgrading and checking the schema."""
 
 from functools import lru_cache
 
@@ -10,7 +10,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from tracker.errors import ConfigurationError
 
-# Importing the tables is what makes the metadata complete.
+# Importing the tables completes the metadata.
 from tracker.files import shipped_folder
 from tracker.storage import (
     detectors,  # noqa: F401
@@ -57,10 +57,10 @@ def alembic_config(database: Database) -> Config:
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Bring the schema to *revision*; two at once are harmless.
+    """Upgrade the schema to *revision*; two upgrades at once are harmless.
 
-    Raises ConfigurationError for a database that is newer than this program, or that
-    does not let its user make tables.
+    Raises ConfigurationError for a database that is newer than this program, or whose
+    user may not create tables.
     """
     current = current_revision(database)
     if current is not None and not _is_known(current):
@@ -72,8 +72,8 @@ def upgrade(database: Database, revision: str = "head") -> None:
         if getattr(error.orig, "sqlstate", None) != _FORBIDDEN:
             raise
         raise ConfigurationError(
-            f"the database does not let its user make tables ({first_line(error)}); "
-            "let that user own the database"
+            f"the database does not let its user create tables ({first_line(error)}); "
+            "make that user its owner"
         ) from error
 
 
@@ -90,7 +90,7 @@ def head_revision() -> str:
 
 
 def find_mismatch(database: Database) -> str | None:
-    """Return why this program cannot use *database* as it is, and what to do.
+    """Return why this program cannot use *database*, and what to do.
 
     None if its schema is the program's own.
     """
