@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
+from tests.stats.active.replays import Plan, hostile_judges, rates
 from tracker import stats
 from tracker.demo.digits import DETECTORS, DemoDetector, load_digits
 from tracker.stats import (
@@ -257,6 +258,20 @@ def rechecked(n: int, count: int, replays: int) -> Iterator[str]:
         yield f"| {error:.0%} | {cells_of} |"
 
 
+def hostile(replays: int) -> Iterator[str]:
+    """Yield how often intervals ever miss with judges that are made to mislead."""
+    yield "| judge | aim | classes | overall | balanced |"
+    yield "|---|---|--:|--:|--:|"
+    for name, (pool, options) in hostile_judges().items():
+        plan = Plan(**options)
+        *classes, overall, balanced = (
+            f"{one:.3f}" for one in rates(pool, plan, replays, LEVEL)
+        )
+        judge = name.removeprefix("judge: ").removesuffix(", overall")
+        aim = "balanced" if plan.aim is None else "overall"
+        yield f"| {judge} | {aim} | {', '.join(classes)} | {overall} | {balanced} |"
+
+
 def steps(most: int) -> list[int]:
     return sorted({round(60 * 1.08**i) for i in range(200) if 60 * 1.08**i < most})
 
@@ -443,7 +458,12 @@ def main() -> None:
     parser.add_argument("--pass-rates", nargs="*", type=float, default=[0.7, 0.9, 0.97])
     parser.add_argument("--weeks", type=int, default=15)
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
+    parser.add_argument("--hostile", type=int, metavar="REPLAYS")
     arguments = parser.parse_args()
+    if arguments.hostile:
+        for line in hostile(arguments.hostile):
+            print(line, flush=True)
+        return
     for line in timings(arguments.queries, 2_000):
         print(line, flush=True)
     print()

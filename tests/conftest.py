@@ -41,7 +41,7 @@ from tracker.storage.database import Database
 from tracker.storage.estimates.job_runs import beat
 from tracker.storage.operations import schema
 from tracker.storage.people import find_account
-from tracker.words import ROLES
+from tracker.words import KEY_ROLES
 
 DATABASES = ("sqlite", "postgresql")
 SECRET_KEY = "9f86d081884c7d659a2feaa0c55ad015"
@@ -346,7 +346,7 @@ def keys(database: Database) -> dict[str, str]:
     with database.write() as session:
         return {
             role: create_key(session, f"{role}-key", role, by(at=START))
-            for role in ROLES
+            for role in KEY_ROLES
         }
 
 

@@ -50,6 +50,9 @@ ON_ERROR = REJECT, SKIP = ("reject", "skip")
 
 # The weakest first; each may do what those before it may.
 ROLES = VIEWER, LABELER, EDITOR, ADMIN = ("viewer", "labeler", "editor", "admin")
+# A key with this role logs and sees nothing; editors log, too.  No account has it.
+LOGGER = "logger"
+KEY_ROLES = (LOGGER, *ROLES)
 ActorKind = Literal["account", "key", "command", "nobody"]
 
 # Methods that intervals are stored by, and the one that a verdict goes by.
@@ -134,4 +137,8 @@ EventWord = Annotated[str, one_of(EVENTS)]
 
 def has_role(role: str | None, wanted: str) -> bool:
     """Return whether *role* is *wanted* or a stronger one; None is no role."""
-    return role is not None and ROLES.index(role) >= ROLES.index(wanted)
+    if role is None or role == wanted:
+        return role is not None
+    if LOGGER in {role, wanted}:
+        return role != LOGGER and has_role(role, EDITOR)
+    return ROLES.index(role) >= ROLES.index(wanted)

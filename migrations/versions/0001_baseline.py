@@ -202,7 +202,8 @@ def _create_tables() -> None:
         sa.Column("last_used_at", INSTANT, nullable=True),
         sa.Column("owner", NAME, nullable=True),
         sa.CheckConstraint(
-            "role IN ('viewer', 'labeler', 'editor', 'admin')", name="ck_api_keys_role"
+            "role IN ('logger', 'viewer', 'labeler', 'editor', 'admin')",
+            name="ck_api_keys_role",
         ),
         sa.PrimaryKeyConstraint("id", name="pk_api_keys"),
         sa.UniqueConstraint("digest", name="uq_api_keys_digest"),

@@ -218,7 +218,7 @@ def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0
     kept = labels / (labels + 30)
     # The third differs from both before it by less than so few labels tell.
     change = third["result"]["change"]
-    assert (change["spans"], change["labels"]) == (2, 50)
+    assert (change["spans"], change["labels"]) == (2, 35)
     assert change["low"] < 0.95 - (0.95 + 0.5) / 2 < change["high"]
     assert second["result"]["change"]["high"] < 0
     assert first["result"]["change"] is None

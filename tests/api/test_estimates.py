@@ -77,7 +77,7 @@ def test_a_decision_goes_by_the_anytime_interval(api, published, target, verdict
         assert (advice["class"], advice["random_queries"]) == ("YES", more)
         planned = api.get("/detectors/door/plan").json["advice"]
         # Every query has a label: there is none that an audit could draw.
-        assert advice["audit_labels"] is None
+        assert (advice["audit_labels"], advice["weekly_labels"]) == (None, None)
         assert planned == advice
     assert decision == {
         "verdict": verdict,
@@ -133,6 +133,7 @@ def test_a_target_without_a_label_is_undecided_and_nothing_can_be_foreseen(api, 
             "share": None,
             "random_queries": None,
             "audit_labels": None,
+            "weekly_labels": None,
             "text": "Labels of YES are needed first.",
         },
     }

@@ -1,13 +1,16 @@
 """Conditions on queries, behind every address that takes them."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
+from zoneinfo import ZoneInfo
 
 import pytest
+from sqlalchemy import select
 
 from tests.api.problems import assert_problem
 from tests.conftest import START
 from tracker.services.queries.queries import DEFAULT_VERSION
+from tracker.storage.detectors import Detector
 
 # Names and texts that could end a string or a path, in whatever language.
 STRANGE = 'it\'s "$.a[0]" \\ %_ é\n'
@@ -112,6 +115,18 @@ def test_a_condition_leaves_no_decision(api, logged):
     found = api.get("/detectors/door/estimate", query_string=asked).json
     assert found["decision"] is None
     assert "chosen" in found["no_decision_because"]
+
+
+def test_a_date_is_a_day_of_the_time_zone_of_the_workspace(api, logged, database):
+    with database.write() as session:
+        session.scalars(select(Detector)).one().time_zone = "Pacific/Auckland"
+    # 13 hours ahead of UTC, so that its day begins at 11 in the morning before.
+    ahead = (START - timedelta(days=2) + timedelta(hours=14)).date().isoformat()
+    asked = {"where": f"asked_at:{ahead}..", "version": "*"}
+    found = api.get("/detectors/door/queries", query_string=asked).json
+    begun = datetime.fromisoformat(ahead).replace(tzinfo=ZoneInfo("Pacific/Auckland"))
+    asked_at = [START - timedelta(days=number) for number in range(len(ROWS))]
+    assert len(found["items"]) == sum(one >= begun for one in asked_at) == 3
 
 
 WRONG = [

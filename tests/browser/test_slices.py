@@ -73,11 +73,11 @@ def test_from_the_worst_slice_to_its_mistakes_by_keyboard(open_page: Open) -> No
     watch = open_page("/detectors/cameras/slices")
     page = watch.page
     expect(page.locator("h2").first).to_contain_text("north")
-    link = page.get_by_role("link", name=re.compile("^50 mistakes"))
+    link = page.get_by_role("link", name=re.compile("^50 of north"))
     link.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**where=metadata.camera*")
-    expect(page.locator(".list-head h2")).to_have_text("50 queries")
+    expect(page.locator(".toolbar h2")).to_have_text("50 mistakes")
     listed = [one.get_attribute("href") for one in page.locator(".query-card a").all()]
     page.locator(".query-card a").first.click()
     page.wait_for_url(f"**{listed[0]}")
@@ -85,6 +85,22 @@ def test_from_the_worst_slice_to_its_mistakes_by_keyboard(open_page: Open) -> No
         page.keyboard.press("j")
         page.wait_for_url(f"**{address}")
     expect(page.locator(".facts")).to_contain_text("north")
+    assert watch.read() == []
+
+
+def test_two_that_are_ticked_are_compared_in_one_sentence(open_page: Open) -> None:
+    watch = open_page("/detectors/cameras/slices")
+    page = watch.page
+    for name in ("north", "south"):
+        page.get_by_role("checkbox", name=f"Compare {name}").check()
+    page.get_by_role("button", name="Compare the two ticked").click()
+    expect(page.locator("#picked-title")).to_contain_text("points less often than")
+    expect(page.locator(".cuts input:checked")).to_have_count(2)
+    page.get_by_role("searchbox").fill("sou")
+    page.keyboard.press("Enter")
+    expect(page.locator(".cuts tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="south", exact=True).click()
+    expect(page.locator("#picked")).to_contain_text("Label these")
     assert watch.read() == []
 
 

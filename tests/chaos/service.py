@@ -145,22 +145,32 @@ class Service:
             return False
 
     def ask(
-        self, method: str, path: str, body: Any = None, *, source: str = "127.0.0.1"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        source: str = "127.0.0.1",
+        key: str = "",
     ) -> Answer:
-        """Ask once; raises OSError or HTTPException where no whole answer comes."""
+        """Ask once, with the editor's key unless another is given.
+
+        Raises OSError or HTTPException where no whole answer comes.
+        """
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         connection = http.client.HTTPConnection(
             "127.0.0.1", self.port, timeout=90, source_address=(source, 0)
         )
         try:
             where = path if path.startswith("/healthz") else f"/api/v1{path}"
             data = None if body is None else json.dumps(body).encode()
-            connection.request(method, where, data, self.headers)
+            connection.request(method, where, data, self.headers | headers)
             response = connection.getresponse()
             content = response.read()
         finally:
             connection.close()
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status, headers, content)
+        answered = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status, answered, content)
 
     def mistakes(self) -> list[str]:
         """Lines of the logs that report an internal error."""

@@ -4,7 +4,7 @@ import pytest
 
 from tests.groundlight.conftest import encode, jpeg
 from tracker.http import required_role
-from tracker.words import ROLES
+from tracker.words import KEY_ROLES
 
 EXPECTED = {
     "GET /me": "viewer",
@@ -47,12 +47,12 @@ def test_nobody_and_too_weak_a_role_are_refused(device, call, tables):
     method, path = call.split()
     path = path.format(id="det_404", snippet="trk_")
     before = tables()
-    for role in (None, *ROLES):
+    for role in (None, *KEY_ROLES):
         answer = device.call(method, path, role=role)
         if role is None:
             assert answer.status_code == 401
             assert answer.json["detail"].startswith("Authentication credentials")
-        elif ROLES.index(role) < ROLES.index(EXPECTED[call]):
+        elif KEY_ROLES.index(role) < KEY_ROLES.index(EXPECTED[call]):
             assert answer.status_code == 403
             assert EXPECTED[call] in answer.json["detail"]
         else:

@@ -1,6 +1,8 @@
 """Advice: the class that is needed most, and what its labels cost at random."""
 
 import math
+import random
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +11,13 @@ from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.deciding.planning import Goal, build_plan, price_audit
-from tracker.services.estimates.decision import Advice, decide
+from tracker.services.estimates.decision import (
+    Advice,
+    Claim,
+    bound,
+    bound_all,
+    decide,
+)
 from tracker.services.evidence.measure import Measure, parse_measure
 from tracker.stats import labels_to_decide
 
@@ -114,12 +122,65 @@ def test_a_plan_says_what_an_audit_would_take(bench: Bench, is_sure: bool) -> No
     plan = build_plan(estimate, Goal())
     assert plan.advice == advice
     fewer = f"An audit would take about {advice.audit_labels:,} labels."
+    # All were asked within the last seven days.
+    assert advice.weekly_labels == advice.audit_labels
     if not is_sure:
         assert advice.audit_labels < advice.random_queries / 2
-        assert advice.text.endswith(fewer)
+    each = f" An audit every week would take about {advice.weekly_labels:,} each."
+    assert advice.text.endswith(fewer + each)
     # A tenth less is within what one forecast is off.
     for most in (10**7, math.ceil(0.9 * advice.random_queries)):
-        nothing = advice.model_copy(update={"text": "So."}).with_audit(most)
-        assert nothing.text == "So. An audit would save nothing."
+        nothing = advice.model_copy(update={"text": "So."}).with_audit(most, most)
+        no_more = "An audit every week would save nothing."
+        assert nothing.text == f"So. An audit would save nothing. {no_more}"
     decided = advice.model_copy(update={"text": "So."}).with_audit(0)
     assert decided.text.endswith("so far would need no label more.")
+
+
+def test_the_price_of_a_week_is_of_the_last_seven_days(bench: Bench) -> None:
+    def price() -> Advice:
+        estimate = bench.estimate()
+        with bench.database.read() as session:
+            priced = price_audit(session, bench.attached(session), estimate)
+        assert priced.decision is not None
+        assert priced.decision.advice is not None
+        return priced.decision.advice
+
+    def row(number: int, label: str | None, day: str) -> dict[str, Any]:
+        wrong = number % 8 == 0
+        truth, other = ("YES", "NO") if number % 2 else ("NO", "YES")
+        said = {"predicted": other if wrong else truth, "asked_at": f"{day}T09:00:00Z"}
+        confidence = 0.55 if wrong else 0.99
+        return said | {"confidence": confidence} | ({"label": truth} if label else {})
+
+    with bench.database.write() as session:
+        bench.attached(session).target = 0.85
+    days = ((bench.clock() - timedelta(days=n)).date().isoformat() for n in (60, 2))
+    long_ago, lately = days
+    bench.log_all(row(n, "known", long_ago) for n in range(64))
+    bench.log_all(row(n, None, long_ago) for n in range(2_000))
+    found = price()
+    assert (found.audit_labels or 0) > 0
+    assert found.weekly_labels is None
+    assert "every week" not in found.text
+    # A small week cannot take more labels than it has queries.
+    bench.log_all(row(n, None, lately) for n in range(40))
+    found = price()
+    assert found.weekly_labels is not None
+    assert 0 < found.weekly_labels <= 40 < (found.audit_labels or 0)
+    assert found.text.endswith(
+        f"An audit every week would take about {found.weekly_labels:,} each."
+    )
+
+
+def test_the_intervals_of_many_verdicts_have_the_bits_of_each_alone() -> None:
+    draw, claims = random.Random(7), []
+    for classes in draw.choices((1, 2, 3, 10), k=60):
+        counted = tuple(draw.randint(0, 60) for _ in range(classes))
+        right = tuple(draw.randint(0, n) for n in counted)
+        shares = tuple(draw.uniform(0.01, 1) for _ in range(classes))
+        has_shares = classes > 1 and draw.random() < 0.5
+        level = draw.choice((0.95, 0.975))
+        claims.append(Claim(right, counted, shares if has_shares else None, level))
+    alone = [bound(one.right, one.counted, one.level, one.shares) for one in claims]
+    assert bound_all(claims) == alone

@@ -9,7 +9,8 @@ import pytest
 
 from tracker.stats import Cell, Drawn, draw_times, label_error_bound, recheck_accuracies
 
-# What each query of a world is: said, first label, truth; None is UNCLEAR.
+# What each query of a world is: said, first label, truth; None is UNCLEAR, and 2 is
+# said where the detector gave no answer.
 Query = tuple[int, int | None, int | None]
 
 
@@ -58,6 +59,7 @@ WORLDS = {
     "wrong where the detector is": [(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)],
     "inverted": [(0, 1, 0), (0, 1, 0), (1, 0, 1), (1, 0, 1), (0, 0, 1)],
     "unclear": [(0, None, 0), (0, 0, None), (1, 1, 1), (1, None, None), (0, 0, 1)],
+    "no answer": [(0, 0, 0), (2, 0, 0), (2, 0, 1), (1, 1, 1), (2, None, 1)],
 }
 
 
@@ -104,8 +106,9 @@ def test_the_next_label_is_drawn_with_its_chance_and_own_clocks_are_random():
     assert differing / 4_000 == pytest.approx(agreeing / 4_000, abs=0.03)
 
 
-def test_all_labels_given_again_are_the_accuracy_itself():
-    world = WORLDS["unclear"] * 9
+@pytest.mark.parametrize("name", ["unclear", "no answer"])
+def test_all_labels_given_again_are_the_accuracy_itself(name):
+    world = WORLDS[name] * 9
     cells, places = set_of(world)
     draws = tuple(Drawn(places[one[:2]], one[2]) for one in world)
     found = recheck_accuracies(2, cells, (), draws, 0.95)

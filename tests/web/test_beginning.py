@@ -25,6 +25,9 @@ def test_a_key_is_made_on_the_spot_and_runs_as_it_stands(visitor: Visitor) -> No
     )
     assert logged.status_code == 201
     assert "first key" in visitor.get("/keys").text
+    # It logs, and whoever finds it sees nothing.
+    seen = visitor.client.get("/api/v1/detectors/door/estimate", headers=bearer)
+    assert seen.status_code == 403
 
 
 def test_another_key_revokes_the_one_before(visitor: Visitor) -> None:
@@ -37,7 +40,7 @@ def test_another_key_revokes_the_one_before(visitor: Visitor) -> None:
         ).status_code
         for key in keys
     ]
-    assert answers == [401, 200]
+    assert answers == [401, 403]
 
 
 def test_the_page_moves_on_once_there_is_a_detector(

@@ -509,27 +509,28 @@ def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None
 
 def test_the_slices(visitor: Visitor, path: str, rows: list[Stored]) -> None:
     page = visitor.get(f"{path}/slices")
-    cards = page.html.split('<li class="card slice-card')[1:]
-    assert len(cards) == len(CAMERAS)
-    for card in cards:
-        text = words_of(card.partition("</li>")[0].partition(">")[2])
+    listed = page.html.partition("<tbody>")[2].partition("</tbody>")[0]
+    lines = listed.split("<tr")[1:]
+    assert len(lines) == len(CAMERAS)
+    for line in lines:
+        text = words_of(line.partition(">")[2])
         camera = text.split()[0]
         part = [row for row in rows if row.metadata["camera"] == camera]
         one = count(part)
         bounds = slice_intervals(one.correct, one.labelled, 0.95, slices=3)
         ends = span(float(bounds.low), float(bounds.high))
-        assert f"{percent(len(part) / len(rows))} % of queries" in text
-        assert f"{percent(one.accuracy)} % {ends} % {one.words}" in text
-        classes = by_class(part, CLASSES)
-        for name, found in classes.items():
-            assert f"{name} {found.words}" in text
-        assert f"{one.labelled - one.correct} mistakes" in text
+        assert f"{percent(len(part) / len(rows))} % " in text
+        assert f"{percent(one.accuracy)} % {ends} % {one.labelled} " in text
+        assert f"{one.labelled - one.correct} of {camera}" in text
+        picked = words_of(visitor.get(f"{path}/slices?pick={camera}").html)
+        for name, found in by_class(part, CLASSES).items():
+            assert f"{name} {found.words}" in picked
     all_ = count(rows)
     assert f"{all_.labelled} labels of v1, {len(rows)} queries" in page.text
     # One by itself; it takes no part in the comparison.
     bounds = slice_intervals(all_.correct, all_.labelled, 0.95, slices=1)
     ends = span(float(bounds.low), float(bounds.high))
-    together = f"all together: {percent(all_.accuracy)} % [{ends}], {all_.words}"
+    together = f"together, {percent(all_.accuracy)} % ({ends} %, {all_.words})"
     assert together in page.text
 
 

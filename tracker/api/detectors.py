@@ -44,7 +44,7 @@ class VersionPath(IdPath):
 @routes.post(
     "/detectors", responses=answers({201: services.Detector}, 409, 413, 415, 422)
 )
-@requires("editor")
+@requires("logger")
 def create_detector(body: NewDetector) -> Response:
     """Create a detector."""
 

@@ -237,8 +237,9 @@ class Where(Parameters):
     where: list[Text] = Field(
         default=[],
         description="Only queries that meet this condition, or all of several. "
-        f"{FORMS} (ranges include both ends; a date is its whole day, in UTC). "
-        "Conditions on metadata take seconds for a million queries.",
+        f"{FORMS} (ranges include both ends; a date is its whole day in the "
+        "workspace's time zone). Conditions on metadata take seconds for a million "
+        "queries.",
     )
 
 

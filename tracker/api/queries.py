@@ -134,7 +134,7 @@ class QueryList(Page, Window, Where):
     ),
     openapi_extensions={"requestBody": NEW_QUERY_BODY},
 )
-@requires("editor")
+@requires("logger")
 def log_query(path: IdPath) -> Response:
     """Log a query, with or without its label.
 

@@ -25,7 +25,7 @@ from tracker.services.people.accounts import actor_of_account, actor_of_key
 from tracker.services.people.keys import find_valid_key, is_use_to_be_noted
 from tracker.services.people.sign_ins import find_signed_in, is_to_be_noted
 from tracker.storage.people import has_second_factor, touch_key, touch_sign_in
-from tracker.words import ROLES
+from tracker.words import EDITOR, KEY_ROLES, LOGGER
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 PUBLIC = "public"
@@ -50,7 +50,7 @@ def requires(role: str, *, is_for_setup: bool = False) -> Callable[[_View], _Vie
     A view that *is_for_setup* is open before a required second step is set up.  A view
     without a declaration is refused to all.
     """
-    if role != PUBLIC and role not in ROLES:
+    if role != PUBLIC and role not in KEY_ROLES:
         raise ValueError(f"no such role: {role}")
 
     def declare(view: _View) -> _View:
@@ -102,7 +102,9 @@ def _authorize() -> None:
             with database().write() as session:
                 what = f"{request.method} {request.path}"[:200]
                 by().record(session, "refused", what)
-        raise ForbiddenError(f"the role {asking.role} may not do this; it takes {role}")
+        wanted = f"{LOGGER} or {EDITOR}" if role == LOGGER else role
+        message = f"the role {asking.role} may not do this; it takes {wanted}"
+        raise ForbiddenError(message)
     if asking.detectors is not None and request.view_args:
         with database().read() as session:
             check_sees(session, asking, *_first_of_path())

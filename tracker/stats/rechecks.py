@@ -36,7 +36,8 @@ _LEFT_OVER = 1.0 - 1e-9
 class Cell(NamedTuple):
     """Queries of a set with the same prediction and the same first label.
 
-    *first* is None for UNCLEAR.
+    *said* is the number of classes where the detector gave no answer, which is never
+    right, and *first* is None for UNCLEAR.
     """
 
     said: int

@@ -23,7 +23,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, TextList, list_newest, stream
 from tracker.storage.inserting import Asked, Prepared
-from tracker.words import ADMIN, LABELER, ROLES, has_role
+from tracker.words import ADMIN, KEY_ROLES, LABELER, ROLES, has_role
 
 
 class Account(Base):
@@ -420,7 +420,7 @@ class ApiKey(Base):
 
     __tablename__ = "api_keys"
     __table_args__ = (
-        CheckConstraint(f"role IN {ROLES}", name="role"),
+        CheckConstraint(f"role IN {KEY_ROLES}", name="role"),
         {"sqlite_autoincrement": True},
     )
 

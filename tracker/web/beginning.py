@@ -11,7 +11,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import list_keys
 from tracker.web.blueprint import pages
-from tracker.words import EDITOR
+from tracker.words import LOGGER
 
 _NAME = "first key"
 _MADE_HERE = re.compile(rf"{_NAME}( \d+)?")
@@ -46,6 +46,6 @@ def make_first_key() -> ResponseReturnValue:
                 if old.revoked_at is None:
                     revoke_key(session, old.name, by())
         name = f"{_NAME} {max(taken) + 1}" if len(taken) > 1 else _NAME
-        key = create_key(session, name, EDITOR, by())
+        key = create_key(session, name, LOGGER, by())
     # Not a redirect: the key would have to be kept somewhere on the way.
     return render_template("detectors/list.html", total=0, archived=0, new_key=key)

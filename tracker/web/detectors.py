@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from flask import flash, redirect, render_template, request, url_for
@@ -15,6 +16,7 @@ from tracker.services.archive import archive_detector, bring_back_detector
 from tracker.services.detectors import create_detector, get_detector, get_open_detector
 from tracker.services.estimates.charts import list_curve
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
+from tracker.services.estimates.facets import Difference, list_differences
 from tracker.services.estimates.intervals import ALL
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.evidence.measure import Measure, read_measure
@@ -201,6 +203,8 @@ def show_detector(detector_id: str) -> ResponseReturnValue:
             fingerprint=page.fingerprint,
             overview=page,
             detector=detector,
+            # Only for a page that is drawn: it reads thousands of queries.
+            find_differences=partial(_find_differences, session, page),
             **_read_rows(page, request.args),
         )
 
@@ -237,6 +241,14 @@ def build_overview(
         weeks={} if published else _draw_weeks(session, one, row),
         told=[(each, tell_briefly(each)) for each in events],
     )
+
+
+def _find_differences(session: Session, page: Overview) -> Sequence[Difference]:
+    """Return what the mistakes since a drop have in common."""
+    row, version = page.row, page.version
+    if version is None or row.since is None or not page.mistakes:
+        return ()
+    return list_differences(session, row.detector, version.name, row.since, at=now())
 
 
 def _find_whole(

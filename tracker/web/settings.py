@@ -22,7 +22,7 @@ from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.people import list_keys
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, dump_detector, failed_form, parse_detector_change
-from tracker.words import ROLES
+from tracker.words import KEY_ROLES
 
 
 @pages.get("/detectors/<detector_id>/setup")
@@ -134,7 +134,7 @@ def _render(
     return render_template(
         "settings/keys.html",
         keys=list_keys(session),
-        roles=ROLES,
+        roles=KEY_ROLES,
         form=form,
         new_key=key,
         new_name=name,

@@ -120,6 +120,20 @@ def commit_late():
     imports.add_batch = queries.add_batch = add_batch
 
 
+def follow_a_clock():
+    """All that the process does is so many seconds later; no harm in that."""
+    from datetime import UTC, datetime, timedelta
+
+    from tracker import clock
+
+    ahead = Path(os.environ["TRACKER_TEST_AHEAD"])  # noqa: TID251
+
+    def later():
+        return datetime.now(UTC) + timedelta(seconds=float(ahead.read_text()))
+
+    clock.utc_now = later
+
+
 def fold_by_a_watermark():
     """Batches up to the newest one that was folded count as done."""
     commit_late()

@@ -69,6 +69,8 @@ class Plan:
     is_uniform: bool = False
     length: Callable[[int], int] = round_length
     first: np.ndarray | None = None
+    # Whether an earlier audit has taught the opposite of what the detector says.
+    is_poisoned: bool = False
 
     @property
     def goal(self):
@@ -88,13 +90,18 @@ def carry_out(pool: Pool, plan: Plan, seed: int) -> Ledger:
     ledger = Ledger(pool.strata, (), (), np.zeros(0, int), np.zeros(0, int))
     first = pool.labels if plan.first is None else plan.first
     drawn, labels, items = [], [], []
+    carried = opposite(pool) if plan.is_poisoned else None
     for draw in range(min(plan.draws, int(left.sum()))):
         last = ledger.rounds[-1].start if ledger.rounds else -math.inf
         if draw - last >= plan.length(max(0, last)):
             ledger = replace(
                 ledger, drawn=np.array(drawn, int), labels=np.array(labels, int)
             )
-            following = next_round(ledger, known, plan.goal, is_even=plan.is_uniform)
+            following = next_round(
+                *(ledger, known, plan.goal),
+                is_even=plan.is_uniform,
+                carried=carried,
+            )
             ledger = replace(
                 ledger,
                 rounds=(*ledger.rounds, following),
@@ -109,6 +116,15 @@ def carry_out(pool: Pool, plan: Plan, seed: int) -> Ledger:
         items.append(item)
     final = pool.labels[np.array(items, int)]
     return replace(ledger, drawn=np.array(drawn, int), labels=final)
+
+
+def opposite(pool: Pool) -> np.ndarray:
+    """Return 200 labels of an earlier audit, each of which says the next class."""
+    sizes = pool.strata.sizes
+    carried = np.zeros((len(sizes), pool.classes + 1))
+    other = (pool.strata.predicted + 1) % pool.classes
+    carried[np.arange(len(sizes)), other] = np.maximum(1, 200 * sizes // sizes.sum())
+    return carried
 
 
 def most_evidence(factors: np.ndarray) -> float:
@@ -290,8 +306,17 @@ def hostile_judges() -> dict[str, tuple[Pool, dict]]:
     pools["passes all failures"] = Pool(
         2, np.zeros(500, int), np.full(500, np.nan), fails, passes[:, None]
     )
+    near = (np.arange(600) >= 582).astype(int)
+    judged = np.where(rng.random(600) < 0.85, near, 1 - near)
+    pools["a pass rate of 97 %"] = Pool(
+        2, np.zeros(600, int), np.full(600, np.nan), near, judged[:, None]
+    )
+    pools["good, after poisoned labels"] = pools["good"]
     aims = {"draws": 300}
-    found = {f"judge: {name}": (one, aims) for name, one in pools.items()}
+    found = {f"judge: {name}": (one, {**aims}) for name, one in pools.items()}
     for name, one in pools.items():
         found[f"judge: {name}, overall"] = one, aims | {"aim": one.classes}
+    for name, (_, options) in found.items():
+        if "poisoned" in name:
+            options["is_poisoned"] = True
     return found

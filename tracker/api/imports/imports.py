@@ -158,7 +158,7 @@ class ImportList(Page):
     },
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
-@requires("editor")
+@requires("logger")
 def import_file(path: IdPath, query: ImportChoice) -> Response:
     """Import queries with or without labels, or labels for known keys.
 

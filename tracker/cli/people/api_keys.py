@@ -11,7 +11,7 @@ from tracker.cli.setup import by, connected, load_settings
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.wording import dump_instant
 from tracker.storage.people import list_keys
-from tracker.words import ROLES
+from tracker.words import KEY_ROLES
 
 
 @click.group()
@@ -21,7 +21,7 @@ def keys() -> None:
 
 @keys.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), required=True)
+@click.option("--role", type=click.Choice(KEY_ROLES), required=True)
 @click.option(
     "--detector",
     "detectors",

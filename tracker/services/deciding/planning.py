@@ -14,6 +14,7 @@ from tracker.services.estimates.decision import Advice
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_sets import (
+    EmptySetError,
     NewAudit,
     choose_version,
     read_set,
@@ -31,6 +32,8 @@ from tracker.stats import (
 from tracker.storage.detectors import Detector
 from tracker.words import DECIDING_METHOD, EXACT
 
+# What a weekly audit takes is foreseen from the week that is there.
+_WEEK = "7d"
 # A forecast reads all queries of a version, and carries out an audit of them.
 _MOST_FORESEEN_QUERIES, _MOST_FORESEEN_CLASSES = 100_000, 20
 
@@ -183,25 +186,45 @@ def price_audit(session: Session, detector: Detector, estimate: Estimate) -> Est
     )
     if advice.random_queries is None or not is_few:
         return estimate
+    labels = _foresee(session, detector, estimate)
+    if labels is None:
+        # Every query is labelled: nothing is left to draw.
+        return estimate
+    weekly = _foresee(session, detector, estimate, since=_WEEK)
+    advice = advice.with_audit(labels, weekly)
+    decision = decision.model_copy(update={"advice": advice})
+    return estimate.model_copy(update={"decision": decision})
+
+
+def _foresee(
+    session: Session, detector: Detector, estimate: Estimate, since: str | None = None
+) -> int | None:
+    """Return about how many labels an audit takes to decide the target.
+
+    It is of the queries of the version of *estimate* asked *since* so long ago.  None
+    where there is none without a label.
+    """
+    decision = estimate.decision
+    assert decision is not None
     wanted = NewAudit(
         name="forecast",
         version=estimate.version,
         aim=decision.measure,
         target=decision.target,
+        since=since,
     )
     version_id = choose_version(session, detector, wanted)
-    _, strata, _, known, _ = read_set(
-        session, detector, wanted, version_id, at=estimate.computed_at
-    )
+    try:
+        _, strata, _, known, _ = read_set(
+            session, detector, wanted, version_id, at=estimate.computed_at
+        )
+    except EmptySetError:
+        return None
     if known.sum() == strata.sizes.sum():
-        # Every query is labelled: nothing is left to draw.
-        return estimate
+        return None
     aim = aim_index(detector.classes, stored_aim(wanted))
     goal = stats.Goal(aim, None, decision.target)
-    level = detector.confidence_level
-    advice = advice.with_audit(stats.foresee_labels(strata, known, goal, level))
-    decision = decision.model_copy(update={"advice": advice})
-    return estimate.model_copy(update={"decision": decision})
+    return stats.foresee_labels(strata, known, goal, detector.confidence_level)
 
 
 def build_plan(

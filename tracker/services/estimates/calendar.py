@@ -17,7 +17,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.decision import bound
+from tracker.services.estimates.decision import Claim, bound, bound_all
 from tracker.services.evidence.measure import Measure, Right, read_measure
 from tracker.services.evidence.populations import LIVE, Standings, standings_of
 from tracker.services.fields import Instant
@@ -155,8 +155,8 @@ class Calendar:
     right: Right = field(init=False)
     interval: tuple[float, float] = field(init=False)
 
-    def compute(self) -> None:
-        """Find the changes, what counts now, and the interval that decides."""
+    def find(self) -> Claim:
+        """Find the changes and what counts now; return the claim that decides."""
         terms = self.terms
         found = _find(terms, self.days, self.birth, self.shares, _UNTOLD)
         self.changes = [_date(self.state, one) for one in found]
@@ -166,7 +166,7 @@ class Calendar:
         rows = table.days >= (self.now.since or date.min).toordinal()
         self.right = _sum(table.of(measure, terms.classes), rows)
         level = self.now.level(stats.shared_level(terms.level, terms.promises))
-        self.interval = bound(*self.right, level, _shares_of(measure, self.shares))
+        return Claim(*self.right, _shares_of(measure, self.shares), level)
 
     def list_untold(self, at: datetime) -> list[AccuracyChange]:
         """Return the changes that were told of no day that they may be of."""
@@ -191,6 +191,13 @@ class Calendar:
             "high": high,
         }
         return Kept("", state)
+
+
+def compute_calendars(calendars: Sequence[Calendar]) -> None:
+    """Find the changes, what counts now and the interval that decides, of each."""
+    found = bound_all([one.find() for one in calendars])
+    for one, interval in zip(calendars, found, strict=True):
+        one.interval = interval
 
 
 def begin_calendar(  # noqa: PLR0913, PLR0917 - a version, and what is known of it.

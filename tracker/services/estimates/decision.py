@@ -1,6 +1,8 @@
 """Whether a target is met at every look, and which labels would decide it."""
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -55,26 +57,33 @@ class Advice(Shape):
         "where none was made: in estimates and gates by API, for more than 100,000 "
         "queries or 20 classes, and where every query has a label.",
     )
+    weekly_labels: int | None = Field(
+        default=None,
+        description="About how many labels each audit of a weekly schedule would take "
+        "to decide it about that week's queries, by the forecast for those of the last "
+        "seven days; null where audit_labels is, and where these have no query without "
+        "a label.",
+    )
     text: str = Field(description="The advice in plain words.")
 
-    @property
-    def audit_saves(self) -> bool:
-        """Whether an audit is forecast to take less than nine tenths of the labels."""
-        return (
-            self.audit_labels is not None
-            and self.random_queries is not None
-            and self.audit_labels < _SAVING * self.random_queries
-        )
+    def saves(self, labels: int | None) -> bool:
+        """Return whether so many are less than nine tenths of those at random."""
+        at_random = self.random_queries
+        return bool(labels and at_random and labels < _SAVING * at_random)
 
-    def with_audit(self, labels: int) -> "Advice":
-        """Return the advice with the price in an audit."""
-        found = self.model_copy(update={"audit_labels": labels})
+    def with_audit(self, labels: int, weekly: int | None = None) -> "Advice":
+        """Return the advice with the price in an audit, and in one of each week."""
         said = "An audit would save nothing."
         if not labels:
             said = "An audit of the queries logged so far would need no label more."
-        elif found.audit_saves:
+        elif self.saves(labels):
             said = f"An audit would take about {labels:,} labels."
-        return found.model_copy(update={"text": f"{self.text} {said}"})
+        if weekly and self.saves(weekly):
+            said += f" An audit every week would take about {weekly:,} each."
+        elif weekly:
+            said += " An audit every week would save nothing."
+        prices = {"audit_labels": labels, "weekly_labels": weekly}
+        return self.model_copy(update=prices | {"text": f"{self.text} {said}"})
 
 
 def advise(
@@ -319,13 +328,29 @@ def bound(
     shares: tuple[float, ...] | None = None,
 ) -> tuple[float, float]:
     """Return the interval that a measure's verdict goes by."""
-    if len(counted) == 1:
-        found = stats.class_intervals(DECIDING_METHOD, right, counted, confidence_level)
-        return float(found.low[0]), float(found.high[0])
-    found = stats.balanced_interval(
-        DECIDING_METHOD, right, counted, confidence_level, shares=shares
-    )
-    return float(found.low), float(found.high)
+    (found,) = bound_all([Claim(right, counted, shares, confidence_level)])
+    return found
+
+
+def bound_all(claims: Sequence[Claim]) -> list[tuple[float, float]]:
+    """Return the intervals of *claims*: the same bits as one by one, in less time."""
+    alike = defaultdict[tuple[int, float, bool], list[int]](list)
+    for place, one in enumerate(claims):
+        alike[len(one.counted), one.level, one.shares is None].append(place)
+    found: dict[int, tuple[float, float]] = {}
+    for (classes, level, _), places in alike.items():
+        some = [claims[place] for place in places]
+        right, counted = [one.right for one in some], [one.counted for one in some]
+        shares = [one.shares for one in some if one.shares is not None] or None
+        if classes == 1:
+            rows = stats.class_intervals(DECIDING_METHOD, right, counted, level)
+        else:
+            rows = stats.balanced_interval(
+                DECIDING_METHOD, right, counted, level, shares=shares
+            )
+        ends = rows.low.ravel().tolist(), rows.high.ravel().tolist()
+        found |= zip(places, zip(*ends, strict=True), strict=True)
+    return [found[place] for place in range(len(claims))]
 
 
 def foresee_share(

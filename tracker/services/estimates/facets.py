@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
@@ -14,6 +14,7 @@ from tracker.charts.words import shorten
 from tracker.services.estimates.query_lists import QueryFilter, build_filter
 from tracker.stats import compare_once, judge_slices
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cells import day_in
 from tracker.storage.queries.finding import list_answers
 from tracker.storage.queries.queries import load_tags
 from tracker.words import NO_ANSWER
@@ -21,6 +22,15 @@ from tracker.words import NO_ANSWER
 # The newest labelled queries; more would make the page slow, and they say enough.
 MOST = 5_000
 PAIR, CONFIDENCE, WEEK, LABELER, TAG = "pair", "confidence", "week", "labeler", "tag"
+CLASS = "class"
+_TITLES = {
+    PAIR: "Taken for",
+    CONFIDENCE: "Confidence",
+    WEEK: "Week",
+    LABELER: "Labelled by",
+    TAG: "Tag",
+    CLASS: "Class",
+}
 _BINS = ((0.9, 1.0), (0.7, 0.9), (0.5, 0.7), (0.0, 0.5))
 _METADATA = "metadata."
 _WEEK = re.compile(r"asked_at:\d{4}-\d\d-\d\d\.\.\d{4}-\d\d-\d\d", re.ASCII)
@@ -50,6 +60,25 @@ class Facet:
     mistakes: int
     labelled: int
 
+    @property
+    def title(self) -> str:
+        """What pages call it."""
+        return _TITLES.get(self.key) or self.key.removeprefix(_METADATA).capitalize()
+
+    def find_worst(self) -> Value | None:
+        """Return the value with the highest lift of those shown to be worse."""
+        worse = (one for one in self.values if one.is_worse)
+        return max(worse, key=lambda one: one.lift or 0.0, default=None)
+
+
+class Difference(NamedTuple):
+    """What has more than its share of the mistakes since a day."""
+
+    facet: Facet
+    worst: Value | None
+    # Its value among the labelled queries from before that day, if there was one.
+    before: Value | None
+
 
 @dataclass(frozen=True, slots=True)
 class Facets:
@@ -61,16 +90,9 @@ class Facets:
 
     def find_worst(self) -> tuple[Facet, Value] | None:
         """Return the value with the highest lift of those shown to be worse."""
-        worse = [
-            (one.lift or 0.0, facet, one)
-            for facet in self.items
-            for one in facet.values
-            if one.is_worse
-        ]
-        if not worse:
-            return None
-        _, facet, value = max(worse, key=lambda each: each[0])
-        return facet, value
+        found = [(facet, facet.find_worst()) for facet in self.items]
+        worse = [(facet, value) for facet, value in found if value]
+        return max(worse, key=lambda each: each[1].lift or 0.0, default=None)
 
 
 def join_pair(label: str, predicted: str) -> str:
@@ -84,8 +106,9 @@ def get_facets(
     wanted: QueryFilter,
     *,
     at: datetime,
+    keys: Sequence[str] | None = None,
 ) -> Facets:
-    """Return the facets of the labelled queries that are *wanted*.
+    """Return the facets of the labelled queries that are *wanted*, or some of them.
 
     Each is counted with the filters of all others, so that a choice can be changed.
     """
@@ -94,11 +117,39 @@ def get_facets(
         session, detector, replace(wanted, labelled=True, is_wrong=None), at=at
     )
     rows = list_answers(session, conditions, limit=MOST + 1)
-    keys = [PAIR, *(_METADATA + name for name in detector.slices)]
-    keys += [CONFIDENCE, WEEK, LABELER, TAG]
+    cuts = [_METADATA + name for name in detector.slices]
+    keys = keys or [PAIR, *cuts, CONFIDENCE, WEEK, LABELER, TAG]
     read = [(row.label != row.predicted, _read(row, detector)) for row in rows[:MOST]]
     facets = [_count(key, read, chosen) for key in keys]
     return Facets(_judge(facets, detector.confidence_level), len(rows) > MOST)
+
+
+def list_differences(
+    session: Session, detector: Detector, version: str, since: date, *, at: datetime
+) -> list[Difference]:
+    """Return what the mistakes since a day have in common; the classes come first.
+
+    Of the confidence nothing is said: where it is low there are more mistakes always.
+    """
+    keys = [CLASS, *(_METADATA + name for name in detector.slices), LABELER, TAG]
+    spans = (f"asked_at:{since}..", f"asked_at:..{since - timedelta(days=1)}")
+    now, before = (
+        get_facets(
+            session,
+            detector,
+            QueryFilter(version=version, is_counted=True, where=[span]),
+            at=at,
+            keys=keys,
+        ).items
+        for span in spans
+    )
+    found = []
+    for facet, old in zip(now, before, strict=True):
+        worst = facet.find_worst()
+        same = (one for one in old.values if worst and one.text == worst.text)
+        if worst or facet.key == CLASS:
+            found.append(Difference(facet, worst, next(same, None)))
+    return found
 
 
 def _take_choices(
@@ -131,7 +182,8 @@ def _read(row: Any, detector: Detector) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {
         PAIR: [(join_pair(row.label, row.predicted), _name_pair(row))],
         CONFIDENCE: list(_read_confidence(row.confidence)),
-        WEEK: [_read_week(row.asked_at)],
+        CLASS: [(row.label, row.label)],
+        WEEK: [_read_week(row.asked_at, detector.zone)],
         LABELER: [(row.labeler, row.labeler)],
         TAG: [(tag, tag) for tag in load_tags(row.tags)],
     }
@@ -159,8 +211,8 @@ def _read_confidence(value: float | None) -> Iterator[tuple[str, str]]:
             return
 
 
-def _read_week(at: datetime) -> tuple[str, str]:
-    day = at.astimezone(UTC).date()
+def _read_week(at: datetime, zone: tzinfo) -> tuple[str, str]:
+    day = day_in(at, zone)
     first = day - timedelta(days=day.weekday())
     return (
         f"asked_at:{first}..{first + timedelta(days=6)}",

@@ -17,7 +17,12 @@ from typing import Any, Protocol
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
-from tracker.services.estimates.calendar import Calendar, add_days, begin_calendar
+from tracker.services.estimates.calendar import (
+    Calendar,
+    add_days,
+    begin_calendar,
+    compute_calendars,
+)
 from tracker.services.estimates.points import (
     Found,
     Taken,
@@ -513,9 +518,7 @@ def score_folds(folds: Sequence[Fold]) -> None:
         for fold in same:
             fold.intervals = {key: intervals[key] for key in fold.points}
             fold.measures = {key: measures[key] for key in fold.points}
-        for fold in same:
-            for calendar in fold.calendars.values():
-                calendar.compute()
+    compute_calendars([one for fold in folds for one in fold.calendars.values()])
     for listener in listeners:
         listener.follow(folds)
 

@@ -137,10 +137,12 @@ class _Evidence:
         self, classes: Sequence[str], found: storage.RecheckSet, rows: Sequence[Any]
     ) -> None:
         places: dict[str, int | None] = {UNCLEAR: None}
-        places |= {name: place for place, name in enumerate(classes)}
+        said_at = {name: place for place, name in enumerate(classes)}
+        places |= said_at
         at = {(said, first): n for n, (said, first, _) in enumerate(found.cells)}
         self._cells = tuple(
-            Cell(classes.index(said), places[first], number)
+            # What is no class is no answer, and wrong whatever the label is.
+            Cell(said_at.get(said, len(classes)), places[first], number)
             for said, first, number in found.cells
         )
         self._known = tuple(

@@ -38,7 +38,7 @@ from tracker.storage.labelling import rechecks as storage
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.labels import list_labels
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import AGREED, DISPUTED, EDITOR, NO_ANSWER, SETTLED
+from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED
 
 MOST_DRAWN = 2_000
 # So long the one who answered may change the answer: a finger slips.
@@ -118,8 +118,7 @@ def freeze_labels(
     """Return a set of the labels that a version has now, and in which order to draw.
 
     A new hash decides each time: earlier draws have shown some of the truth and may
-    have changed labels.  All labels are gone through, so this belongs in a
-    read.  Raises ConflictError where queries have no answer.
+    have changed labels.  All labels are gone through, so this belongs in a read.
     """
     seed = f"rechecks {detector.queue_seed} {version.id} {at.isoformat()}"
     key = sha256(seed.encode()).digest()
@@ -128,11 +127,6 @@ def freeze_labels(
     line: list[tuple[float, float, Any]] = []
     standings = find_standings(session, detector, [version])
     for row in storage.iter_candidates(session, version, standings):
-        if row.predicted == NO_ANSWER:
-            raise ConflictError(
-                "some labelled queries of this version have no answer, and re-checks "
-                "cannot tell how right no answer is"
-            )
         cells[row.predicted, row.label] += 1
         if row.answer is not None:
             known[row.predicted, row.label, row.answer] += 1

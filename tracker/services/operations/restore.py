@@ -79,7 +79,7 @@ from tracker.storage.images import ImageStore
 from tracker.storage.operations import backup as storage
 from tracker.storage.operations.schema import head_revision
 from tracker.storage.queries.finding import index_metadata
-from tracker.words import ROLES, UNCLEAR
+from tracker.words import KEY_ROLES, ROLES, UNCLEAR
 
 _NAME = re.compile(rf"[0-9a-f]{{64}}\.({'|'.join(MEDIA_TYPES)})")
 # Columns with a class of the detector, and whether they may hold UNCLEAR.
@@ -116,7 +116,7 @@ _TYPES: dict[str, Any] = {
     "accounts.name": KeyName,
     "accounts.role": _Role,
     "api_keys.name": KeyName,
-    "api_keys.role": _Role,
+    "api_keys.role": Literal[KEY_ROLES],
     **{
         f"detectors.{name}": field.rebuild_annotation()
         for name, field in NewDetector.model_fields.items()

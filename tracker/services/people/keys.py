@@ -17,7 +17,7 @@ from tracker.services.wording import dump_instant, invalid, missing
 from tracker.storage import people as storage
 from tracker.storage.inserting import Asked
 from tracker.storage.people import ApiKey, ShownKey
-from tracker.words import ROLES
+from tracker.words import KEY_ROLES
 
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 32
@@ -44,8 +44,8 @@ def create_key(  # noqa: PLR0913 - name, role, access and expiry.
     It is for the named *detectors*, or for all, now and later.  It *expires* after a
     time such as 90d.  Its *owner* is responsible for it, by default its creator.
     """
-    if role not in ROLES:
-        raise invalid("role", role, f"it must be one of {', '.join(ROLES)}")
+    if role not in KEY_ROLES:
+        raise invalid("role", role, f"it must be one of {', '.join(KEY_ROLES)}")
     check_name(name)
     check_is_free(session, name)
     expires_at = None if not expires else _parse_expiry(expires, at=by.at)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy.orm import Session
 
@@ -62,7 +62,7 @@ def _parse(session: Session, detector: Detector, text: str, at: datetime) -> Con
         "group": lambda: Equals("group", value),
         "version": lambda: _parse_version(session, detector, value),
         "confidence": lambda: _parse_confidence(value),
-        "asked_at": lambda: _parse_asked_at(value, at),
+        "asked_at": lambda: _parse_asked_at(value, at.astimezone(detector.zone)),
     }
     if field not in readers:
         raise invalid(NAME, text, f"before the colon there must be one of {_FIELDS}")
@@ -132,12 +132,16 @@ def _parse_asked_at(value: str, at: datetime) -> Between:
 
 
 def _begin(text: str, at: datetime) -> datetime:
+    """Return the instant that *text* says: a date begins in the time zone of *at*."""
     if _DATE.fullmatch(text):
-        text = f"{text}T00:00:00Z"
+        day = parse_when(f"{text}T00:00:00Z", at=at)
+        return day.replace(tzinfo=at.tzinfo).astimezone(UTC)
     return parse_when(text, at=at)
 
 
 def _end(text: str, at: datetime) -> datetime:
     """Return the first instant behind what *text* says: a date is its whole day."""
-    step = timedelta(days=1) if _DATE.fullmatch(text) else _INSTANT_STEP
-    return _begin(text, at) + step
+    if not _DATE.fullmatch(text):
+        return _begin(text, at) + _INSTANT_STEP
+    following = date.fromisoformat(text) + timedelta(days=1)
+    return _begin(following.isoformat(), at)

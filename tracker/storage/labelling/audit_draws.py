@@ -54,11 +54,14 @@ def list_draws(
 
     All of them, or those *numbers*.
 
-    Rows have what those of ``list_answers`` have, and ``rank``, ``labeler``,
-    ``drawn_at`` and ``until``.
+    Rows have what those of ``list_answers`` have, ``rank``, ``drawn_at`` and ``until``,
+    and ``labeler``, whose label that is: not the browser that it was reserved for.
     """
-    more = (AuditDraw.rank, AuditDraw.labeler, AuditDraw.drawn_at, AuditDraw.until)
-    statement = _select_draws(audit, *_ANSWER, *more)
+    more = (AuditDraw.rank, Label.labeler, AuditDraw.drawn_at, AuditDraw.until)
+    given = Label.detector_id == audit.detector_id
+    statement = _select_draws(audit, *_ANSWER, *more).outerjoin(
+        Label, (Label.id == Query.label_id) & on_postgresql(given)
+    )
     if numbers is not None:
         statement = statement.where(AuditDraw.number.in_(numbers))
     return session.execute(statement).all()

@@ -50,17 +50,9 @@ class Compared:
         new, old = found.new, found.old
         if self.bar is None or found.decision is None:
             return f"Nothing shows yet whether {new} is better than {old}."
-        least, most = self.bar.low, self.bar.high
-        if least > 0:
-            said = f"{least}\N{EN DASH}{most} points more often than {old}"
-        elif most < 0:
-            said = f"{-most}\N{EN DASH}{-least} points less often than {old}"
-        else:
-            said = f"between {-least} points less and {most} points more often than "
-            said += old
         measure = read_measure(found.decision.measure)
         when = f"When the truth is {measure.of}, " if measure.of else ""
-        return f"{when}{new} is right {said}."
+        return f"{when}{new} is right {self.bar.than(old)}."
 
 
 def read_comparison(session: Session, detector: Detector) -> Compared | None:

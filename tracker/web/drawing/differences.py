@@ -31,6 +31,15 @@ class Bar:
         """The bounds, such as "+1.2 to +8.3", rounded outward."""
         return f"{signed(self.low)} to {signed(self.high)}"
 
+    def than(self, other: str) -> str:
+        """Return by how much it is right more or less often than *other*."""
+        if self.low > 0:
+            return f"{self.low}\N{EN DASH}{self.high} points more often than {other}"
+        if self.high < 0:
+            return f"{-self.high}\N{EN DASH}{-self.low} points less often than {other}"
+        said = f"between {-self.low} points less and {self.high} points more often"
+        return f"{said} than {other}"
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:

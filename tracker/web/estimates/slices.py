@@ -1,12 +1,14 @@
 """Slices, where a detector is worse than elsewhere, and repeated questions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from tracker.http import database, now, requires
+from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.repeats import get_repeats
 from tracker.services.estimates.slices import (
@@ -22,34 +24,70 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.web.blueprint import pages
 from tracker.web.downloads import download
-from tracker.web.drawing.readings import Reading, build_axis, read
+from tracker.web.drawing.answers import near_axis
+from tracker.web.drawing.differences import Bar, draw_change
+from tracker.web.drawing.differences import build_axis as build_points
+from tracker.web.drawing.readings import read
 
-# A page of more would be long; the file has all.
-_MOST = 60
-_STATES = {
-    "worse": "worse",
-    "better": "better",
-    "no_difference_shown": "no-difference",
-    "too_few_labels": "too-few",
+# Of more slices those that say most are shown first.
+_MOST = 50
+# Of slices with fewer labels nothing much is known; a visitor can leave them out.
+LEAST = (0, 20, 100)
+# Where the axis ends if nothing much is known of any.
+_USUAL = 0.55
+
+
+class _Sort(NamedTuple):
+    title: str
+    key: Callable[[SliceEstimate], Any]
+    # Whether the first click sorts downwards.
+    is_down: bool = True
+
+
+SORTS = {
+    "value": _Sort("", lambda one: one.value.casefold(), is_down=False),
+    "traffic": _Sort("traffic", lambda one: one.queries),
+    "right": _Sort("right", lambda one: one.overall.accuracy or 0.0, is_down=False),
+    "labels": _Sort("labels", lambda one: one.labels),
+    "mistakes": _Sort("mistakes", lambda one: one.mistakes),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A slice as it is drawn."""
+class Picked:
+    """The slices that a visitor ticked: one in full, or two side by side."""
 
-    slice: SliceEstimate
-    reading: Reading
-    badge: str
+    slices: Sequence[SliceEstimate]
+
+    @property
+    def bar(self) -> Bar | None:
+        """How much more often the first of two is right, in points.
+
+        The intervals hold for all slices at once, so this does for any two of them,
+        whichever a visitor picks after looking.
+        """
+        if len(self.slices) != 2:
+            return None
+        one, other = (each.overall for each in self.slices)
+        difference = None
+        if one.accuracy is not None and other.accuracy is not None:
+            difference = one.accuracy - other.accuracy
+        change = Change(
+            difference=difference,
+            low=one.low - other.high,
+            high=one.high - other.low,
+        )
+        return draw_change(change, self.slices[0].value, 0)
 
 
 @pages.get("/detectors/<detector_id>/slices")
 @requires("viewer")
 def show_slices(detector_id: str) -> ResponseReturnValue:
     """Show how accurate a detector is on each part of its queries."""
+    asked = request.args
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        by = _choose(detector, request.args.get("by", ""))
+        by = _choose(detector, asked.get("by", ""))
         found = get_slices(
             session,
             detector,
@@ -57,22 +95,45 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             version=_version(),
             computed_at=now(),
         )
-        cards = [
-            Card(one, read(one.overall, name=one.value, tone=0), _STATES[one.state])
-            for one in found.items[:_MOST]
+        text, sort = asked.get("q", "").strip(), asked.get("sort", "")
+        least = asked.get("least", 0, type=int)
+        rows = [
+            one
+            for one in found.items
+            if text.casefold() in one.value.casefold() and one.labels >= least
         ]
+        _sort(rows, sort)
+        picked = Picked([x for x in found.items if x.value in asked.getlist("pick")])
         return render_template(
             "slices/slices.html",
             detector=detector,
             found=found,
             by=by,
             cuts=[(cut, cut.removeprefix(METADATA)) for cut in list_cuts(detector)],
-            cards=cards,
+            matching=len(rows),
+            rows=rows if "all" in asked else rows[:_MOST],
+            text=text,
+            sort=sort,
+            sorts=SORTS,
+            least=least,
+            leasts=LEAST,
+            picked=picked,
+            points=build_points([picked.bar]) if picked.bar else None,
             whole=read(found.overall, name="All together", tone=0),
-            axis=build_axis([card.reading for card in cards]),
+            axis=near_axis(*(_list_lows(rows) or [_USUAL])),
             noun=_noun(found),
-            left_out=len(found.items) - len(cards),
         )
+
+
+def _list_lows(rows: Sequence[SliceEstimate]) -> list[float]:
+    """Return what the axis must hold; slices with too few labels are cut."""
+    return [one.overall.low for one in rows if one.state != "too_few_labels"]
+
+
+def _sort(rows: list[SliceEstimate], sort: str) -> None:
+    """Sort *rows* in place; unless a column is named, the worst come first."""
+    if by := SORTS.get(sort.removeprefix("-")):
+        rows.sort(key=by.key, reverse=sort[:1] == "-")
 
 
 def _version() -> str | None:

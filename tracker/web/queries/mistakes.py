@@ -14,7 +14,6 @@ from tracker.errors import InvalidInputError
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.facets import (
-    CONFIDENCE,
     LABELER,
     PAIR,
     TAG,
@@ -35,13 +34,6 @@ from tracker.web.drawing.words import short_day
 from tracker.web.queries.filters import Filter
 from tracker.web.queries.queries import MANY, MOST_COUNTED, list_page
 
-TITLES = {
-    PAIR: "Taken for",
-    CONFIDENCE: "Confidence",
-    WEEK: "Week",
-    LABELER: "Labelled by",
-    TAG: "Tag",
-}
 _MOST_VALUES = 6
 
 
@@ -83,7 +75,6 @@ def show_mistakes(detector_id: str) -> ResponseReturnValue:
             worst=found and found.find_worst(),
             whole=found and found.items[0],
             is_cut=found and found.is_cut,
-            titles=TITLES,
             since=_name_day(asked.first),
             others=_count_others(session, detector, asked) if not problem else 0,
         )

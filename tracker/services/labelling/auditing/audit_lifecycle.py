@@ -31,8 +31,9 @@ from tracker.storage.labelling.audits import Audit, AuditExtension, AuditSchedul
 
 # The most that a year can have.
 SPANS_A_YEAR = {"day": 366, "week": 53, "month": 12}
-# So many spans before are compared, and half-widths so many labels of each.
-_MOST_BEFORE, _COMPARED = 4, 5
+# So many spans before are compared, by so many labels of each over the half-width: with
+# a good judge a span takes hardly more, and one with fewer cannot be compared.
+_MOST_BEFORE, _COMPARED = 4, 3.5
 
 
 class AuditChange(Input):

@@ -45,6 +45,10 @@ MOST_IN_NAME = 180
 CONFIDENCE, JUDGE = "confidence", "judge:"
 
 
+class EmptySetError(InvalidInputError):
+    """There is no query in the set of an audit."""
+
+
 def _check_storable(value: str) -> str:
     if not is_storable(value):
         raise ValueError("it must be text that can be stored")
@@ -249,7 +253,7 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
         none = -1 if row.label is None else len(places)
         labels.append(places.get(row.label, none))
     if not ids:
-        raise InvalidInputError.of(
+        raise EmptySetError.of(
             "version", "no query is in this set; an audit needs at least one"
         )
     may_lack = arrived_before is not None

@@ -1,0 +1,281 @@
+"""A user's month: four weeks of a detector and its judge, audited by themselves.
+
+All parts run as processes, whose clock goes by weeks.  Two people label in browsers and
+one by API, and in each step something is killed.  What the audits say is then worked
+out again from the exports.
+"""
+
+import json
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.chaos.audited_again import (
+    Drawn,
+    Record,
+    change_since,
+    check_interval,
+    list_on_average,
+    log_wealth,
+    most_evidence,
+    repeat_draws,
+)
+from tests.chaos.conftest import new_durable_url
+from tests.chaos.month import (
+    CLASSES,
+    DROPS,
+    HALF_WIDTH,
+    LATE,
+    QUERIES,
+    SCHEDULE,
+    TARGET,
+    WEEKS,
+    Month,
+    first_monday,
+    play_week,
+)
+from tests.chaos.service import Service
+from tests.chaos.verdict import command
+from tests.conftest import DATABASES, IS_LONG, SECRET_KEY
+from tracker.storage.database import open_database
+from tracker.storage.labelling.audits import list_rounds
+
+LEVEL = 0.95
+# So much of the wealth a false alarm in a year needs, and no more.
+ALARM = math.log(53 / (1 - LEVEL))
+
+
+def read_record(month: Month, audit: Any) -> Record:
+    """Put a record together from the exports and from what was sent."""
+    week = WEEKS - 1 - month.audits().index(audit)
+    exported = command(
+        month.service, "audits", "export", audit["id"], "--format", "json"
+    )
+    draws = json.loads(exported.stdout)["items"]
+    ids = {key: number for number, key in month.keys.items()}
+    members = month.set_of(week)
+    strata = sorted({one.stratum for one in members}, key=repr)
+    place_of = {one: n for n, one in enumerate(_in_stored_order(month, audit, strata))}
+    lines: dict[int, list[str]] = defaultdict(list)
+    for one in members:
+        lines[place_of[one.stratum]].append(ids[one.key])
+    labels = read_labels(month)
+    before = {
+        one.key
+        for one in members
+        if (at := labels.get(one.key)) and at[1] < audit["created_at"]
+    }
+    rounds = read_rounds(month, audit)
+    known = Counter(
+        (place_of[month.sent[key].stratum], labels[key][0]) for key in before
+    )
+    repeated = repeat_draws(
+        audit["key"],
+        lines,
+        rounds,
+        [{ids[key] for key in before}] * len(rounds),
+        len(draws),
+    )
+    answered: list[Drawn] = []
+    is_open = False
+    for row, (stratum, query, chance) in zip(draws, repeated, strict=True):
+        sent = month.sent[row["key"]]
+        assert (row["query"], place_of[sent.stratum]) == (query, stratum)
+        assert row["chance"] == pytest.approx(float(chance), rel=1e-12)
+        assert (row["predicted"], row["confidence"]) == (
+            sent.predicted,
+            sent.confidence,
+        )
+        assert row["label"] in {sent.truth, None}
+        is_open |= row["label"] is None
+        if not is_open:
+            month.labels[row["labeler"]] += 1
+            answered.append(Drawn(stratum, sent.predicted, sent.truth))
+    names = sorted(place_of, key=lambda one: place_of[one])
+    return Record(
+        CLASSES,
+        [len(lines[n]) for n in range(len(names))],
+        [one[0] for one in names],
+        rounds,
+        [known] * len(rounds),
+        answered,
+    )
+
+
+def _in_stored_order(month: Month, audit: Any, strata: list[Any]) -> list[Any]:
+    """Return strata in the order of the rounds' numbers: by class, surest first."""
+    judges = [
+        one.removeprefix("judge:") for one in audit["uses"] if one != "confidence"
+    ]
+
+    def order(one: tuple[Any, ...]) -> tuple[Any, ...]:
+        said = dict(one[2:])
+        verdicts = [CLASSES.index(said[n]) if n in said else -1 for n in judges]
+        return CLASSES.index(one[0]), -one[1], *verdicts
+
+    return sorted(strata, key=order)
+
+
+def read_labels(month: Month) -> dict[str, tuple[str, str]]:
+    rows = month.ask("GET", "/detectors/door/labels?format=json")["items"]
+    return {
+        row["key"]: (row["label"], row["labelled_at"])
+        for row in rows
+        if row["is_current"]
+    }
+
+
+def read_rounds(month: Month, audit: Any) -> list[Any]:
+    number = int(audit["id"].removeprefix("aud_"))
+    with month.database.read() as session:
+        return [json.loads(one.frozen) for one in list_rounds(session, number)]
+
+
+def check_week(month: Month, audit: Any, record: Record, before: list[Record]) -> str:
+    """Work out again what one week's result says."""
+    result = audit["result"]
+    known, draws = record.known[0], record.draws
+    pairs = Counter((one.predicted, one.label) for one in draws)
+    for (stratum, name), number in known.items():
+        pairs[record.predicted[stratum], name] += number
+    clear = {pair: n for pair, n in pairs.items() if pair[1] in CLASSES}
+    overall = result["overall"]
+    right = sum(n for (said, truth), n in clear.items() if said == truth)
+    # Draws behind an open one have a label, and are counted as labels, too.
+    assert result["labels_used"] == len(draws)
+    if not result["open_draws"]:
+        assert (overall["correct"], overall["labelled"]) == (right, sum(clear.values()))
+        assert result["unclear"] == sum(pairs.values()) - sum(clear.values())
+    low, high = overall["low"], overall["high"]
+    left = audit["queries"] - overall["labelled"] - result["unclear"]
+    most = overall["labelled"] + left
+    missed = overall["labelled"] - overall["correct"]
+    certain = overall["correct"] / most, 1 - missed / most
+    check_interval(record, (low, high), certain, LEVEL)
+    assert result["is_reached"]
+    assert (high - low) / 2 <= HALF_WIDTH
+    point = math.floor(TARGET * 2**17) / 2**17
+    alarm = most_evidence(record, point, -1)
+    assert result["below_target"] == (alarm >= ALARM), alarm
+    if not result["open_draws"]:
+        evidence = log_wealth(record.rows, point, -1)
+        assert result["log_evidence_below"] == pytest.approx(evidence, abs=1e-6)
+    if audit["late"]:
+        kept = overall["labelled"] / (overall["labelled"] + audit["late"])
+        assert audit["with_late"]["low"] == pytest.approx(kept * low)
+        assert audit["with_late"]["high"] == pytest.approx(1 - kept * (1 - high))
+    draws_of_each = round(3.5 / HALF_WIDTH)
+    expected = before and change_since(before, record, draws_of_each, LEVEL)
+    change = result["change"]
+    assert (change is None) == (not expected)
+    if change:
+        found = change["difference"], change["low"], change["high"]
+        assert found == pytest.approx(expected, abs=1e-9)
+    return _say(month, audit, change)
+
+
+def _say(month: Month, audit: Any, change: Any) -> str:
+    result, name = audit["result"], audit["name"].rpartition(", ")[2]
+    overall = result["overall"]
+    week = WEEKS - 1 - month.audits().index(audit)
+    members = [one for one in month.set_of(week) if one.truth != "UNCLEAR"]
+    truth = sum(o.predicted == o.truth for o in members) / len(members)
+    saved = month.ask("GET", f"/audits/{audit['id']}/savings")
+    moved = f", change {change['low']:+.3f} to {change['high']:+.3f}" if change else ""
+    return (
+        f"{name}: {overall['low']:.3f} to {overall['high']:.3f} (truth {truth:.3f}) "
+        f"by {result['labels_used']} labels, without judges "
+        f"{saved['labels_without_judges']}, at random {saved['labels_at_random']}, "
+        f"below {result['below_target']}, {audit['late']} late{moved}"
+    )
+
+
+@pytest.mark.parametrize("kind", DATABASES if IS_LONG else DATABASES[:1])
+def test_a_month_is_audited_week_by_week_whatever_is_killed(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    chromium: Browser,
+    record_figure,
+    kind: str,
+) -> None:
+    play(new_durable_url(request, tmp_path, kind), tmp_path, chromium, record_figure)
+
+
+def play(
+    url: str, folder: Path, browser: Browser, record: Callable[[str], None]
+) -> None:
+    monday, ahead = first_monday(), folder / "ahead"
+    ahead.write_text("0")
+    more = {"TRACKER_TEST_AHEAD": str(ahead), "TRACKER_SECRET_KEY": SECRET_KEY}
+    database = open_database(url)
+    service = Service(url, folder, workers=1, mutant="follow_a_clock", **more)
+    begun = time.monotonic()
+    month = Month(service, database, ahead)
+    # On Saturday; of the days before the first Monday nothing is audited.
+    month.move_to((monday - timedelta(days=2)).astimezone(UTC))
+    with service:
+        door = {"name": "door", "question": "Does it pass?", "classes": CLASSES}
+        month.ask("POST", "/detectors", door | {"label_sampling": "random"})
+        schedule = month.ask("POST", "/detectors/door/audits", SCHEDULE)
+        for week in range(WEEKS):
+            play_week(month, browser, monday, week)
+        audits = month.audits()[::-1]
+        records: list[Record] = []
+        for audit in audits:
+            again = read_record(month, audit)
+            record(check_week(month, audit, again, records[::-1][:4][::-1]))
+            records.append(again)
+        assert set(month.labels) == {"ann", "bob", "cyd"}
+        check_told(month, audits)
+        check_year(month, schedule, audits, monday)
+        assert service.mistakes() == []
+    database.close()
+    record(
+        f"{len(month.sent):,} queries, labels {dict(sorted(month.labels.items()))}, "
+        f"kills {dict(month.kills)}, {time.monotonic() - begun:.0f} s"
+    )
+
+
+def check_told(month: Month, audits: list[Any]) -> None:
+    """Check that each week was told once, and the drop alone as an alarm."""
+    assert [one["queries"] for one in audits] == [QUERIES] * WEEKS
+    assert [one["late"] for one in audits] == [0, LATE, 0, LATE]
+    assert [one["result"]["below_target"] for one in audits] == [
+        week == DROPS for week in range(WEEKS)
+    ]
+    judges = [
+        sorted(one for one in audit["uses"] if one != "confidence") for audit in audits
+    ]
+    old, new = "judge:llm-1", "judge:llm-2"
+    assert judges == [[old], [old], [old, new], [new]]
+    told = Counter(
+        (one["type"], one["data"]["audit"])
+        for one in month.walk("/detectors/door/events")
+        if one["type"] in {"audit.finished", "audit.below_target"}
+    )
+    expected = [("audit.finished", one["name"]) for one in audits]
+    expected += [("audit.below_target", audits[DROPS]["name"])]
+    assert told == Counter(expected)
+
+
+def check_year(
+    month: Month, schedule: Any, audits: list[Any], monday: datetime
+) -> None:
+    """Check what the year's list says once the year is over."""
+    path = f"/audit-schedules/{schedule['id']}"
+    assert month.ask("GET", path)["years"] == []
+    month.ask("POST", f"{path}/stop", {})
+    found = month.ask("GET", path)
+    evidence = {one["id"]: one["result"]["log_evidence_below"] for one in audits}
+    listed = list_on_average(evidence, 53, LEVEL)
+    [year] = found["years"]
+    assert (year["year"], year["spans"]) == (monday.year, WEEKS)
+    assert set(year["below_target"]) == listed == {audits[DROPS]["id"]}
+    assert found["below_target"] == [audits[DROPS]["id"]]
