@@ -186,5 +186,5 @@ def test_signing_in_by_the_link_and_out_again(chromium: Browser, site: Site) -> 
     page.get_by_role("button", name="Sign out", exact=True).click()
     assert page.url == f"{site.url}/sign-in"
     page.goto(link)
-    assert "used already" in page.locator("main").inner_text()
+    assert "already used" in page.locator("main").inner_text()
     context.close()

@@ -92,7 +92,7 @@ def test_a_name_is_of_an_account_or_of_a_key(visitor: Visitor) -> None:
     page = visitor.post("/keys", {"name": "CAMERA", "role": "editor"})
     assert "'camera' already, and 'CAMERA' is too similar" in page.text
     page = visitor.post("/keys", {"name": "cam\u2066era", "role": "editor"})
-    assert "unseen" in page.by_id("name-error").text
+    assert "invisible" in page.by_id("name-error").text
 
 
 def test_role_and_detectors_change(app: Flask, visitor: Visitor, shelf: Shelf) -> None:

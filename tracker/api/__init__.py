@@ -1,4 +1,4 @@
-"""JSON under /api/v1, described by OpenAPI."""
+"""The JSON API under /api/v1, described by OpenAPI."""
 
 import structlog
 from flask_openapi3.openapi import OpenAPI
@@ -16,7 +16,7 @@ log = structlog.get_logger("tracker.api")
 
 
 def register(app: OpenAPI, csrf: CSRFProtect) -> None:
-    """Add the API to *app*, which was made with ``OPTIONS``."""
+    """Add the API to *app*, which was created with ``OPTIONS``."""
     for routes in (
         detectors.routes,
         queries.routes,
@@ -49,6 +49,6 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         own.routes,
         openapi.routes,
     ):
-        # A program shows a key with every request and has no cookie to steal.
+        # Requests carry a key and no cookie that could be stolen.
         csrf.exempt(routes)
         app.register_api(routes)

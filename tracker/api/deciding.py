@@ -1,4 +1,4 @@
-"""Which version is better, what moved a judged rate, how many labels are enough."""
+"""Comparison of versions, gates, attribution, and label plans."""
 
 from typing import Any, Literal
 
@@ -46,7 +46,7 @@ comparison_routes = build_routes(
 
 
 class ComparisonChoice(Parameters):
-    """Which versions to compare, and at which confidence level."""
+    """The versions to compare, and the confidence level."""
 
     old: Text | None = Field(
         default=None,
@@ -61,20 +61,19 @@ class ComparisonChoice(Parameters):
     )
     population: Literal["live", "replayed", "unstated"] | None = Field(
         default=None,
-        description="Whose labels count, of either version; by default live and "
-        "replayed ones.",
+        description="Which labels of both versions count; by default live and replayed "
+        "ones.",
     )
 
 
 class ReplayChoice(Parameters):
-    """Which inputs a new version is to be put to."""
+    """The inputs to put a new version to."""
 
     version: Text | None = Field(
         default=None,
-        description="Whose labelled inputs; by default those of the version that is "
-        "shown.",
+        description="The version of the labelled inputs; by default the shown one.",
     )
-    n: RowLimit = Field(default=300, description="How many of them.")
+    n: RowLimit = Field(default=300, description="The number of inputs.")
 
 
 @comparison_routes.get(
@@ -82,10 +81,10 @@ class ReplayChoice(Parameters):
 )
 @requires("viewer")
 def list_replay(path: IdPath, query: ReplayChoice) -> dict[str, Any]:
-    """List the inputs to put a new version to: a random part of those labelled.
+    """List inputs to put a new version to: a random sample of the labelled ones.
 
-    They come in the order of their ranks, which know nothing of what was said of them.
-    A version that is put to the first of them, without a gap, has a verdict by their
+    They come in the order of their ranks, which do not depend on predictions or labels.
+    A version that answers the first of them, without a gap, gets a verdict by their
     labels if it was made without these.
     """
     with database().read() as session:
@@ -102,8 +101,8 @@ def list_replay(path: IdPath, query: ReplayChoice) -> dict[str, Any]:
 def compare_versions(path: IdPath, query: ComparisonChoice) -> dict[str, Any]:
     """Compare two versions, by the labels committed so far.
 
-    Queries of the two with the same input are compared as pairs, which tells most.
-    The verdict may be looked at after every label; the intervals are for one look.
+    Queries of the two with the same input are compared as pairs, which is most precise.
+    The verdict holds after every label; the intervals are for one look.
     """
     choices: dict[str, Any] = dict(query)
     with database().read() as session:
@@ -120,12 +119,11 @@ gates_routes = build_routes("gates", "Whether a version is good enough.")
 )
 @requires("viewer")
 def ask(path: IdPath, body: GateChoice) -> dict[str, Any]:
-    """Ask whether a version meets each condition that is given.
+    """Check whether a version meets the given conditions.
 
-    It goes by intervals that hold at every look, so that it may be asked after each
-    commit.  With family it holds over all
-    versions that a gate of the family is asked about, which are counted.  409 where the
-    labels decide nothing.
+    Uses intervals that hold at every look, so that you can check after each commit.
+    With family the verdicts hold together for all versions that are gated with family;
+    the versions are counted.  409 if the labels decide nothing.
     """
     is_written = body.unseen or body.family
     opened = database().write if is_written else database().read
@@ -137,10 +135,10 @@ attribution_routes = build_routes("attribution", "What moved a judged rate.")
 
 
 class InvestigationChoice(Parameters):
-    """Which investigation."""
+    """The number of an investigation."""
 
     number: Whole | None = Field(
-        default=None, description="Its number; by default the newest."
+        default=None, description="The number; by default the newest."
     )
 
 
@@ -150,10 +148,10 @@ class InvestigationChoice(Parameters):
 )
 @requires("editor")
 def begin_investigation(path: IdPath, body: NewInvestigation) -> Response:
-    """Ask what moved between two weeks: it draws anchors, queries of the week then.
+    """Start to find out what moved between two weeks, by anchors of the first week.
 
-    Begin once system and judge are what they are now, and put the anchors to both.
-    Every investigation that is begun makes the intervals of later ones wider.
+    Start once system and judge are in their current state, and put the anchors to both.
+    Every investigation makes the intervals of later ones wider.
     """
 
     def begin(session: Session) -> tuple[Shape, int]:
@@ -168,7 +166,7 @@ def begin_investigation(path: IdPath, body: NewInvestigation) -> Response:
 )
 @requires("viewer")
 def get_attribution(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
-    """Say whether the system, the judge or the mix moved, by what is known so far."""
+    """Say whether the system, the judge or the mix moved, as far as is known."""
     with database().read() as session:
         detector = get_detector(session, path.id)
         return attribution.get_attribution(session, detector, query.number).dump()
@@ -179,19 +177,17 @@ def get_attribution(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
 )
 @requires("viewer")
 def list_anchors(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
-    """List the anchors of an investigation, and what is still to be found out."""
+    """List the anchors of an investigation, and what each still needs."""
     with database().read() as session:
         detector = get_detector(session, path.id)
         return attribution.list_anchors(session, detector, query.number).dump()
 
 
-plans_routes = build_routes(
-    "plans", "The number of further labels that would be enough."
-)
+plans_routes = build_routes("plans", "The number of further labels that are enough.")
 
 
 class PlanChoice(Parameters):
-    """What is wanted, and what is supposed."""
+    """The goal of a plan, and its assumptions."""
 
     width: LevelText = Field(
         default=USUAL_WIDTH, description="The wanted width, high minus low."
@@ -213,8 +209,7 @@ class PlanChoice(Parameters):
     )
     version: Text | None = Field(
         default=None,
-        description="The version; by default the one that is shown; * pools all "
-        "versions.",
+        description="The version; by default the shown one; * pools all versions.",
     )
     confidence_level: ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."

@@ -1,4 +1,4 @@
-"""Detectors: made, found, changed and archived."""
+"""Detectors: created, found, changed and archived."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ routes = build_routes("detectors", "Classifiers under measurement.")
 
 
 class DetectorList(Page):
-    """Which detectors to list."""
+    """The filters and the page of a list of detectors."""
 
     prefix = "det"
 
@@ -58,7 +58,7 @@ def create_detector(body: NewDetector) -> Response:
 @routes.get("/detectors", responses=answers({200: shapes.DetectorPage}))
 @requires("viewer")
 def list_detectors(query: DetectorList) -> dict[str, Any]:
-    """List the detectors that are not archived, the oldest first."""
+    """List the detectors that are not archived, oldest first."""
     with database().read() as session:
         found = storage.list_detectors(
             session,
@@ -86,7 +86,7 @@ def get_detector(path: IdPath) -> dict[str, Any]:
 )
 @requires("editor")
 def change_detector(path: IdPath, body: DetectorChange) -> dict[str, Any]:
-    """Change a detector; classes can be added, and its history stays as it is."""
+    """Change a detector; classes can be added, and its history stays unchanged."""
     hosts = context().settings.predictor_hosts
     with database().write() as session:
         detector = services.get_open_detector(session, path.id)
@@ -100,9 +100,9 @@ def change_detector(path: IdPath, body: DetectorChange) -> dict[str, Any]:
 )
 @requires("editor")
 def change_version(path: VersionPath, body: VersionChange) -> dict[str, Any]:
-    """Say that a version was made without the labels of the inputs it is put to.
+    """State that a version was made without the labels it is tested on.
 
-    Only then do labels that were there before it decide anything.
+    Only then do labels older than the version decide anything.
     """
     with database().write() as session:
         detector = services.get_open_detector(session, path.id)

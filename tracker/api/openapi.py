@@ -35,13 +35,13 @@ OPTIONS: dict[str, Any] = {
         description="How accurate is this detector in production, and how sure are "
         "we?\n\nSend an API key as `Authorization: Bearer KEY`. Bodies and answers are "
         "strict JSON; instants are RFC 3339 in UTC. Lists come in pages: follow `next` "
-        "until it is null. Errors are problem documents (RFC 9457). Wherever a "
-        "detector's id stands in a path, its name works too.",
+        "until it is null. Errors are problem documents (RFC 9457). In a path you can "
+        "use a detector's name instead of its id.",
     ),
     "servers": [Server(url="/", description="The server of this document.")],
     "security_schemes": {"key": {"type": "http", "scheme": "bearer"}},
     "doc_ui": False,
-    # Every call documents a 400, so that nothing is added to what it says itself.
+    # Every call already documents a 400.
     "validation_error_status": 400,
     "validation_error_model": Problem,
     "validation_error_callback": on_invalid_body,
@@ -58,22 +58,22 @@ _READ_BY_VIEWS = (
 routes = build_routes("documentation", "This document.", public=True)
 
 _WITHOUT_KEY = {
-    # The same body again changes nothing there, and no exporter sends such a key.
+    # Repeating the body changes nothing, and no exporter sends such a key.
     "/api/v1/otlp/v1/logs",
-    # They only ask.
+    # These only read.
     "/api/v1/detectors/{id}/gate",
     "/api/v1/inspect",
 }
 _SWAGGER = Path(str(files("flask_openapi3_swagger"))) / "templates" / "swagger"
 _ASSETS = {"swagger-ui.css": _SWAGGER / "css", "swagger-ui-bundle.js": _SWAGGER / "js"}
-# What the API answered to the walk in tests/api/story.py.
+# The answers of the API to the walk in tests/api/story.py.
 EXAMPLES_FILE = Path(__file__).with_name("examples.json")
 EXAMPLES: dict[str, Any] = json.loads(EXAMPLES_FILE.read_text(encoding="utf-8"))
 _TEXTS = {
     "text/csv": "key,predicted,confidence,label\r\nframe-0001,YES,0.97,NO\r\n",
     "application/x-ndjson": '{"key":"frame-0001","predicted":"YES","label":"NO"}\n',
 }
-# Where an application keeps the document once it is written.
+# The extension with the written document.
 _WRITTEN = "tracker-openapi"
 
 
@@ -81,7 +81,7 @@ _WRITTEN = "tracker-openapi"
 @requires(PUBLIC)
 def get_document() -> Response:
     """Get this document."""
-    # Anybody may ask, and to build it takes a tenth of a second.
+    # Cached: the document is public, and building it takes a tenth of a second.
     known = current_app.extensions
     if _WRITTEN not in known:
         known[_WRITTEN] = dump_document(current_app).encode()
@@ -96,7 +96,7 @@ def get_document() -> Response:
 @requires(PUBLIC)
 def get_docs() -> Response:
     """Show this document as a page that can try calls."""
-    # It has the frame of all pages, which shows who is signed in.
+    # The frame of all pages shows who is signed in.
     authenticate_if_signed_in()
     return Response(render_template("documentation.html"))
 
@@ -118,14 +118,14 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
     """Return the OpenAPI document of *app*."""
     document = deepcopy(app.api_doc)
     schemas = document["components"]["schemas"]
-    # What comes in more than one way is read, or answered, by its view alone.
+    # These views read or send several media types themselves.
     for model in _READ_BY_VIEWS:
         schema = get_model_schema(model)
-        # Those that are there already are as they are answered.
+        # Existing schemas, those of answers, take precedence.
         schemas |= schema.pop("$defs", {}) | schemas
         schemas[model.__name__] = schema
     for name, schema in schemas.items():
-        # What a body refers to stands beside it and not inside of it.
+        # The definitions are components, not parts of the body.
         schema.pop("$defs", None)
         if name in EXAMPLES:
             schema["examples"] = [EXAMPLES[name]]
@@ -153,7 +153,7 @@ def _finish_call(call: dict[str, Any]) -> None:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter, which is left out and never null."""
+    """Return the schema of a parameter without null: it is left out instead."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
     if len(kinds) != 1:
         kept = {name: value for name, value in schema.items() if value is not None}

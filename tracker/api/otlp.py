@@ -1,4 +1,4 @@
-"""OTLP over HTTP: evaluation results come in as judgements of queries."""
+"""OTLP over HTTP: evaluation results become judgements of queries."""
 
 import base64
 import zlib
@@ -68,7 +68,7 @@ _BODY = {
 }
 _ANSWER: dict[Any, Any] = {
     "200": {
-        "description": "Accepted; partialSuccess says what was not, and why.",
+        "description": "Accepted; partialSuccess has the rejected records and why.",
         "content": {
             _JSON: {"schema": {"type": "object"}},
             _PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
@@ -117,7 +117,7 @@ def _read_body() -> bytes:
         return raw
     if coding != "gzip":
         raise UnsupportedMediaTypeError(
-            f"the body is encoded as {coding[:40]}; send gzip, or as it is"
+            f"the body is encoded as {coding[:40]}; send gzip, or no encoding"
         )
     try:
         unpacked = zlib.decompressobj(wbits=31)
@@ -135,7 +135,7 @@ def _parse(content: bytes, *, is_json: bool) -> ExportLogsServiceRequest:
             sent = load_json(content)
             if not isinstance(sent, dict):
                 raise ValueError("it must be an object")
-            # Newer senders may know more fields; they are to be passed over.
+            # Newer senders may send more fields, which are ignored.
             found = ParseDict(
                 sent, ExportLogsServiceRequest(), ignore_unknown_fields=True
             )
@@ -169,12 +169,12 @@ def _read_record(
     given = {**shared, **_read_attributes(record.attributes)}
     name = record.event_name or given.get("event.name")
     if name != EVENT:
-        raise InvalidInputError.of("event_name", f"only {EVENT} is kept")
+        raise InvalidInputError.of("event_name", f"only {EVENT} is stored")
     evaluation = given.get("gen_ai.evaluation.name")
     judged = given.get("gen_ai.evaluation.score.label")
     detector, predicted = given.get("tracker.detector"), given.get("tracker.predicted")
     if detector is None and predicted is None:
-        # What is measured is the evaluation itself: what it says is the prediction.
+        # The evaluation itself is measured: its result is the prediction.
         predicted = judged
     nanoseconds = record.time_unix_nano or record.observed_time_unix_nano
     score = given.get("gen_ai.evaluation.score.value")
@@ -204,10 +204,10 @@ def _cut(text: Any) -> Any:
 
 
 def _span_of(record: LogRecord, *, is_json: bool) -> str | None:
-    """Return the trace and the span that are judged, in hexadecimal digits."""
+    """Return the trace and span ids of the judged call, in hexadecimal."""
     if not (record.trace_id and record.span_id):
         return None
-    # OTLP writes them in hexadecimal, and a reader of JSON takes that for Base64.
+    # OTLP's JSON has them in hexadecimal, which ParseDict reads as Base64.
     parts = (record.trace_id, record.span_id)
     written = [
         base64.b64encode(part).decode().lower() if is_json else part.hex()

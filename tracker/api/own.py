@@ -1,4 +1,4 @@
-"""The account of the key's owner: pins, saved views, and when it last looked."""
+"""The account of the key's owner: pins, saved views, and its inbox."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from tracker.services.people import own as services
 from tracker.services.people.own import Own, OwnChange
 from tracker.storage.telling import find_newest_id
 
-routes = build_routes("account", "What a person keeps for themselves.")
+routes = build_routes("account", "The pins, saved views and inbox of a person.")
 
 
 @routes.get("/account", responses=answers({200: Own}, 409))
 @requires("viewer")
 def get_account() -> dict[str, Any]:
-    """Get the pins and saved views of the account that the key is owned by."""
+    """Get the pins and saved views of the key's owner."""
     with database().read() as session:
         found = services.get_own(session, by())
         return services.describe_own(session, found).dump()
@@ -23,7 +23,7 @@ def get_account() -> dict[str, Any]:
 @routes.patch("/account", responses=answers({200: Own}, 404, 409, 413, 415, 422))
 @requires("viewer")
 def change_account(body: OwnChange) -> dict[str, Any]:
-    """Set the pins and saved views, or say that the inbox has been seen."""
+    """Set the pins and saved views, or mark the inbox as seen."""
     with database().write() as session:
         found = services.get_own(session, by())
         newest = find_newest_id(session) if body.has_looked else 0

@@ -1,4 +1,4 @@
-"""Parameters of API calls, and pages of their lists."""
+"""Query parameters of the API, and the pages of its lists."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -43,14 +43,14 @@ _SCHEMAS: dict[type, dict[str, Any]] = {}
 
 
 class Parameters(Input):
-    """Base of the parameters of a call, which come as text."""
+    """Base of the query parameters of a call."""
 
-    # Those that may be given more than once.
+    # The parameters that may be repeated.
     repeated: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def model_json_schema(cls, *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Return its schema, which flask-openapi3 asks for at every request."""
+        """Return the cached schema: flask-openapi3 asks for it at every request."""
         if arguments or options:
             return super().model_json_schema(*arguments, **options)
         if cls not in _SCHEMAS:
@@ -73,7 +73,7 @@ class Parameters(Input):
 
     @classmethod
     def unknown(cls, name: str) -> FieldError:
-        """Return the error of a parameter that this call does not have."""
+        """Return the error of an unknown parameter."""
         known = ", ".join(cls.model_fields) or "none"
         return FieldError(
             name, f"is not a parameter of this call; known parameters: {known}"
@@ -85,7 +85,6 @@ class NoParameters(Parameters):
 
 
 def wrong_parameter(name: str, value: object, message: str) -> BadParametersError:
-    """Return the error of a query parameter whose *value* is invalid."""
     wrong = FieldError(name, f"{show(value)} is not right: {message}")
     return BadParametersError([wrong])
 
@@ -154,7 +153,7 @@ LevelText = Annotated[Level, BeforeValidator(_parse_number)]
 ConfidenceText = Annotated[ConfidenceLevel, BeforeValidator(_parse_number)]
 ShareText = Annotated[Probability, BeforeValidator(_parse_number)]
 Whole = Annotated[int, Field(ge=0, le=MOST_LABELS), BeforeValidator(_parse_whole)]
-# The service that is asked for a method knows which there are.
+# The service checks the method.
 Method = Annotated[str, WithJsonSchema({"type": "string", "enum": list(stats.METHODS)})]
 StoredMethod = Annotated[
     str, WithJsonSchema({"type": "string", "enum": [*stats.METHODS, "*"]})
@@ -167,7 +166,7 @@ Place = Annotated[
 ]
 
 
-# An instant, or so long before the request.
+# An instant, or a span before the request.
 When = Annotated[
     datetime,
     BeforeValidator(_parse_when),
@@ -183,16 +182,15 @@ When = Annotated[
 
 
 AS_KNOWN_AT = (
-    "As it was known at this instant: without what came later, and with labels as "
-    "they were before later corrections. Settings, such as target and measure, are "
-    "those of today."
+    "As known at this instant: without later labels, and before later corrections. "
+    "Settings, such as target and measure, are the current ones."
 )
 
 
 class Page(Parameters):
-    """Which page of a list."""
+    """The page of a list."""
 
-    # Of the ids of the items.
+    # The prefix of the items' ids.
     prefix: ClassVar[str]
 
     limit: Limit = Field(
@@ -212,7 +210,7 @@ class Page(Parameters):
 
 
 class Window(Parameters):
-    """A stretch of time."""
+    """The first and last instant of a range."""
 
     since: When | None = Field(
         default=None,
@@ -232,21 +230,21 @@ class Window(Parameters):
 
 
 class Where(Parameters):
-    """Which queries, by what is known of them."""
+    """Conditions on queries."""
 
     repeated: ClassVar[frozenset[str]] = frozenset({"where"})
 
     where: list[Text] = Field(
         default=[],
-        description="Only where this holds; repeatable, then all must hold. "
-        f"{FORMS} (both ends of a range belong to it; a date is its whole "
-        "day in the workspace's time zone). Metadata is read query by query, which "
-        "takes seconds for a million of them.",
+        description="Only queries that meet this condition, or all of several. "
+        f"{FORMS} (ranges include both ends; a date is its whole day in the "
+        "workspace's time zone). Conditions on metadata take seconds for a million "
+        "queries.",
     )
 
 
 class IdPath(Input):
-    """What the path of an address names."""
+    """The id in a path."""
 
     id: str = Field(description="The id; a detector may be given by its name.")
 
@@ -262,8 +260,8 @@ def dump_page(
 ) -> dict[str, Any]:
     """Return the page of the first *limit* of *found* as JSON.
 
-    The caller looked for one more than *limit*, which tells whether there is
-    another page; *place* says where an item stands in the list.
+    The caller reads one more than *limit*, which tells whether there is another page;
+    *place* returns the position of an item in the list.
     """
     items = found[:limit]
     after = place(items[-1]) if len(found) > limit else None
@@ -273,7 +271,7 @@ def dump_page(
     }
 
 
-def dump_newest(  # noqa: PLR0913 - what a list is, and its page.
+def dump_newest(  # noqa: PLR0913 - the list and its page.
     detector: str,
     list_rows: Callable[..., Sequence[Any]],
     describe: Callable[[Session, Any], Shape],
@@ -282,10 +280,10 @@ def dump_newest(  # noqa: PLR0913 - what a list is, and its page.
     after: int | None,
     limit: int,
 ) -> dict[str, Any]:
-    """Return a page of what *detector* has as JSON, the newest first.
+    """Return a page of a list of *detector* as JSON, newest first.
 
     *list_rows* takes the session, the detector's id, `before` and `limit`; *prefix* is
-    that of the ids of its rows.
+    the prefix of the rows' ids.
     """
     with database().read() as session:
         detector_id = get_detector(session, detector).id
@@ -299,10 +297,10 @@ def dump_newest(  # noqa: PLR0913 - what a list is, and its page.
 
 
 def next_address(after: str | None) -> str | None:
-    """Return this address with *after* in it, None for None."""
+    """Return the request's URL with *after*; None for None."""
     if after is None:
         return None
-    # Flask's own address of a request leaves a % in a name as it is.
+    # Not request.url: it does not escape a % in a name.
     address = url_for(
         str(request.endpoint), _external=True, **(request.view_args or {})
     )

@@ -1,7 +1,4 @@
-"""Queries: logged with their image and label, and found again.
-
-Tags of queries.
-"""
+"""Queries, logged with image and label, and found again; tags of queries."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -64,7 +61,7 @@ routes = build_routes("queries", "Inputs of a detector and its predictions.")
 
 
 class QueryList(Page, Window, Where):
-    """Which queries to list."""
+    """The filters and the page of a list of queries."""
 
     prefix = "iq"
 
@@ -95,18 +92,14 @@ class QueryList(Page, Window, Where):
     )
     versus: Text | None = Field(
         default=None,
-        description="Only queries whose input was put to this other version too, "
-        "where exactly one of the two is right; wrong=false lists those gained, "
-        "wrong=true those lost.",
+        description="Only queries whose input this other version answered too, with "
+        "exactly one of the two right; wrong=false lists gains, wrong=true losses.",
     )
-    tag: Text | None = Field(
-        default=None, description="Only queries that are marked with this tag."
-    )
+    tag: Text | None = Field(default=None, description="Only queries with this tag.")
     waiting: Flag | None = Field(
         default=None,
-        description="true: only queries that wait for their prediction, the newest "
-        "first; false: none of these. Without any filter or order they are listed "
-        "among the others.",
+        description="true: only queries that wait for their prediction, newest first; "
+        "false: none of these. Without any filter or order, both are listed.",
     )
     sort: Literal[
         "newest",
@@ -119,17 +112,17 @@ class QueryList(Page, Window, Where):
         "-key",
     ] = Field(
         default="newest",
-        description="- sorts downwards; queries without a value come last.",
+        description="With - descending; queries without a value come last.",
     )
 
     @property
     def takes_waiting(self) -> bool:
-        """Whether queries without a prediction are among those that are asked for."""
+        """Whether the list includes queries without a prediction."""
         asked = self.model_dump(exclude={"waiting", "after", "limit"})
         usual = type(self)().model_dump(exclude={"waiting", "after", "limit"})
         if self.waiting and asked != usual:
             raise wrong_parameter(
-                "waiting", "true", "nothing else can be asked of queries that wait"
+                "waiting", "true", "it cannot be combined with other filters"
             )
         return self.waiting or (self.waiting is None and asked == usual)
 
@@ -145,8 +138,8 @@ class QueryList(Page, Window, Where):
 def log_query(path: IdPath) -> Response:
     """Log a query, with or without its label.
 
-    Sending the same key and content again answers 200 and the stored query; with other
-    content it is a 409.  An image that was erased is not stored again.
+    Sending the same key and content again returns 200 and the stored query; other
+    content is a 409.  An erased image is not stored again.
     """
     new, image = read_new_query()
     name = None if image is None else name_of(*image)
@@ -169,7 +162,7 @@ def log_query(path: IdPath) -> Response:
 def _store_image(
     detector_id: str, new: services.NewQuery, image: CleanImage
 ) -> str | None:
-    """Store the image of a query before the query, unless it was erased."""
+    """Store the image before its query, unless it was erased."""
     if new.key is not None:
         with database().read() as session:
             detector = get_open_detector(session, detector_id)
@@ -183,7 +176,7 @@ def _describe(session: Session, query: AnyQuery) -> services.Query:
 
 
 def address_of_image(query: AnyQuery) -> str | None:
-    """Return where the image of *query* is, None if it has none."""
+    """Return the URL of the image of *query*, None if it has none."""
     if query.image is None:
         return None
     return url_for("queries.get_image", id=dump_id("iq", query.id), _external=True)
@@ -192,7 +185,7 @@ def address_of_image(query: AnyQuery) -> str | None:
 @routes.get("/detectors/<id>/queries", responses=answers({200: shapes.QueryPage}, 404))
 @requires("viewer")
 def list_queries(path: IdPath, query: QueryList) -> dict[str, Any]:
-    """List the queries of a detector, the newest first unless sorted otherwise."""
+    """List the queries of a detector, newest first unless sorted otherwise."""
     with database().read() as session:
         detector = get_detector(session, path.id)
         is_mixed = query.takes_waiting
@@ -225,7 +218,7 @@ def _list_predicted(
 def _list_any(
     session: Session, detector: Detector, query: QueryList
 ) -> tuple[Sequence[AnyQuery], int]:
-    """Return those that wait, alone or merged with the others, the newest first."""
+    """Return waiting queries, alone or merged with the others, newest first."""
     if query.after is not None and find_waiting(session, query.after) is None:
         _find_place(session, detector, query)
     place: dict[str, Any] = {"before": query.after, "limit": query.limit + 1}
@@ -245,7 +238,7 @@ def _find_place(
         return None
     found = storage.find_query_of(session, detector.id, query.after)
     if found is None:
-        message = "there is no such query any more; begin with the first page"
+        message = "this query no longer exists; start with the first page"
         raise wrong_parameter("after", dump_id("iq", query.after), message)
     return found
 
@@ -282,11 +275,11 @@ def get_query(path: IdPath) -> dict[str, Any]:
 )
 @requires("editor")
 def complete_query(path: IdPath, body: QueryCompletion) -> dict[str, Any]:
-    """Give a query its input, or the prediction that it waits for.
+    """Set the input of a query, or the prediction that it waits for.
 
-    Queries that wait come from the device API.  All queries with the same input share
-    its label.  Sending the same again gets the same answer; another prediction or input
-    is a 409.
+    Queries of the device API wait for a prediction.  All queries with the same input
+    share its label.  Sending the same again returns the same; another prediction or
+    input is a 409.
     """
 
     def complete(session: Session) -> dict[str, Any]:
@@ -299,15 +292,15 @@ def complete_query(path: IdPath, body: QueryCompletion) -> dict[str, Any]:
 @routes.delete("/queries/<id>", responses={"204": None, **answers({}, 404, 409, 410)})
 @requires("admin")
 def erase_query(path: IdPath) -> Response:
-    """Erase a query: its image, metadata, input and notes, never what was counted.
+    """Erase a query: its image, metadata, input and notes.
 
-    The counts and the history stay as they are.  From then on the query answers 410.
+    The counts and the history stay.  From then on the query returns 410.
     """
     return _erase(erasing.erase_query, path.id)
 
 
 def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Response:
-    """Erase a query or its image, and then the file that no query shows any more."""
+    """Erase a query or its image, then the file if no query uses it."""
     name = database().run(lambda session: work(session, query_id, by()))
     if name is not None:
         context().images.delete(name)
@@ -320,7 +313,7 @@ def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Res
 )
 @requires("viewer")
 def get_image(path: IdPath) -> Response:
-    """Get the image of a query, as it was encoded again on upload."""
+    """Get the image of a query, as encoded again on upload."""
     with database().read() as session:
         name = predictions.find_any(session, path.id).image
     if name is None:
@@ -328,7 +321,7 @@ def get_image(path: IdPath) -> Response:
     try:
         content = context().images.get(name)
     except FileNotFoundError as error:
-        raise NotFoundError("the image is missing where images are kept") from error
+        raise NotFoundError("the image is missing from the image store") from error
     return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
 
 
@@ -337,13 +330,12 @@ def get_image(path: IdPath) -> Response:
 def erase_image(path: IdPath) -> Response:
     """Erase the image of a query, and its address if it is stored elsewhere.
 
-    Everything else of the query stays.  From then on it has no image, and erasing it
-    again is a 410.
+    Everything else of the query stays.  Erasing it again is a 410.
     """
     return _erase(erasing.erase_image, path.id)
 
 
-tags_routes = build_routes("tags", "What people mark queries with, to find them again.")
+tags_routes = build_routes("tags", "Words on queries, to find them again.")
 
 
 @tags_routes.put(
@@ -352,7 +344,7 @@ tags_routes = build_routes("tags", "What people mark queries with, to find them 
 )
 @requires("labeler")
 def tag_query(path: IdPath, body: NewTags) -> dict[str, Any]:
-    """Mark a query with these tags, and with no others.
+    """Replace the tags of a query.
 
     List the queries with a tag by tag=; the labels export has the tags too.
     """

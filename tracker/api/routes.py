@@ -1,4 +1,4 @@
-"""What all routes of the API share."""
+"""The base of all routes of the API."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,16 +33,16 @@ _PROBLEMS = {
     429: "Too many requests; retry after Retry-After seconds.",
     503: "The database is unavailable or busy, or the disk is full; try again.",
 }
-# The schema of a file that is sent or received as it is.
+# The schema of a file.
 BYTES = {"type": "string", "format": "binary"}
-# Text, though the name of the type does not say so.
+# Text types whose names do not begin with text/.
 _TEXTS = {"application/x-ndjson", "image/svg+xml"}
 _ALWAYS = (400, 503)
 _PROTECTED = (401, 403, 429)
 
 
 def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlueprint:
-    """Return the empty routes of a *noun*, checked and documented like all others."""
+    """Return the empty routes of a *noun*, with common checks and documentation."""
     statuses = _ALWAYS if public else (*_ALWAYS, *_PROTECTED)
     routes = APIBlueprint(
         noun,
@@ -59,7 +59,7 @@ def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlu
 
 
 def _on_unknown_version(error: UnknownVersionError) -> Response:
-    # On a page this is a 404; here it is an invalid parameter.
+    # A 404 on a page; here an invalid parameter.
     wrong = [FieldError("version", str(error))]
     return problem(400, "Invalid input", str(error), errors=dump_errors(wrong))
 
@@ -76,7 +76,7 @@ def _problems(*statuses: int) -> ResponseDict:
 
 
 def answers(success: Mapping[int, type[BaseModel]], *problems: int) -> ResponseDict:
-    """Return what a call answers: a shape, or one of these problems."""
+    """Return the documented answers of a call: a shape, or one of *problems*."""
     return {
         **{str(status): shape for status, shape in success.items()},
         **_problems(*problems),
@@ -84,11 +84,11 @@ def answers(success: Mapping[int, type[BaseModel]], *problems: int) -> ResponseD
 
 
 def answers_later(shape: type[Shape]) -> ResponseDict:
-    """Return what a call answers whose work is done in the background."""
+    """Return the documented answers of a call that works in the background."""
     headers = {
-        "Location": "The address of its progress.",
+        "Location": "The address of the import's progress.",
         "Preference-Applied": "respond-async.",
-        "Retry-After": "How many seconds to wait before the next request.",
+        "Retry-After": "The seconds to wait before the next request.",
     }
     return {
         "202": {
@@ -105,7 +105,7 @@ def answers_later(shape: type[Shape]) -> ResponseDict:
 def answers_file(
     *media_types: str, problems: tuple[int, ...], page: type[Shape] | None = None
 ) -> ResponseDict:
-    """Return what a call answers that sends a file; as JSON it is a *page*.
+    """Return the documented answers of a call that sends a file, as JSON a *page*.
 
     JSON comes first, because generated clients take the first type that they know.
     """
@@ -131,10 +131,10 @@ def _content(shape: type[Shape]) -> dict[str, Any]:
 
 
 def check_request() -> None:
-    """Refuse what a call does not take, and read its body strictly.
+    """Refuse unknown parameters, and parse the body strictly.
 
-    What a view takes stands in its signature: ``query`` for parameters, ``body``
-    for a JSON object.
+    The signature of a view declares its input: ``query`` for parameters, ``body`` for a
+    JSON object.
     """
     takes = current_app.view_functions[str(request.endpoint)].__annotations__
     if "query" not in takes:
@@ -148,7 +148,7 @@ def check_request() -> None:
 
 
 def read_json_object() -> dict[str, Any]:
-    """Return the body, a JSON object."""
+    """Parse the body, a JSON object."""
     read_json_body()
     value = request.get_json()
     if not isinstance(value, dict):

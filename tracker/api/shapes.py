@@ -1,4 +1,4 @@
-"""The shapes of the API's answers."""
+"""The shapes of the API's pages and errors."""
 
 from pydantic import Field
 
@@ -13,14 +13,14 @@ from tracker.shapes import Shape
 
 
 class DetectorPage(Shape):
-    """A page of detectors, the oldest first."""
+    """A page of detectors, oldest first."""
 
     items: list[Detector]
     next: Address | None = Field(description="The address of the page after this one.")
 
 
 class QueryPage(Shape):
-    """A page of queries, the newest first unless sorted otherwise."""
+    """A page of queries, newest first unless sorted otherwise."""
 
     items: list[Query]
     next: Address | None = Field(description="The address of the page after this one.")
@@ -42,7 +42,7 @@ class HistoryPage(Shape):
 
 
 class LabelFile(Shape):
-    """Every label of a detector with its query, the oldest first."""
+    """Every label of a detector with its query, oldest first."""
 
     items: list[LabelRow]
     next: None = Field(description="Always null: all labels are in this one file.")
@@ -56,14 +56,14 @@ class RoundFile(Shape):
 
 
 class ImportPage(Shape):
-    """A page of imports, the newest first."""
+    """A page of imports, newest first."""
 
     items: list[Import]
     next: Address | None = Field(description="The address of the page after this one.")
 
 
 class StudyPage(Shape):
-    """A page of studies, the newest first."""
+    """A page of studies, newest first."""
 
     items: list[Study]
     next: Address | None = Field(description="The address of the page after this one.")

@@ -52,7 +52,7 @@ EventType = Annotated[Text, WithJsonSchema({"type": "string", "enum": list(EVENT
 
 
 class EventList(Page):
-    """Which events to list."""
+    """The filters and the page of a list of events."""
 
     prefix = "evt"
 
@@ -62,7 +62,7 @@ class EventList(Page):
 
 
 class DeliveryList(Page):
-    """Which deliveries to list."""
+    """The page of a list of deliveries."""
 
     prefix = "dlv"
 
@@ -75,7 +75,7 @@ class WebhookPage(Shape):
 
 
 class DeliveryPage(Shape):
-    """A page of deliveries, the newest first."""
+    """A page of deliveries, newest first."""
 
     items: list[Delivery]
     next: Address | None = Field(description="The address of the page after this one.")
@@ -107,10 +107,10 @@ def list_events(path: IdPath, query: EventList) -> dict[str, Any]:
 )
 @requires("editor")
 def add_webhook(body: NewWebhook) -> Response:
-    """Add a webhook; its secret is shown only once.
+    """Create a webhook; its secret is shown only once.
 
     Messages follow Standard Webhooks: a receiver checks webhook-signature with the
-    secret, and knows a repeat by its webhook-id.
+    secret, and recognises a repeat by its webhook-id.
     """
     hosts = context().settings.webhook_hosts
 
@@ -124,7 +124,7 @@ def add_webhook(body: NewWebhook) -> Response:
 @routes.get("/webhooks", responses=answers({200: WebhookPage}))
 @requires("editor")
 def list_webhooks() -> dict[str, Any]:
-    """List the webhooks, the oldest first."""
+    """List the webhooks, oldest first."""
     with database().read() as session:
         found = services.list_seen_webhooks(session, account())
         items = [services.describe_webhook(session, one) for one in found]
@@ -207,13 +207,13 @@ badges_routes = build_routes("badges", "Addresses that show an accuracy to every
 
 
 class BadgeList(Page):
-    """Which badges to list."""
+    """The page of a list of badges."""
 
     prefix = "bdg"
 
 
 class BadgePage(Shape):
-    """A page of badges, the newest first."""
+    """A page of badges, newest first."""
 
     items: list[BadgeSummary]
     next: Address | None = Field(description="The address of the page after this one.")
@@ -238,7 +238,7 @@ def add_badge(path: IdPath) -> Response:
 @badges_routes.get("/detectors/<id>/badges", responses=answers({200: BadgePage}, 404))
 @requires("viewer")
 def list_badges(path: IdPath, query: BadgeList) -> dict[str, Any]:
-    """List the badges of a detector, the newest first, without their addresses."""
+    """List the badges of a detector, newest first, without their addresses."""
     return dump_newest(
         path.id,
         storage.list_badges,

@@ -60,7 +60,7 @@ _DOES = {
     "plan": "Print how many more labels DETECTOR needs, and of which...",
     "recompute": "Run the job once; --all also checks the running counts...",
     "studies": "Add, list, show and export resampling studies.",
-    "audits": "Create, list and export audits, which need the fewest labels.",
+    "audits": "Create, list and export audits, which need the fewest...",
     "accounts": "Create, list, change and disable accounts.",
     "badges": "Create, list and revoke badges, which show an accuracy to...",
     "keys": "Create, list and revoke API keys.",

@@ -123,7 +123,7 @@ def detectors() -> None:
 )
 @click.option("--slices", default="", help="Metadata keys for slices.")
 @click.option("--text-field", help="The metadata key shown as text, if not 'text'.")
-def create(  # noqa: PLR0913 - what is typed as another text than it is.
+def create(  # noqa: PLR0913 - options that are parsed here.
     name: str,
     *,
     classes: str,
@@ -244,7 +244,7 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
     "--gold-rate", type=float, help="The share of gold queries in the random queue."
 )
 @click.option("--add-class", "added", multiple=True, help="A new class; repeatable.")
-def change(  # noqa: PLR0913 - what is typed as another text than it is.
+def change(  # noqa: PLR0913 - options that are parsed here.
     name: str,
     *,
     target: str | None,

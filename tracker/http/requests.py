@@ -99,8 +99,8 @@ def read_json_body() -> None:
         value = load_json(raw)
     except ValueError as error:
         raise BadRequestError(f"the body is not JSON: {error}") from error
-    # Flask keeps what it parsed for (silent, not silent); the validation asks
-    # silently and must not parse a second time in its own lenient way.
+    # Flask caches the parsed body for (silent, not silent); the validation asks
+    # silently and must not parse again in its lenient way.
     request._cached_json = (value, value)
 
 

@@ -102,6 +102,7 @@ class Stalls(Handler):
     kind = STALLS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Report every stalled detector."""
         [task] = tasks
 
         def look(session: Session) -> int:
@@ -165,6 +166,7 @@ class AddressMail(_Mail):
     kind = ADDRESS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send one confirmation mail."""
         [task] = tasks
         with self.database.read() as session:
             message = compose_check(session, task, self.head, self.clock())
@@ -200,6 +202,7 @@ class DigestMail(_Mail):
     kind = DIGEST
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
+        """Send one digest."""
         [task] = tasks
         message, told = self.database.run(
             lambda session: begin_digest(session, task, self.head, self.clock())

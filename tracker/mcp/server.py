@@ -121,10 +121,9 @@ class Desk:
     ) -> Answer:
         """Tell how accurate a detector is now, by class and balanced, with intervals.
 
-        The method anytime decides targets and holds at every look; exact and joint
-        hold for one look.
-        since and until are instants like 2026-01-31T00:00:00Z, or 7d for so long
-        ago.  where holds conditions such as metadata.camera:north.
+        The method anytime decides targets and holds at every look; exact and joint hold
+        for one look.  since and until are instants like 2026-01-31T00:00:00Z, or spans
+        before now like 7d.  where holds conditions such as metadata.camera:north.
         """
         at = self.clock()
         with self.at(detector) as (session, found):
@@ -152,9 +151,10 @@ class Desk:
         snapshots: int = 20,
         measure: MeasureWord = "recall",
     ) -> Answer:
-        """Show how the estimate became what it is: its last snapshots, oldest first.
+        """Show the last snapshots of the estimate, oldest first.
 
-        By *measure* recall it is the accuracy of each class, and the balanced one.
+        With *measure* recall they have the accuracy of each class, and the balanced
+        one.
         """
         with self.at(detector) as (session, found):
             size = len(list_scopes(found, measure))
@@ -188,7 +188,7 @@ class Desk:
         target: float | None = None,
         version: str | None = None,
     ) -> Answer:
-        """Tell how many more labels make the interval so narrow, and of which class."""
+        """Tell how many more labels of which class bring the interval to this width."""
         with self.at(detector) as (session, found):
             for name, value in (("width", width), ("target", target)):
                 if value is not None and not 0 < value < 1:
@@ -202,7 +202,7 @@ class Desk:
         return _answer(said, plan.dump())
 
     def slices(self, detector: str, by: str, version: str | None = None) -> Answer:
-        """Tell on which part of the queries a detector is worse than on the rest.
+        """Tell on which slices of its queries a detector is worse than on the rest.
 
         by is version, predicted, week, or metadata. and a key that the detector
         declares in its slices.
@@ -214,7 +214,7 @@ class Desk:
         return _answer(say_slices(slices), slices.dump())
 
     def judges(self, detector: str, version: str | None = None) -> Answer:
-        """Tell how judges, whose word is never the truth, agree with the labels."""
+        """Tell how judges agree with the labels; a judge's word is never the truth."""
         with self.at(detector) as (session, found):
             report = build_report(session, found, version=version)
         sentence = f"{plural(len(report.items), 'judge')} compared with the labels."
@@ -268,7 +268,7 @@ class Desk:
         return _answer(sentence, {"items": items})
 
     def explain(self, detector: str, version: str | None = None) -> Answer:
-        """Explain in plain words what is known, what is decided, what to label next."""
+        """Explain the estimate, the verdict and what to label next in plain words."""
         with self.at(detector) as (session, found):
             estimate = self._estimate(session, found, version, method="anytime")
             estimate = price_audit(session, found, estimate)

@@ -24,8 +24,8 @@ def begin_answer(
 ) -> StoredAnswer | None:
     """Return the stored answer under *key*; None if the work is still to be done.
 
-    With None nobody else does the work before this transaction ends.  Raises
-    StillRunningError if somebody does it now, and as ``find_answer``.
+    With None, *key* is locked until this transaction ends.  Raises StillRunningError if
+    another request has the lock, and as ``find_answer``.
     """
     owner, at = by.actor.name, by.at
     if not lock(session, f"answer {owner}\n{key}", waits=False):

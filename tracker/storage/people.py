@@ -27,7 +27,7 @@ from tracker.words import ADMIN, KEY_ROLES, LABELER, ROLES, has_role
 
 
 class Account(Base):
-    """A person, with the role that says what they may do."""
+    """A person, with a role."""
 
     __tablename__ = "accounts"
     __table_args__ = (

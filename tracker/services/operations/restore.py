@@ -175,7 +175,7 @@ class RowChecker:
         self._classes: dict[int, frozenset[str]] = {}
 
     def of_table(self, table: Table) -> Callable[[bytes], str | None]:
-        """Return a check of a line: it returns what is wrong with a row of *table*."""
+        """Return a function that returns the error of a line of *table*, if any."""
         names = [column.name for column in table.c]
         types: Any = tuple(map(_type_of, table.c))
         validate = TypeAdapter[Any](

@@ -127,7 +127,7 @@ def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:
         select(AuditItem.query_id).where(AuditItem.query_id == Query.id),
         # The job has yet to count it.
         select(PendingBatch.id).where(PendingBatch.id == batch_of(Query.id)),
-        # The first query with an input is the one that counts, while it has repeats.
+        # The first query with an input counts for its repeats.
         select(repeat.id).where(
             repeat.detector_id == Query.detector_id,
             repeat.input == Query.input,

@@ -1,1 +1,1 @@
-"""Accounts, sign-ins, keys, the audit log."""
+"""Pages of accounts, sign-ins, API keys and the audit log."""

@@ -1,4 +1,4 @@
-"""Accounts: one's own, for admins those of everybody, and the audit log."""
+"""Pages of the visitor's own account, all accounts, and the audit log."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -39,14 +39,13 @@ from tracker.words import ADMIN, ROLES
 @pages.get("/account")
 @requires("viewer", is_for_setup=True)
 def show_account() -> ResponseReturnValue:
-    """Show who one is here, where one is signed in, and how to change the password."""
     return _render_own(Form({}))
 
 
 @pages.post("/account/password")
 @requires("viewer", is_for_setup=True)
 def change_password() -> ResponseReturnValue:
-    """Change one's own password, and sign out everywhere else."""
+    """Change the visitor's password, and sign out all other browsers."""
     try:
         before = _check_old_password()
         if request.form.get("password") != request.form.get("again"):
@@ -63,14 +62,14 @@ def change_password() -> ResponseReturnValue:
                 excluding=digest_of(cookie[SIGN_IN]),
             )
     except InvalidInputError as error:
-        # What was typed is not sent back, for it is a secret.
+        # The entered passwords are secrets and not sent back.
         return _render_own(failed_form({}, error)), 422
-    flash("The new password holds. Other browsers are signed out.")
+    flash("The password is changed. Other browsers are signed out.")
     return redirect(url_for("pages.show_account"), 303)
 
 
 def _check_old_password() -> str | None:
-    """Return the hash of the password that was typed, None where there is none yet."""
+    """Return the hash of the entered old password, None if there is none yet."""
     with database().read() as session:
         stored = services.get_account(session, account().name).password_hash
     if stored is None:
@@ -90,7 +89,7 @@ def _check_old_password() -> str | None:
 @pages.post("/account/sign-out-everywhere")
 @requires("viewer", is_for_setup=True)
 def sign_out_everywhere() -> ResponseReturnValue:
-    """Sign every browser out, this one too."""
+    """Sign every browser out, including this one."""
     with database().write() as session:
         own = services.get_account(session, account().name)
         services_sign_out(session, own, by())
@@ -100,7 +99,6 @@ def sign_out_everywhere() -> ResponseReturnValue:
 @pages.post("/account/browsers/<int:sign_in_id>/sign-out")
 @requires("viewer", is_for_setup=True)
 def sign_out_of_browser(sign_in_id: int) -> ResponseReturnValue:
-    """Sign one browser out."""
     with database().write() as session:
         own = services.get_account(session, account().name)
         sign_out_of(session, own, sign_in_id, by())
@@ -123,7 +121,7 @@ def _render_own(form: Form) -> str:
 
 
 def _seen(session: Session, shown: Account) -> list[Detector] | None:
-    """Return the detectors that an account was given, None for all there are."""
+    """Return the detectors that an account may see, None for all."""
     if shown.role == ADMIN or shown.has_all_detectors:
         return None
     ids = storage.list_detector_ids(session, shown.id)
@@ -133,14 +131,13 @@ def _seen(session: Session, shown: Account) -> list[Detector] | None:
 @pages.get("/people")
 @requires("admin")
 def show_accounts() -> ResponseReturnValue:
-    """Show every account."""
     return _render_list(Form({"role": "labeler"}))
 
 
 @pages.post("/people")
 @requires("admin")
 def make_account() -> ResponseReturnValue:
-    """Make an account, and show the link to sign in by, this once."""
+    """Create an account and show its sign-in link, once."""
     typed = request.form
     name = typed.get("name", "").strip()
     try:
@@ -151,12 +148,12 @@ def make_account() -> ResponseReturnValue:
             token = create_link(session, made, by(), lasts=INVITATION_LASTS)
     except (InvalidInputError, ConflictError) as error:
         return _render_list(failed_form(typed, error)), 422
-    # Not a redirect: the link would have to be kept somewhere on the way.
+    # Not a redirect: the link would have to be stored in between.
     return _render_list(Form({"role": "labeler"}), link=_address_of(token), name=name)
 
 
 def _parse_sight() -> dict[str, Any]:
-    """Return which detectors the account is to see."""
+    """Parse the detectors that the account may see."""
     return {
         "detectors": request.form.getlist("detectors"),
         "has_all_detectors": request.form.get("sees") == "all",
@@ -187,14 +184,13 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
 @pages.get("/people/<int:account_id>")
 @requires("admin")
 def edit_account(account_id: int) -> ResponseReturnValue:
-    """Show the settings of an account."""
     return _render_one(account_id, Form({}))
 
 
 @pages.post("/people/<int:account_id>")
 @requires("admin")
 def change_account(account_id: int) -> ResponseReturnValue:
-    """Change the role of an account and the detectors that it sees."""
+    """Change the role of an account and the detectors it may see."""
     try:
         with database().write() as session:
             changed = services.get_account_by_id(session, account_id)
@@ -210,7 +206,7 @@ def change_account(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>/link")
 @requires("admin")
 def make_link(account_id: int) -> ResponseReturnValue:
-    """Make a link by which the owner of an account signs in once."""
+    """Create a sign-in link for the owner of an account."""
     with database().write() as session:
         invited = services.get_account_by_id(session, account_id)
         token = invite(session, invited, by())
@@ -220,7 +216,7 @@ def make_link(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>/second-step/reset")
 @requires("admin")
 def reset_second_factor(account_id: int) -> ResponseReturnValue:
-    """Let an account in without a second step, until it sets up a new one."""
+    """Remove the second step of an account, until it sets up a new one."""
     with database().write() as session:
         shown = services.get_account_by_id(session, account_id)
         services_reset(session, shown, by())
@@ -231,7 +227,6 @@ def reset_second_factor(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>/disable")
 @requires("admin")
 def disable(account_id: int) -> ResponseReturnValue:
-    """Let nobody in by an account, from now on."""
     with database().write() as session:
         disabled = services.get_account_by_id(session, account_id)
         services.disable_account(session, disabled, by())
@@ -242,7 +237,6 @@ def disable(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>/enable")
 @requires("admin")
 def enable(account_id: int) -> ResponseReturnValue:
-    """Let an account in again."""
     with database().write() as session:
         enabled = services.get_account_by_id(session, account_id)
         services.enable_account(session, enabled, by())
@@ -272,7 +266,7 @@ _PAGE = 50
 
 
 class _Asked(Input):
-    """Which events to show."""
+    """The filters of the audit log."""
 
     who: LabelText | None = None
     what: LabelText | None = None
@@ -302,12 +296,11 @@ def show_audit() -> ResponseReturnValue:
 
 
 def _choices(asked: str | None, known: Iterable[str]) -> list[str]:
-    # What was asked for stays chosen, though it was long ago.
+    # The chosen filter stays in the list even if its events are old.
     return sorted({*known, *([asked] if asked else [])})
 
 
 @pages.get("/activity.<suffix>")
 @requires("admin")
 def download_audit(suffix: str) -> ResponseReturnValue:
-    """Give the whole log as a file."""
     return download("audit", "log", suffix, COLUMNS, iter_rows)

@@ -1,4 +1,4 @@
-"""Signing in at a provider (OpenID Connect), where the settings name one."""
+"""Signing in at a provider (OpenID Connect), if the settings name one."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -31,14 +31,14 @@ _SECONDS = 10
 
 
 def add_provider(app: Flask, settings: Settings) -> None:
-    """Let people sign in at the provider of *settings*, if there is one.
+    """Add the sign-in at the provider of *settings*, if there is one.
 
-    Raises ConfigurationError where the package for it is missing.
+    Raises ConfigurationError if its package is missing.
     """
     if not settings.oidc_issuer:
         return
     check_provider(settings)
-    # Optional: only those who have a provider install it.
+    # Optional: only needed with a provider.
     from authlib.integrations.flask_client import OAuth  # noqa: PLC0415
 
     issuer = settings.oidc_issuer.rstrip("/")
@@ -62,7 +62,7 @@ def check_provider(settings: Settings) -> None:
     if not (settings.oidc_client_id and settings.oidc_client_secret):
         raise ConfigurationError(
             "TRACKER_OIDC_ISSUER needs TRACKER_OIDC_CLIENT_ID and "
-            "TRACKER_OIDC_CLIENT_SECRET, which the provider gives"
+            "TRACKER_OIDC_CLIENT_SECRET from the provider"
         )
     if not (find_spec("authlib") and find_spec("requests")):
         raise ConfigurationError(
@@ -74,7 +74,7 @@ def check_provider(settings: Settings) -> None:
 @pages.get("/sign-in/provider")
 @requires(PUBLIC)
 def go_to_provider() -> ResponseReturnValue:
-    """Send the visitor to the provider, who sends them back."""
+    """Redirect to the provider, which sends the visitor back."""
     client = _client()
     cookie[_NEXT] = own_path(request.args.get("next"))
     back = url_for("pages.come_from_provider", _external=True)
@@ -85,7 +85,7 @@ def go_to_provider() -> ResponseReturnValue:
 @pages.get("/sign-in/provider/back")
 @requires(PUBLIC)
 def come_from_provider() -> ResponseReturnValue:
-    """Sign in the person that the provider names, with the role it gives."""
+    """Sign in the person in the provider's claims, with the role in them."""
     client, settings = _client(), context().settings
     onward = own_path(cookie.get(_NEXT))
     claims = _ask(client.authorize_access_token).get("userinfo")
@@ -114,7 +114,7 @@ def come_from_provider() -> ResponseReturnValue:
 def _client() -> Any:
     client = current_app.extensions.get(_EXTENSION)
     if client is None:
-        raise NotFoundError("people do not sign in at a provider here")
+        raise NotFoundError("this server has no sign-in provider")
     return client
 
 

@@ -1,4 +1,4 @@
-"""The second step to sign in: setting it up, removing it and asking for it."""
+"""Pages of the second step: setting it up, removing it and signing in with it."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,14 +47,13 @@ _CHALLENGE_SECONDS = 300
 @pages.get("/account/second-step")
 @requires("viewer", is_for_setup=True)
 def show_second_factor() -> ResponseReturnValue:
-    """Show the second step of the visitor's own account."""
     return _render(Form({}))
 
 
 @pages.post("/account/second-step/app")
 @requires("viewer", is_for_setup=True)
 def begin_app() -> ResponseReturnValue:
-    """Show the secret that an app makes codes of, and ask for the first one."""
+    """Show a new secret for an app, and ask for its first code."""
     with database().write() as session:
         own = _own_fresh(session)
         secret = services.begin_totp(session, own)
@@ -64,7 +63,7 @@ def begin_app() -> ResponseReturnValue:
 @pages.post("/account/second-step/app/confirm")
 @requires("viewer", is_for_setup=True)
 def confirm_app() -> ResponseReturnValue:
-    """Ask for codes of the app from now on, and show recovery codes, this once."""
+    """Require codes of the app from now on, and show recovery codes once."""
     try:
         with database().write() as session:
             begin_try(session, account().name, by())
@@ -89,7 +88,7 @@ def _find_secret() -> str:
 @pages.post("/account/second-step/app/remove")
 @requires("viewer", is_for_setup=True)
 def remove_app() -> ResponseReturnValue:
-    """Ask for no codes of the app any more."""
+    """Remove the app."""
     with database().write() as session:
         services.remove_totp(session, _own_fresh(session), by())
     flash("The app is removed.")
@@ -99,7 +98,6 @@ def remove_app() -> ResponseReturnValue:
 @pages.post("/account/second-step/codes")
 @requires("viewer", is_for_setup=True)
 def make_codes() -> ResponseReturnValue:
-    """Make recovery codes and show them, this once."""
     with database().write() as session:
         codes = services.make_recovery_codes(session, _own_fresh(session), by())
     return _render(Form({}), codes=codes)
@@ -108,7 +106,7 @@ def make_codes() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys/options")
 @requires("viewer", is_for_setup=True)
 def offer_passkey() -> ResponseReturnValue:
-    """Return what the browser needs to create a passkey."""
+    """Return the browser's options to create a passkey."""
     with database().read() as session:
         own = _own_fresh(session)
         options, challenge = services.offer_passkey(session, own, _site())
@@ -118,7 +116,7 @@ def offer_passkey() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys")
 @requires("viewer", is_for_setup=True)
 def add_passkey() -> ResponseReturnValue:
-    """Add the passkey that the browser made."""
+    """Add the passkey that the browser created."""
     said = _read_json()
     try:
         with database().write() as session:
@@ -137,7 +135,7 @@ def add_passkey() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys/<int:passkey_id>/remove")
 @requires("viewer", is_for_setup=True)
 def remove_passkey(passkey_id: int) -> ResponseReturnValue:
-    """Take a passkey away."""
+    """Remove a passkey."""
     with database().write() as session:
         services.remove_passkey(session, _own_fresh(session), passkey_id, by())
     flash("The passkey is removed.")
@@ -147,14 +145,13 @@ def remove_passkey(passkey_id: int) -> ResponseReturnValue:
 @pages.get("/sign-in/code")
 @requires(PUBLIC)
 def show_code() -> ResponseReturnValue:
-    """Ask for the second step."""
     return _render_code(wrong=None)
 
 
 @pages.post("/sign-in/code")
 @requires(PUBLIC)
 def sign_in_by_code() -> ResponseReturnValue:
-    """Sign in by a code of the app or a recovery code, after the first step."""
+    """Sign in with a code of the app or a recovery code, after the first step."""
     with database().read() as session:
         found = services.find_step(session, cookie.get(STEP), at=now())
         if found is None:
@@ -184,7 +181,7 @@ def sign_in_by_code() -> ResponseReturnValue:
                 session, person, by(), browser=request.user_agent.string, how=how
             )
     if what is None:
-        wrong = "The code is wrong, or was used already."
+        wrong = "The code is wrong or already used."
         return _render_code(wrong=wrong, status=401)
     keep(token)
     return redirect(own_path(request.form.get("next")), 303)
@@ -193,14 +190,13 @@ def sign_in_by_code() -> ResponseReturnValue:
 @pages.post("/sign-in/passkey/options")
 @requires(PUBLIC)
 def ask_for_passkey() -> ResponseReturnValue:
-    """Return what the browser needs to use a passkey."""
     return _challenge(*services.ask_for_passkey(_site()))
 
 
 @pages.post("/sign-in/passkey")
 @requires(PUBLIC)
 def sign_in_by_passkey() -> ResponseReturnValue:
-    """Sign in by a passkey, whose device checks who holds it."""
+    """Sign in with a passkey; its device checks its owner."""
     said, challenge = _read_json(), _take_challenge()
     credential = said.get("credential")
     shown = credential.get("id") if isinstance(credential, dict) else ""
@@ -227,7 +223,7 @@ def sign_in_by_passkey() -> ResponseReturnValue:
 
 
 def _own_fresh(session: Session) -> Account:
-    """Return one's own account; raises UnauthorizedError long after signing in."""
+    """Return the visitor's account; raises UnauthorizedError long after the sign-in."""
     found = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
     if found is None or now() - found[0].created_at > services.FRESH:
         raise UnauthorizedError("sign in again to change how you sign in")

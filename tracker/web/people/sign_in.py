@@ -1,4 +1,4 @@
-"""Signing in by a password or a link, and out."""
+"""Pages to sign in by password or link, and to sign out."""
 
 import re
 from collections.abc import Callable
@@ -29,22 +29,22 @@ from tracker.services.people.sign_ins import (
 from tracker.storage.people import Account, find_account, has_second_factor
 from tracker.web.blueprint import pages
 
-# A path on this server.  Two slashes or a backslash would name another one, and
-# browsers drop control characters before they look.
+# A path on this server.  Two slashes or a backslash would lead to another one, and
+# browsers drop control characters first.
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 _MOST_CHARACTERS = 2_000
-# Where the cookie keeps what shows that its browser has done the first step.
+# The cookie's entry for the token of the first step.
 STEP = "step"
-_NO_LINK = "this link was used already, or it is too old; ask for a new one"
+_NO_LINK = "this link is already used or too old; ask for a new one"
 
 
 @pages.get("/sign-in")
 @requires(PUBLIC)
 def show_sign_in() -> ResponseReturnValue:
-    """Ask for name and password, or whether to sign in by the link that was opened.
+    """Ask for name and password, or to confirm the sign-in by a link.
 
-    Opening a link changes nothing: mail scanners open links, and one from somebody
-    else would change who is signed in here.
+    Opening a link changes nothing: mail scanners open links, and somebody else's link
+    would change who is signed in.
     """
     token = request.args.get("token")
     if token is None:
@@ -66,7 +66,7 @@ def show_sign_in() -> ResponseReturnValue:
 @pages.post("/sign-in")
 @requires(PUBLIC)
 def sign_in_by_password() -> ResponseReturnValue:
-    """Sign in, unless the password is wrong or was tried too often."""
+    """Sign in, unless the password is wrong or there were too many tries."""
     name = request.form.get("name", "").strip()
     try:
         with database().write() as session:
@@ -77,15 +77,14 @@ def sign_in_by_password() -> ResponseReturnValue:
     with database().read() as session:
         found = find_account(session, name) if is_storable(name) else None
         stored = found.password_hash if found and found.disabled_at is None else None
-    # Between the two transactions, because it takes long on purpose.
+    # Outside the transactions, because the hash is slow on purpose.
     if not is_right(request.form.get("password", ""), stored):
         with database().write() as session:
             fail_try(session, name, by(), is_known=found is not None)
         return _render(wrong="Name or password is wrong."), 401
     with database().write() as session:
         person = find_account(session, name)
-        # The hash takes long: meanwhile the account may have been disabled, or its
-        # password changed.
+        # During the hash the account may have been disabled or its password changed.
         is_same = person is not None and person.password_hash == stored
         if person is None or person.disabled_at is not None or not is_same:
             fail_try(session, name, by(), is_known=True)
@@ -100,10 +99,10 @@ def sign_in_by_password() -> ResponseReturnValue:
 def _enter(
     session: Session, person: Account, *, how: str
 ) -> Callable[[], ResponseReturnValue]:
-    """Sign *person* in, or ask for the second step where the account has one.
+    """Sign *person* in, or ask for the second step if the account has one.
 
-    The session that this browser had ends, so that a copy of its cookie is worth
-    nothing.  Returns what answers the request once that is committed.
+    The browser's previous session ends, so that a copy of its cookie is worthless.
+    Returns the response to send after the commit.
     """
     onward = own_path(request.form.get("next"))
     end_sign_in(session, cookie.get(SIGN_IN, ""))
@@ -128,7 +127,7 @@ def _go_on(token: str, onward: str) -> ResponseReturnValue:
 @pages.post("/sign-in/link")
 @requires(PUBLIC)
 def sign_in_by_link() -> ResponseReturnValue:
-    """Sign in by a link, which works once, and end the session that was here."""
+    """Sign in by a link, once, and end the previous session."""
     with database().write() as session:
         found = use_link(session, request.form.get("token", ""), used_at=now())
         if found is None:
@@ -147,30 +146,30 @@ def sign_in_by_link() -> ResponseReturnValue:
 @pages.post("/sign-out")
 @requires("viewer", is_for_setup=True)
 def sign_out_here() -> ResponseReturnValue:
-    """Sign this browser out; its cookie is worthless from now on."""
+    """Sign this browser out; its cookie becomes worthless."""
     with database().write() as session:
         sign_out(session, cookie[SIGN_IN], by())
     return forget()
 
 
 def forget() -> ResponseReturnValue:
-    """Make the signed-out browser forget what it has cached."""
+    """Clear the cookie and the browser's cache."""
     cookie.clear()
-    # Cached images, which the next person at this browser has no right to see.
-    # Not "cookies": those of every other program on this machine would go too.
+    # The next person at this browser may not see the cached images.
+    # Not "cookies": those of every other program on this host would go too.
     headers = {"Clear-Site-Data": '"cache"'}
     return redirect(url_for("pages.show_sign_in")), 303, headers
 
 
 def keep(token: str) -> None:
-    # Nothing of the previous person stays, including the token of the forms.
+    # Also removes the previous person's form token.
     cookie.clear()
     cookie[SIGN_IN] = token
     cookie.permanent = True
 
 
 def own_path(path: str | None) -> str:
-    """Return *path* if it is one of this server, and that of the first page if not."""
+    """Return *path* if it is on this server, else that of the first page."""
     is_own = path and len(path) <= _MOST_CHARACTERS and _OWN_PATH.fullmatch(path)
     return path if path and is_own else url_for("pages.show_detectors")
 

@@ -1,1 +1,1 @@
-"""Events, webhooks, badges."""
+"""Pages of events, webhooks, mail and badges."""

@@ -1,4 +1,4 @@
-"""What everybody sees who knows the address of a badge."""
+"""Badges: their public pictures and frames, and the page of their editors."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ from tracker.storage.telling import list_badges
 from tracker.web.blueprint import allow_style, pages
 from tracker.words import DECIDING_METHOD
 
-# Dark enough for white letters.
+# Dark enough behind white letters.
 _FILLS = {
     "brightgreen": "#1a7f37",
     "red": "#b3261e",
@@ -41,7 +41,7 @@ _FILLS = {
     "blue": "#0b5cad",
     "lightgrey": "#666666",
 }
-# Of a digit in the font of badges; others are stretched to it.
+# The width of a digit in the font of badges; other fonts are stretched to it.
 _LETTER = 7
 _MOST_SHOWN = 1_000
 _STYLE = (
@@ -55,7 +55,6 @@ _FRAMED = f"default-src 'none'; img-src data:; {allow_style(_STYLE)}; frame-ance
 @pages.get("/detectors/<detector_id>/badges")
 @requires("editor")
 def show_badges(detector_id: str) -> ResponseReturnValue:
-    """Show the badges of a detector, without their addresses."""
     return _render(detector_id)
 
 
@@ -80,24 +79,23 @@ def _render(detector_id: str, *, made: MadeBadge | None = None) -> str:
 @pages.post("/detectors/<detector_id>/badges")
 @requires("editor")
 def make_badge(detector_id: str) -> ResponseReturnValue:
-    """Make a badge and show its addresses, this once."""
+    """Create a badge and show its addresses, once."""
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
         badge, token = services.create_badge(session, detector, by())
         made = services.describe_made(badge, token, request.url_root.rstrip("/"))
-    # Not a redirect: the addresses would have to be kept somewhere on the way.
+    # Not a redirect: the addresses would have to be stored in between.
     return _render(detector_id, made=made)
 
 
 @pages.post("/detectors/<detector_id>/badges/revoke")
 @requires("editor")
 def revoke_badge(detector_id: str) -> ResponseReturnValue:
-    """Revoke a badge of a detector."""
     name = request.form.get("badge", "")
     with database().write() as session:
         badge = services.get_badge(session, name)
         if badge.detector_id != get_detector(session, detector_id).id:
-            raise NotFoundError("the badge is of another detector")
+            raise NotFoundError("the badge belongs to another detector")
         services.revoke_badge(session, badge, by())
     flash("The badge is revoked.")
     return redirect(url_for("pages.show_badges", detector_id=detector_id), 303)
@@ -106,7 +104,7 @@ def revoke_badge(detector_id: str) -> ResponseReturnValue:
 @pages.get("/badge/<token>.<any(svg,json):suffix>")
 @requires(PUBLIC)
 def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValue:
-    """Give a badge as a picture, or as shields.io reads it."""
+    """Return a badge as a picture, or as JSON for shields.io."""
     with database().read() as session:
         face = draw_face(session, get_shown_detector(session, token), at=now())
     if suffix == "json":
@@ -121,7 +119,7 @@ def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValu
 @pages.get("/embed/<token>")
 @requires(PUBLIC)
 def show_embed(token: str) -> ResponseReturnValue:
-    """Show how the interval tightened, for a frame in any page."""
+    """Show the tightening chart, for a frame in any page."""
     with database().read() as session:
         detector = get_shown_detector(session, token)
         face = draw_face(session, detector, at=now())
@@ -142,7 +140,7 @@ def _measure(face: BadgeFace) -> dict[str, int | str]:
     return {"left": left, "right": right, "fill": _FILLS[face.color]}
 
 
-# Everybody may ask, and to draw takes a while.
+# Cached, because it is public and drawing takes a while.
 @lru_cache(maxsize=64)
 def _draw(spec: str) -> str:
     return base64.b64encode(render_svg(json.loads(spec)).encode()).decode()
@@ -150,6 +148,6 @@ def _draw(spec: str) -> str:
 
 def _cached(answer: Response) -> Response:
     answer.headers["Cache-Control"] = "public, max-age=60"
-    # It is there to be shown in the pages of others.
+    # Pages of other sites may show it.
     answer.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     return answer

@@ -1,4 +1,4 @@
-"""The inbox, and what every page has at hand: pinned detectors, and what is found."""
+"""The inbox, the rail with pinned detectors, and the search."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -36,12 +36,12 @@ from tracker.web.drawing.words import count_in_words, narrow, short_day
 _MOST = 200
 _PAGE = 50
 _VERDICT, _DROPPED = "verdict.changed", "accuracy.dropped"
-# What needs somebody, the most urgent first.
+# The kinds of events that need somebody, most urgent first.
 _NEEDY = (
     *(_DROPPED, "missed", "audit.below_target", "slice.worse"),
     *("detector.failing", "import.failed"),
 )
-# What the headline says of detectors.
+# The words of the headline.
 _SAID = {
     _DROPPED: "dropped",
     "missed": "missed the target",
@@ -52,9 +52,9 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """An event with its sentence, and what it means now."""
+    """An event with its sentence and the current state."""
 
-    # The type of the event; of a verdict, the verdict.
+    # The type of the event, or the verdict of a verdict event.
     kind: str
     event: Event
     title: str
@@ -65,7 +65,7 @@ class News:
 @pages.get("/inbox")
 @requires("viewer")
 def show_inbox() -> ResponseReturnValue:
-    """Show what happened since this person last looked."""
+    """Show the events since the visitor last looked."""
     with database().read() as session:
         own = session.get_one(Account, account().row)
         news = _read(session, _find_news(session, own))
@@ -83,7 +83,7 @@ def show_inbox() -> ResponseReturnValue:
             days=[(short_day(day, today), list(of_day)) for day, of_day in days],
             asked=[one for one in asked if account().sees(one[0].detector_id)],
             disputed=count_all_disputed(session, among=account().detectors),
-            # The newest there is, be it of a line that another one outranks.
+            # The newest event, even if its line is hidden behind another one.
             last=dump_id("evt", find_newest_id(session)) if news else None,
         )
 
@@ -91,7 +91,7 @@ def show_inbox() -> ResponseReturnValue:
 @pages.post("/inbox")
 @requires("viewer")
 def mark_inbox() -> ResponseReturnValue:
-    """Note that this person has seen what the page showed, and nothing newer."""
+    """Store that the visitor has seen the shown events, and none newer."""
     last = parse_id("evt", request.form.get("last", "")) or 0
     with database().write() as session:
         own, seen = session.get_one(Account, account().row), OwnChange(has_looked=True)
@@ -100,15 +100,15 @@ def mark_inbox() -> ResponseReturnValue:
 
 
 def count_needy(session: Session, own: Account) -> int:
-    """Count what is new in the inbox of the visitor and needs them."""
+    """Count the new events in the visitor's inbox that need somebody."""
     return sum(_kind_of(one) in _NEEDY for one in _find_news(session, own))
 
 
 def _find_news(session: Session, own: Account) -> list[Event]:
     """Return the new events of the detectors that the visitor sees, newest first.
 
-    Of a version's verdicts and changes only the last says how it is now, and of one
-    that dropped no verdict: the sentence on the drop has it.
+    Only the last verdict and change of a version is current.  A version that dropped
+    has no verdict: the sentence on the drop says it.
     """
     among = account().detectors
     news: dict[tuple[Any, ...], Event] = {}
@@ -133,7 +133,7 @@ def _day(at: Any) -> date:
 
 
 def _read(session: Session, events: Sequence[Event]) -> list[News]:
-    """Return each event in words; those of a verdict say how it is now."""
+    """Return each event in words; verdicts with the current state."""
     detectors = list_detectors(session, among={one.detector_id for one in events})
     rows = {row.detector.id: row for row in build_rows(session, detectors)}
     news = []
@@ -150,7 +150,7 @@ def _read(session: Session, events: Sequence[Event]) -> list[News]:
 
 
 def _sum_up(news: Iterable[News]) -> str:
-    """Return how many detectors did what, such as "one detector dropped"."""
+    """Return a summary by kind, such as "one detector dropped"."""
     counts = Counter(kind for kind, _ in {(x.kind, x.event.detector_id) for x in news})
     parts: list[str] = []
     for kind in filter(counts.get, _SAID):
@@ -162,7 +162,7 @@ def _sum_up(news: Iterable[News]) -> str:
 @pages.get("/detectors/<detector_id>/events")
 @requires("viewer")
 def show_events(detector_id: str) -> ResponseReturnValue:
-    """Show what happened to a detector, the newest first."""
+    """Show the events of a detector, newest first."""
     before = parse_id("evt", request.args.get("before", ""))
     with database().read() as session:
         detector = get_detector(session, detector_id)
@@ -185,7 +185,7 @@ _MOST_FOUND = 8
 
 @pages.app_template_global()
 def read_rail() -> tuple[int, Sequence[Detector]]:
-    """Return how much that is new needs the visitor, and what they pinned."""
+    """Return the number of new events that need the visitor, and the pins."""
     with database().read() as session:
         own = session.get_one(Account, account().row)
         pins = [one for one in list_pins(session, own.id) if account().sees(one)]
@@ -196,7 +196,7 @@ def read_rail() -> tuple[int, Sequence[Detector]]:
 @pages.post("/detectors/<detector_id>/pin")
 @requires("viewer")
 def pin(detector_id: str) -> ResponseReturnValue:
-    """Put a detector into the rail of this person, or take it out."""
+    """Pin a detector to the visitor's rail, or unpin it."""
     with database().write() as session:
         found = get_detector(session, detector_id)
         is_pinned = request.form.get("pinned") == "yes"
@@ -207,7 +207,7 @@ def pin(detector_id: str) -> ResponseReturnValue:
 @pages.get("/find")
 @requires("viewer")
 def find() -> ResponseReturnValue:
-    """Show the detectors, pages and queries that fit what was typed."""
+    """Show the detectors, pages and queries that match the search."""
     text, among = request.args.get("q", "").strip(), account().detectors
     with database().read() as session:
         seen = list_detectors(session, among=among) if text else []

@@ -1,4 +1,4 @@
-"""Mail: what a person is told of, and the link in each mail that ends it."""
+"""Pages of mail: address, events, confirmation and unsubscribing."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from tracker.words import EVENTS
 @pages.get("/account/mail")
 @requires("viewer")
 def show_mail() -> ResponseReturnValue:
-    """Show where one gets mail, and of what."""
+    """Show the visitor's mail address and events."""
     with database().read() as session:
         own = get_account(session, account().name)
         chosen = list(EVENTS) if own.mail_events is None else own.mail_events
@@ -52,7 +52,7 @@ def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> st
 @pages.post("/account/mail")
 @requires("viewer")
 def choose_mail() -> ResponseReturnValue:
-    """Choose where one gets mail, and of what."""
+    """Change the visitor's mail address and events."""
     chosen = request.form.getlist("events")
     given: dict[str, Any] = {"events": chosen}
     email = request.form.get("email", "").strip()
@@ -76,7 +76,7 @@ def choose_mail() -> ResponseReturnValue:
 @pages.post("/account/mail/ask")
 @requires("viewer")
 def ask_address_again() -> ResponseReturnValue:
-    """Send the mail that asks to confirm an address once more."""
+    """Send the confirmation mail again."""
     with database().write() as session:
         mail.ask_again(session, get_account(session, account().name), by())
     flash("Another mail will be sent within ten minutes.")
@@ -86,7 +86,7 @@ def ask_address_again() -> ResponseReturnValue:
 @pages.get("/account/mail/confirm/<token>")
 @requires("viewer")
 def show_confirm(token: str) -> ResponseReturnValue:
-    """Ask whether mail is to come to an address; opening the link confirms nothing."""
+    """Ask to confirm an address; opening the link confirms nothing."""
     key = context().settings.load_secret_key()
     with database().read() as session:
         own = get_account(session, account().name)
@@ -97,7 +97,7 @@ def show_confirm(token: str) -> ResponseReturnValue:
 @pages.post("/account/mail/confirm/<token>")
 @requires("viewer")
 def confirm_address(token: str) -> ResponseReturnValue:
-    """Let mail come to the address of the link."""
+    """Confirm the address of the link."""
     key = context().settings.load_secret_key()
     with database().write() as session:
         own = get_account(session, account().name)
@@ -109,7 +109,7 @@ def confirm_address(token: str) -> ResponseReturnValue:
 @pages.post("/account/mail/again")
 @requires("viewer")
 def want_mail_again() -> ResponseReturnValue:
-    """Let mail about a detector come again."""
+    """Turn mail about a detector on again."""
     number = request.form.get("detector", "")
     with database().write() as session:
         own = get_account(session, account().name)
@@ -125,16 +125,16 @@ def want_mail_again() -> ResponseReturnValue:
 @pages.get("/mail/unsubscribe/<token>")
 @requires(PUBLIC)
 def show_unsubscribe(token: str) -> ResponseReturnValue:
-    """Ask whether mail about a detector is to end; opening the link ends nothing."""
+    """Ask to confirm unsubscribing; opening the link ends nothing."""
     return _render_unsubscribe(token, has_ended=False)
 
 
-# Mail programs post to it by themselves (RFC 8058), without a page or a cookie; what
-# they show is the token.  So it is exempt from the token of forms: see web/__init__.py.
+# Mail programs post here by themselves (RFC 8058), with the token in the path but no
+# page or cookie.  So it is exempt from the form token: see web/__init__.py.
 @pages.post("/mail/unsubscribe/<token>")
 @requires(PUBLIC)
 def unsubscribe(token: str) -> ResponseReturnValue:
-    """End the mail about a detector to the person who got the link."""
+    """Turn off mail about a detector for the recipient of the link."""
     key = context().settings.load_secret_key()
     with database().write() as session:
         own, detector = services.read_unsubscribe(session, key, token)

@@ -1,4 +1,4 @@
-"""Webhooks: the list of them, the form to add one, and one with its deliveries."""
+"""Pages of webhooks: the list, the form to add one, and one with its deliveries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,6 @@ _BLANK = Form({"format": STANDARD})
 @pages.get("/alerts")
 @requires("editor")
 def show_webhooks() -> ResponseReturnValue:
-    """Show the webhooks, and the form to add one."""
     with database().read() as session:
         return _render_list(session, _BLANK)
 
@@ -35,7 +34,7 @@ def show_webhooks() -> ResponseReturnValue:
 @pages.post("/alerts")
 @requires("editor")
 def make_webhook() -> ResponseReturnValue:
-    """Add a webhook and show its secret, this once."""
+    """Create a webhook and show its secret, once."""
     typed = request.form
     given: dict[str, Any] = filled_in(typed, "url", "format")
     given["events"] = typed.getlist("events")
@@ -50,7 +49,7 @@ def make_webhook() -> ResponseReturnValue:
         with database().read() as session:
             form = failed_form(typed, error, conflict_field="url")
             return _render_list(session, form), 422
-    # Not a redirect: the secret would have to be kept somewhere on the way.
+    # Not a redirect: the secret would have to be stored in between.
     with database().read() as session:
         return _render_list(session, _BLANK, made=made)
 
@@ -75,7 +74,6 @@ def _render_list(session: Session, form: Form, *, made: Webhook | None = None) -
 @pages.get("/alerts/<webhook_id>")
 @requires("editor")
 def show_webhook(webhook_id: str) -> ResponseReturnValue:
-    """Show a webhook and what it was told."""
     return _render_one(webhook_id)
 
 
@@ -97,7 +95,6 @@ def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
 @pages.post("/alerts/<webhook_id>/test")
 @requires("editor")
 def test_webhook(webhook_id: str) -> ResponseReturnValue:
-    """Send a message that only tries the webhook."""
     _change(webhook_id, lambda session, one: services.try_webhook(session, one, by()))
     flash("A test message is on its way; look again in a moment.")
     return _back(webhook_id)
@@ -106,7 +103,6 @@ def test_webhook(webhook_id: str) -> ResponseReturnValue:
 @pages.post("/alerts/<webhook_id>/enabled")
 @requires("editor")
 def enable_webhook(webhook_id: str) -> ResponseReturnValue:
-    """Enable or disable a webhook."""
     change = WebhookChange(is_enabled=request.form.get("enabled") == "yes")
     hosts = context().settings.webhook_hosts
     _change(
@@ -121,7 +117,7 @@ def enable_webhook(webhook_id: str) -> ResponseReturnValue:
 @pages.post("/alerts/<webhook_id>/secret")
 @requires("editor")
 def replace_secret(webhook_id: str) -> ResponseReturnValue:
-    """Replace the secret of a webhook and show the new one, this once."""
+    """Replace the secret of a webhook and show the new one, once."""
     made = _change(
         webhook_id, lambda session, one: services.rotate_secret(session, one, by())
     )
@@ -131,7 +127,6 @@ def replace_secret(webhook_id: str) -> ResponseReturnValue:
 @pages.post("/alerts/<webhook_id>/delete")
 @requires("editor")
 def remove_webhook(webhook_id: str) -> ResponseReturnValue:
-    """Delete a webhook."""
     _change(
         webhook_id, lambda session, one: services.delete_webhook(session, one, by())
     )
