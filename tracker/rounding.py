@@ -25,6 +25,12 @@ def rounded_share(value: float, places: int) -> Decimal:
     return shown
 
 
+def roughly(labels: int) -> int:
+    """Return planned *labels* to two figures, rounded up."""
+    unit: int = 10 ** max(len(str(labels)) - 2, 0)
+    return -(-labels // unit) * unit
+
+
 def percents(low: float, high: float) -> tuple[str, str]:
     """Return *low* and *high* in percent with two places, rounded outward."""
     down, up = outward(low, high, 4)

@@ -154,7 +154,7 @@ def test_labels_that_do_not_say_how_they_came_have_no_verdict(
     status, said, error = run("gate", name, *words)
 
     assert (status, said) == (2, "")
-    assert "no verdict: 18 labels do not say how the queries were chosen" in error
+    assert "no verdict: 18 labels do not say how they were chosen" in error
 
 
 def test_no_server_cannot_be_measured(run, monkeypatch) -> None:

@@ -27,6 +27,18 @@ PAGES = (
     "/detectors/det_1/why",
     "/detectors/det_1/why/peeking",
     "/detectors/det_1/labelling",
+    "/detectors/det_1?method=exact",
+    "/detectors/det_1/changes?by=labels",
+    "/detectors/det_1/slices",
+    "/detectors/det_1/thresholds",
+    "/detectors/det_1/repeats",
+    "/detectors/det_1/events",
+    "/detectors/det_1/labelers",
+    "/detectors/det_1/judges",
+    "/detectors/det_1/audits",
+    "/detectors/det_1/badges",
+    "/detectors/det_1/queries/waiting",
+    "/detectors/archived",
     "/detectors/det_4/changes?old=v1&new=v2",
     "/detectors/det_1/label",
     "/detectors/det_2/label",
@@ -48,6 +60,7 @@ PAGES = (
     "/activity",
     "/activity/server",
     "/alerts",
+    "/account/mail",
     "/account",
     "/api/v1/docs",
     "/sign-in",
@@ -73,8 +86,9 @@ AXE = {
 }
 
 
-# Both widths and both themes; `make chaos` judges all four together.
-_JUDGED = {(1280, "light"), (360, "dark")}
+_WIDTHS = (1440, 1024, 390)
+# All widths and both themes; `make chaos` judges all six together.
+_JUDGED = {(1440, "light"), (1024, "light"), (390, "dark")}
 
 
 def violations(page: Page) -> str:
@@ -88,7 +102,7 @@ def violations(page: Page) -> str:
 def test_a_page_is_in_order(open_page: Open, site: Site, path: str) -> None:
     watch = open_page(path.replace("QUERY", next(iter(site.digits))))
     page = watch.page
-    for width in (1280, 360):
+    for width in _WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import by
 from tests.services.conftest import Bench
+from tracker.rounding import roughly
 from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.deciding.planning import Goal, build_plan, price_audit
 from tracker.services.estimates.decision import (
@@ -41,9 +42,9 @@ def test_the_rare_class_is_named_and_not_the_one_that_comes_most() -> None:
     assert found.labels == pytest.approx(mixed[0], abs=1)
     assert found.random_queries == sum(mixed)
     assert found.share == 7 / 384
-    assert f"{found.labels} more labels of crack would decide it" in found.text
+    assert f"{roughly(found.labels)} more labels of crack decide it" in found.text
     assert "At 1.8 % of all labels" in found.text
-    assert f"about {sum(mixed):,} queries drawn at random" in found.text
+    assert f"about {roughly(sum(mixed)):,} queries drawn at random" in found.text
 
 
 @pytest.mark.parametrize("measure", ["balanced", "recall:DEFECT"])
@@ -64,7 +65,7 @@ def test_measures_of_all_labels_and_of_predictions_name_no_class() -> None:
     precise = advice_on(alike, 0.85, "precision:YES")
     assert (precise.name, precise.predicted) == (None, "YES")
     assert precise.share == 26 / 72
-    assert "of queries predicted as YES would decide it" in precise.text
+    assert "of queries predicted as YES decide it" in precise.text
 
 
 def test_a_class_without_labels_comes_first_and_nothing_is_said_once_decided() -> None:
@@ -121,12 +122,14 @@ def test_a_plan_says_what_an_audit_would_take(bench: Bench, is_sure: bool) -> No
     assert advice.audit_labels is not None
     plan = build_plan(estimate, Goal())
     assert plan.advice == advice
-    fewer = f"An audit would take about {advice.audit_labels:,} labels."
+    fewer = f"An audit would take about {roughly(advice.audit_labels):,} labels."
     # All were asked within the last seven days.
     assert advice.weekly_labels == advice.audit_labels
     if not is_sure:
         assert advice.audit_labels < advice.random_queries / 2
-    each = f" An audit every week would take about {advice.weekly_labels:,} each."
+    each = (
+        f" An audit every week would take about {roughly(advice.weekly_labels):,} each."
+    )
     assert advice.text.endswith(fewer + each)
     # A tenth less is within what one forecast is off.
     for most in (10**7, math.ceil(0.9 * advice.random_queries)):
@@ -169,7 +172,7 @@ def test_the_price_of_a_week_is_of_the_last_seven_days(bench: Bench) -> None:
     assert found.weekly_labels is not None
     assert 0 < found.weekly_labels <= 40 < (found.audit_labels or 0)
     assert found.text.endswith(
-        f"An audit every week would take about {found.weekly_labels:,} each."
+        f"An audit every week would take about {roughly(found.weekly_labels):,} each."
     )
 
 

@@ -14,7 +14,7 @@ from tests.web.conftest import PUBLISHED, Shelf, Visitor
 from tests.web.reading import Page
 from tracker.charts.themes import COLOURS
 from tracker.files import shipped_folder
-from tracker.rounding import outward
+from tracker.rounding import outward, roughly
 from tracker.stats import (
     balanced_anytime,
     balanced_interval,
@@ -23,7 +23,6 @@ from tracker.stats import (
     labels_to_narrow,
 )
 from tracker.storage.database import Database
-from tracker.web.drawing.words import roughly
 
 
 def test_the_list_shows_the_published_check(visitor: Visitor, published: str) -> None:
@@ -137,7 +136,7 @@ def test_where_nobody_has_said_how_labels_came_there_is_no_verdict_until_they_do
     detector_id = shelf.add_detector(target=0.6, label_sampling=None)
     rows = [{"predicted": said, "label": label} for said, label in PUBLISHED]
     shelf.add_queries(detector_id, rows)
-    because = "72 labels do not say how the queries were chosen"
+    because = "72 labels do not say how they were chosen"
     listed = visitor.get("/")
     (badge,) = listed.find("span", class_="verdict verdict-no-verdict")
     assert badge.text == "No verdict"
@@ -666,3 +665,17 @@ def test_many_unclear_answers_are_bounded(visitor: Visitor, shelf: Shelf) -> Non
     assert "10 more were “unclear” and are not counted." in page.text
     assert "of the time, of what people could tell (10 of " in page.text
     assert "Had all of them been right or wrong, it would be right" in page.text
+
+
+def test_what_no_number_decides_is_labelled_to_know_it_within_three_points(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector_id = shelf.add_detector(target=0.9)
+    rows = [
+        {"predicted": "NO" if n < 4 else "YES", "label": "YES"} for n in range(40)
+    ] + [{"predicted": "YES" if n < 4 else "NO", "label": "NO"} for n in range(40)]
+    shelf.add_queries(detector_id, rows)
+    recompute()
+    text = visitor.get(f"/detectors/{detector_id}").text
+    assert "Too close to the target to foresee." in text
+    assert re.search(r"Label \d,\d00 to know it within ±3", text)

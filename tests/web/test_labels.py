@@ -43,7 +43,7 @@ def test_a_query_without_an_image_is_told_by_its_names(
     shelf.add_queries(detector_id, [row | {"predicted": "ewe", "confidence": 0.987}])
     page = visitor.get(f"/detectors/{detector_id}/label")
     assert said in page.by_id("labelling").text
-    assert "nothing to look at" not in page.text
+    assert "no picture or text" not in page.text
     assert "0.987" not in page.html
     grid = visitor.get(f"/detectors/{detector_id}/label/grid")
     (facts,) = grid.find("dl", class_="tile-facts")

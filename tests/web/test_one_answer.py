@@ -12,6 +12,8 @@ from tests.odd import add_odd_detectors, odd_detectors
 from tests.web.conftest import Visitor
 from tests.web.reading import Page
 from tracker.mcp.sentences import say_decision
+from tracker.rounding import roughly
+from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.telling.badges import BadgeFace, draw_face
 from tracker.services.telling.deliveries import say_in_full
@@ -35,7 +37,7 @@ def verdicts(html: str) -> list[str]:
 
 
 def flat(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(text.split())  # A narrow space is one, too.
 
 
 def row_of(listed: str, number: int) -> str:
@@ -82,6 +84,7 @@ class Doors:
         if self.event:
             mail = say_in_full(self.event.type, self.event.data)
             says["mail"] = _TOLD[verdict] in mail
+        says |= self.advise(found)
         if tags != {"open"} and "no label of" not in self.page.text:
             shown = flat(between)
             low, high = between.removesuffix(_PERCENT).split(_DASH)
@@ -94,6 +97,33 @@ class Doors:
             if self.face.color != "lightgrey":
                 says["badge's bounds"] = f"({low} to {high}%)" in self.face.message
         return [door for door, is_same in says.items() if not is_same]
+
+    def advise(self, found: Decision) -> dict[str, bool]:
+        """Whether the advice names the same labels at each door."""
+        advice, sent = found.advice, self.api["decision"]["advice"]
+        if advice is None:
+            silent = "decide it" not in self.page.text + self.row
+            return {"no advice": silent and sent is None}
+        text = advice.text
+        says = {
+            "API's advice": sent["text"] == text,
+            "model's advice": say_decision(found, None).endswith(text),
+        }
+        if not self.estimate.labels:
+            return says
+        if advice.labels is None:
+            says["page's advice"] = "Every class needs labels first" in self.page.text
+            return says
+        number = roughly(advice.labels)
+        short = f"{number:,} of {advice.name}"
+        if advice.name is None:
+            assert advice.random_queries is not None
+            short = f"{roughly(advice.random_queries):,} label"
+        return says | {
+            "page's advice": flat(text) in flat(self.page.text),
+            "panel's advice": flat(text) in flat(self.label.text),
+            "row's advice": short in flat(self.row),
+        }
 
 
 @pytest.mark.thorough

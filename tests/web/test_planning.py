@@ -1,9 +1,12 @@
 """The plan on a page: how many more labels, and of which class."""
 
+import re
+
 import pytest
+from flask import Flask
 
 from tests.web.conftest import Shelf, Visitor
-from tracker.web.drawing.words import roughly
+from tracker.rounding import roughly
 
 
 def test_the_class_whose_label_helps_most_is_named(
@@ -102,3 +105,33 @@ def test_a_hostile_class_name_stays_text(visitor: Visitor, shelf: Shelf) -> None
 )
 def test_a_number_of_labels_is_rounded_up_to_two_digits(labels, rounded):
     assert roughly(labels) == rounded
+
+
+def test_the_labels_of_a_person_are_one_click_from_labelling(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector()
+    rows = [{"key": str(n), "predicted": "YES"} for n in range(6)]
+    shelf.add_queries(detector_id, rows)
+    listed = visitor.get(f"/detectors/{detector_id}/queries").html
+    query = re.findall(r"/queries/(iq_\d+)", listed)[0]
+    visitor.send(f"/queries/{query}", {"label": "NO"})
+    page = visitor.get(f"/detectors/{detector_id}/labelling")
+    ((name, address),) = (
+        (one.text, one.attributes["href"])
+        for one in page.find("a")
+        if "labeler=" in one.attributes["href"]
+    )
+    assert f'>{name}</a></th><td class="n">1</td>' in page.html
+    assert "1 query" in visitor.get(address).text
+    waiting = re.findall(r'<td class="n">(\d+)</td><td class="soft">([^<]+)', page.html)
+    assert ("5", "the accuracy and the verdict") in waiting
+    assert ("0", "settles what the truth is") in waiting
+
+
+def test_who_only_looks_is_offered_no_queue(
+    app: Flask, visitor: Visitor, published: str
+) -> None:
+    path = f"/detectors/{published}/labelling"
+    assert "queue=targeted" in visitor.get(path).html
+    assert "queue=targeted" not in Visitor(app, "vera", "viewer").get(path).html

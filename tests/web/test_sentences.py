@@ -79,19 +79,27 @@ def test_each_value_of_a_stacked_table_repeats_its_heading(
                 assert f'data-label="{head}"' in cell or cell.startswith("<th"), cell
 
 
+_OF_DETECTOR = (
+    *("", "/mistakes", "/queries", "/thresholds", "/slices", "/changes", "/repeats"),
+    *("/changes?by=labels", "/labelling", "/audits", "/labelers", "/label", "/events"),
+    *("/?method=exact", "/label/grid", "/badges", "/judges", "/setup", "/import"),
+)
+_OF_WORKSPACE = ("/", "/inbox", "/label", "/alerts", "/account/mail", "/find?q=a")
+_OF_WORKSPACE += ("/keys", "/people", "/activity", "/activity/server", "/account")
+_OF_WORKSPACE += ("/detectors/new", "/detectors/archived", "/nowhere")
+
+
 @pytest.mark.parametrize(
-    "path",
-    [
-        *("", "/mistakes", "/queries", "/thresholds", "/slices", "/changes"),
-        *("/changes?by=labels", "/labelling", "/audits", "/labelers", "/label"),
-        *("/?method=exact", "/label/grid", "/badges", "/judges"),
-    ],
+    "path", [*(f"DETECTOR{p}" for p in _OF_DETECTOR), *_OF_WORKSPACE]
 )
 def test_pages_leave_the_words_of_statisticians_to_what_it_rests_on(
     visitor: Visitor, published: str, path: str
 ) -> None:
-    page = visitor.get(f"/detectors/{published}{path.replace('/?', '?')}")
-    assert page.status == 200
+    path = path.replace("DETECTOR", f"/detectors/{published}").replace(
+        "/?method", "?method"
+    )
+    page = visitor.get(path)
+    assert page.status == (404 if path == "/nowhere" else 200)
     html = page.html.partition("<main")[2]
     # The names of methods are those of the API.
     for part in ("details", "select", "pre", "dialog"):

@@ -39,7 +39,7 @@ def test_a_webhook_is_added_shown_tried_and_deleted(
 def test_what_is_wrong_is_said_at_its_field(visitor: Visitor, shelf: Shelf) -> None:
     bad = visitor.post("/alerts", {**TYPED, "url": "http://10.0.0.1/"})
     assert bad.status == 422
-    assert "must be public" in bad.by_id("url-error").text
+    assert "this address is private" in bad.by_id("url-error").text
     none = visitor.post("/alerts", {"url": TYPED["url"], "format": "slack"})
     assert none.status == 422
     assert none.by_id("events-error").text

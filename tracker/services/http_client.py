@@ -139,7 +139,10 @@ def check_target(url: str, allowed_hosts: Collection[str]) -> Target:
     except ValueError:
         is_refused = target.host == "localhost" or target.host.endswith(".localhost")
     if is_refused and not target.is_named(allowed_hosts):
-        raise ValueError("it must be public, or its host in TRACKER_WEBHOOK_HOSTS")
+        raise ValueError(
+            "this address is private; use a public one, or add its host to "
+            "TRACKER_WEBHOOK_HOSTS"
+        )
     return target
 
 

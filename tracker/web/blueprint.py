@@ -20,7 +20,7 @@ from werkzeug.routing import BaseConverter, ValidationError
 
 from tracker.charts.words import bounds, plural, shorten
 from tracker.http import context, database, find_account, now, required_role
-from tracker.rounding import outward
+from tracker.rounding import outward, roughly
 from tracker.services.by import Actor
 from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import list_shown
@@ -67,10 +67,11 @@ for _word in (
     words.day,
     words.exactly,
     words.lasting,
+    words.narrow,
     words.number,
     outward,
     plural,
-    words.roughly,
+    roughly,
     words.sentence,
     words.share,
     words.share_of,

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, by, database, now, requires
+from tracker.rounding import roughly
 from tracker.services.archive import archive_detector, bring_back_detector
 from tracker.services.detectors import create_detector, get_detector, get_open_detector
 from tracker.services.estimates.charts import list_curve
@@ -32,6 +33,7 @@ from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
 from tracker.web.blueprint import answer_live, cut_page, pages
+from tracker.web.deciding.planning import count_draws
 from tracker.web.detector_list import Row
 from tracker.web.drawing.answers import (
     Curve,
@@ -53,7 +55,7 @@ from tracker.web.drawing.readings import (
     tone_of,
 )
 from tracker.web.drawing.weeks import draw_weeks
-from tracker.web.drawing.words import narrow, roughly, sentence
+from tracker.web.drawing.words import narrow, sentence
 from tracker.web.forms import Form, failed_form, parse_new_detector
 from tracker.web.labelling.rechecks import Reread, read_errors
 from tracker.words import BALANCED, DECIDING_METHOD, EXACT, RECALL
@@ -63,6 +65,8 @@ MOST_OPEN = 6
 _MOST_PAIRS = 3
 _MOST_TOLD = 3
 _MOST_WEEKS = 12
+# How well one wants to know what no number of labels decides.
+_NEAR = 0.03
 # Of more that wait nobody needs the number, and pages ask again every few seconds.
 MOST_WAITING = 100_000
 _NEW = {
@@ -205,6 +209,7 @@ def show_detector(detector_id: str) -> ResponseReturnValue:
             detector=detector,
             # Only for a page that is drawn: it reads thousands of queries.
             find_differences=partial(_find_differences, session, page),
+            count_draws=partial(count_draws, page.estimate, 2 * _NEAR),
             **_read_rows(page, request.args),
         )
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from pydantic import Field, PrivateAttr
 
 from tracker import stats
+from tracker.charts.words import plural
+from tracker.rounding import roughly, rounded_share
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.evidence.measure import Confusion, Measure, read_measure
 from tracker.services.evidence.populations import LIVE
@@ -77,9 +79,9 @@ class Advice(Shape):
         if not labels:
             said = "An audit of the queries logged so far would need no label more."
         elif self.saves(labels):
-            said = f"An audit would take about {labels:,} labels."
+            said = f"An audit would take about {roughly(labels):,} labels."
         if weekly and self.saves(weekly):
-            said += f" An audit every week would take about {weekly:,} each."
+            said += f" An audit every week would take about {roughly(weekly):,} each."
         elif weekly:
             said += " An audit every week would save nothing."
         prices = {"audit_labels": labels, "weekly_labels": weekly}
@@ -121,13 +123,20 @@ def advise(
 
 
 def _say(more: int, what: str | None, share: float, at_random: int) -> str:
-    drawn = f"{at_random:,}"
+    """Return the advice as every door says it, in two figures."""
+    drawn, labels = roughly(at_random), roughly(more)
     if what is None:
-        return f"About {drawn} more labels of queries drawn at random would decide it."
-    labels = f"{more:,} more label{'' if more == 1 else 's'}"
+        what, labels = "queries drawn at random", drawn
+    verb = "decides" if labels == 1 else "decide"
+    said = f"About {plural(labels, 'more label')} of {what} {verb} it, if nothing "
+    said += "changes."
+    if share == 1:
+        return said
+    percent = float(100 * rounded_share(share, 3))
+    percent = float(100 * rounded_share(share, 3))
     return (
-        f"About {labels} of {what} would decide it. At {100 * share:.2g} % of all "
-        f"labels, that takes about {drawn} queries drawn at random."
+        f"{said} At {percent:.3g} % of all labels, that takes about "
+        f"{plural(drawn, 'query', 'queries')} drawn at random."
     )
 
 
@@ -153,8 +162,9 @@ MOST_FORESEEN = 10_000_000
 def refuse_unstated(labels: int) -> str:
     """Return why so many labels of unstated sampling decide nothing."""
     return (
-        f"{labels:,} label{'s do' if labels != 1 else ' does'} not say how the "
-        "queries were chosen; state the label sampling of the detector"
+        f"{labels:,} label{'s do' if labels != 1 else ' does'} not say how "
+        f"{'they were' if labels != 1 else 'it was'} chosen; state the label sampling "
+        "of the detector"
     )
 
 

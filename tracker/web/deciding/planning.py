@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.http import database, limit_exact_sums, now, requires
+from tracker.http import by, database, limit_exact_sums, now, requires
 from tracker.services.deciding.methods import (
     MethodReading,
     can_sum_balanced,
@@ -27,7 +29,19 @@ from tracker.services.deciding.planning import (
 )
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.facets import LABELER, get_facets
+from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.query_lists import QueryFilter
+from tracker.services.labelling.labelers import Assignment, list_assignments
+from tracker.services.labelling.queues import (
+    RECHECK,
+    QueueChoice,
+    build_queue,
+    count_waiting,
+)
 from tracker.services.versions import choose_versions
+from tracker.storage.detectors import Detector
+from tracker.storage.queries.queries import count_disputed
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import (
     MOST_ROWS,
@@ -39,7 +53,8 @@ from tracker.web.drawing.readings import (
     span,
 )
 from tracker.web.drawing.words import narrow
-from tracker.words import DECIDING_METHOD
+from tracker.web.labelling.rechecks import read_errors
+from tracker.words import DECIDING_METHOD, DISPUTED, RANDOM, TARGETED
 
 CHOICES = ("10", "5", "3", "2", "1", "0.5")
 USUAL = "5"
@@ -88,7 +103,41 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
                 points=parse_points(request.args.get("within")),
             ),
             choices=CHOICES,
+            # They are on a page that is looked at, not in what the Overview asks for.
+            find_queues=partial(_find_queues, session, detector, version),
+            find_people=partial(_find_people, session, detector, version),
+            reread=read_errors(session, detector, estimate),
         )
+
+
+def _find_queues(
+    session: Session, detector: Detector, version: str | None
+) -> dict[str, int]:
+    """Return how many queries wait in each queue, up to a limit."""
+    chosen = None if version == ALL else version
+    queues = {
+        name: QueueChoice(queue=name, version=chosen)
+        for name in (RANDOM, TARGETED, RECHECK)
+    }
+    return {
+        name: count_waiting(session, build_queue(session, detector, one, by()))
+        for name, one in queues.items()
+    } | {DISPUTED: count_disputed(session, detector.id)}
+
+
+def _find_people(
+    session: Session, detector: Detector, version: str | None
+) -> list[tuple[str, int, Assignment | None]]:
+    """Return who labelled or was asked to, with their newest labels and what is asked.
+
+    The labels are those of the newest answers, as on the page of mistakes.
+    """
+    asked = {one.labeler: one for one in list_assignments(session, detector, by())}
+    wanted = QueryFilter(version=version)
+    found = get_facets(session, detector, wanted, at=now(), keys=[LABELER]).items[0]
+    given = {one.name: one.labelled for one in found.values}
+    names = sorted({*asked, *given}, key=lambda one: (-given.get(one, 0), one))
+    return [(one, given.get(one, 0), asked.get(one)) for one in names]
 
 
 def parse_points(text: str | None) -> str:

@@ -72,11 +72,6 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
-def roughly(labels: int) -> int:
-    unit: int = 10 ** max(len(str(labels)) - 2, 0)
-    return -(-labels // unit) * unit
-
-
 def exactly(instant: datetime) -> str:
     """Return "2026-01-31 12:00:05 UTC"."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
