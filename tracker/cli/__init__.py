@@ -24,7 +24,7 @@ _COMMANDS = {
     "slices": "estimates.slices",
     "weeks": "estimates.weeks",
     "compare": "comparison.compare",
-    "gate": "comparison.gate",
+    "gate": "gates.gate",
     "mcp": "mcp.mcp",
     "plan": "planning.plan",
     "recompute": "operations.doctor.recompute",
