@@ -450,6 +450,29 @@ def timings(n: int, labels: int) -> Iterator[str]:
     yield f"{peak:.0f} MB at most, the set itself included"
 
 
+def many_strata(n: int, labels: int) -> Iterator[str]:
+    """Yield how long a round and a look take with the verdicts of two judges."""
+    said, sure, truth, first = week(n, 1, has_judge=True)
+    rng = np.random.default_rng(1)
+    second = np.where(rng.random(n) < 0.2, 1 - truth, truth)
+    second[rng.random(n) < 0.1] = -1
+    verdicts = np.column_stack([first[:, 0], second])
+    audit = Audit(said, sure, truth, 1, verdicts, Goal(2, 0.03, None))
+    audit.draw(labels)
+    standings = look(audit.ledger, LEVEL).standings[:-1]
+    for name, do in (
+        ("round", lambda: next_round(audit.ledger, audit.known, audit.goal)),
+        ("look", lambda: look(audit.ledger, LEVEL, standings=standings)),
+    ):
+        times = []
+        for _ in range(9):
+            start = time.process_time()
+            do()
+            times.append(1000 * (time.process_time() - start))
+        strata = len(audit.strata.sizes)
+        yield f"{strata} strata, {labels:,} labels: a {name} {np.median(times):.1f} ms"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replays", type=int, default=3)
@@ -465,6 +488,8 @@ def main() -> None:
             print(line, flush=True)
         return
     for line in timings(arguments.queries, 2_000):
+        print(line, flush=True)
+    for line in many_strata(50_000, 1_000):
         print(line, flush=True)
     print()
     replays, most = arguments.replays, arguments.most_labels

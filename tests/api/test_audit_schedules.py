@@ -338,6 +338,56 @@ def test_a_budget_ends_an_audit_and_what_it_taught_is_carried_over(
     assert weekly(api)[1]["result"]["labels_used"] == 40
 
 
+@pytest.mark.parametrize("is_exchanged", [False, True])
+def test_a_judge_that_is_exchanged_begins_with_nothing_carried(
+    api, door, clock, worker, database, is_exchanged
+):
+    begin(api, half_width=None, labels=20)
+    judges = ["llm-1", "llm-2" if is_exchanged else "llm-1"]
+    for week, judge in enumerate(judges):
+        clock.at = MONDAY + (week + 1) * 7 * DAY
+        send(api, week, 60)
+        rows = [{"key": f"{week}-{n}", f"judge:{judge}": "YES"} for n in range(60)]
+        sent = api.post("/detectors/door/import", {"items": rows})
+        assert sent.json["verdicts_added"] == 60
+        clock.at += DAY
+        worker()
+        audit = weekly(api)[0]
+        assert audit["uses"] == ["confidence", f"judge:{judge}"]
+        assert answer(api, audit, 9) == 20
+    # A verdict of a week that is frozen waits for no audit of it.
+    late = [{"key": "1-0", "judge:llm-3": "NO"}]
+    api.post("/detectors/door/import", {"items": late})
+    assert weekly(api)[0]["uses"] == ["confidence", f"judge:{judges[1]}"]
+    with database.read() as session:
+        carried = find_audit(session, 2).carried
+    assert carried is None if is_exchanged else sum(map(sum, carried)) == 10
+
+
+def test_a_group_that_spans_two_weeks_stands_once_in_each(api, door, clock, worker):
+    begin(api, half_width=None, labels=20)
+    for week in range(2):
+        clock.at = MONDAY + (week + 1) * 7 * DAY
+        at = (MONDAY + week * 7 * DAY + 3 * DAY).isoformat()
+        rows = [
+            {"key": f"{week}-{n}", "predicted": "YES", "asked_at": at}
+            | ({"group": "event"} if n < 3 else {})
+            for n in range(8)
+        ]
+        sent = api.post("/detectors/door/import", {"items": rows})
+        assert sent.status_code == 200
+        clock.at += DAY
+        worker()
+        audit = weekly(api)[0]
+        assert (audit["queries"], audit["late"]) == (6, 0)
+        items = api.get(f"/audits/{audit['id']}/next?count=20").json["items"]
+        assert {one["key"] for one in items} == {
+            f"{week}-{n}" for n in (0, 3, 4, 5, 6, 7)
+        }
+        for one in items:
+            api.post(f"/queries/{one['id']}/labels", {"label": "YES"})
+
+
 def test_people_are_asked_for_their_part_and_reminded_once(api, door, clock, worker):
     begin(api)
     clock.at = MONDAY + 7 * DAY

@@ -93,7 +93,7 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert begun.location == "/audit-schedules/sch_1"
     page = visitor.get("/audit-schedules/sch_1").text
     assert "The first week is not over yet." in page
-    assert "the next set is frozen 2026-02-10 00:00:00 UTC" in page
+    assert "the next set is frozen on 10 February 2026" in page
     assert "Every Monday" in visitor.get(path).text
 
     # Weeks later somebody has to sign in again.
@@ -114,7 +114,7 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert "the overall accuracy lies so far" in page
     assert "Proved to be below 85 %: 9 February 2026." in page
     assert "1 of 3 weeks met the target" in page
-    assert "9 February 2026 against the 1 week before: the share of right" in page
+    assert "9 February 2026 against the week before: the share of right" in page
     assert "so no change is shown" not in page
     assert shown.find("a", href=f"/detectors/{months.sheep}/label?audit=aud_3")
     assert len(shown.find("rect", class_="band")) == 2
@@ -122,6 +122,7 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert "ended before its goal" in page
     months.answer(120, 40)
     page = Visitor(app).get("/audit-schedules/sch_1").text
+    assert "labels a week" in page
     assert "30 queries came late; with them" in page
     audit = Visitor(app).get("/audits/aud_3")
     assert audit.find("a", href="/audit-schedules/sch_1")

@@ -383,6 +383,14 @@ def test_an_imagined_audit_closes_in_and_ends_where_it_is_told():
     assert widths == sorted(widths, reverse=True)
 
 
+def test_a_target_bets_by_the_distance_from_it_and_by_half_a_point_at_least():
+    goal = Goal(aim=2, half_width=None, target=0.9)
+    assert goal.wanted(0.84) == pytest.approx(0.06)
+    assert goal.wanted(0.95) == pytest.approx(0.05)
+    assert goal.wanted(0.9) == goal.wanted(0.902) == 0.005
+    assert Goal(2, 0.03, None).wanted(0.9) == 0.03
+
+
 def test_what_is_needed_follows_from_the_width_so_far():
     goal = Goal(None, 0.05, None)
     assert labels_needed(Step(100, 0.8, 0.9), goal, 10**6) == 100

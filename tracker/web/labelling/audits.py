@@ -33,7 +33,7 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
     pause_audit,
     resume_audit,
 )
-from tracker.services.labelling.auditing.audit_sets import NewAudit
+from tracker.services.labelling.auditing.audit_sets import JUDGE, NewAudit
 from tracker.services.labelling.auditing.audits import (
     AuditPlan,
     aimed_of,
@@ -46,7 +46,7 @@ from tracker.services.labelling.auditing.audits import (
 from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.telling.events import close_audit
 from tracker.services.wording import invalid
-from tracker.stats import OPEN, Goal, Step
+from tracker.stats import MISSING, OPEN, Goal, Step
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
@@ -277,6 +277,8 @@ class AuditReading:
     # None without judges, too.
     saved_by_judges: int | None
     reason: Reason | None
+    # What each judge said of that query.
+    verdicts: Sequence[tuple[str, str]]
     labelers: Mapping[str, int]
     # Whether labels went into what random ones would have given.
     is_learnt: bool
@@ -309,6 +311,18 @@ class AuditReading:
         return [self.history[0], self.history[len(self.history) // 2], self.history[-1]]
 
 
+def _read_verdicts(
+    audit: Audit, record: Record, reason: Reason | None
+) -> list[tuple[str, str]]:
+    """Return what each judge said of a query; of votes nobody knows whose they are."""
+    verdicts = record.ledger.strata.verdicts
+    judges = [one[len(JUDGE) :] for one in audit.uses if one.startswith(JUDGE)]
+    if reason is None or len(judges) > verdicts.shape[1] or (verdicts < MISSING).any():
+        return []
+    pairs = zip(judges, verdicts[reason.draw.stratum].tolist(), strict=True)
+    return [(name, audit.classes[place]) for name, place in pairs if place >= 0]
+
+
 def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     """Return all that the page of an audit shows."""
     record = load_record(session, audit)
@@ -321,6 +335,7 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
         # Of one prediction alone the accuracies of classes mean nothing.
         readings = [aimed]
     comparison, steps = find_comparison(audit, record), _steps(audit, history)
+    reason = find_last_reason(record)
     used, left = found.labels_used, found.labels_left
     at_random = comparison.half_width_at_random(used, found.half_width)
     score = aimed_of(audit, found)
@@ -346,7 +361,8 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
         half_width_at_random=at_random,
         labels_saved=comparison.labels_saved(used),
         saved_by_judges=comparison.saved_by_judges(used),
-        reason=find_last_reason(record),
+        reason=reason,
+        verdicts=_read_verdicts(audit, record, reason),
         labelers=count_labelers(session, audit),
         is_learnt=_is_learnt(record),
     )

@@ -1,6 +1,8 @@
 """A schedule of audits: a bar for each week, day or month, and how it runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import median_high
+from typing import Any
 
 from flask import redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
@@ -12,6 +14,8 @@ from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audits import (
+    AuditResult,
+    ChangeSince,
     aimed_of,
     count_late,
     find_result,
@@ -24,10 +28,12 @@ from tracker.services.labelling.auditing.schedules import (
     stop_schedule,
 )
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, zone_of
+from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.audits import Audit, AuditSchedule, list_scheduled
 from tracker.web.blueprint import pages
-from tracker.web.drawing.differences import draw_change
+from tracker.web.drawing.differences import Bar, draw_change
+from tracker.web.drawing.readings import build_axis
 from tracker.web.drawing.weeks import draw_weeks
 
 # The most bars that one can tell apart.
@@ -48,6 +54,7 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
     """Show what the audits of a schedule say, span by span."""
     with database().read() as session:
         schedule = get_schedule(session, schedule_id)
+        summary = describe_schedule(session, schedule)
         detector = session.get_one(Detector, schedule.detector_id)
         made = list_scheduled(session, schedule.id, limit=_MOST_SPANS)
         found = _read_spans(session, schedule, detector, made)
@@ -55,21 +62,19 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
         lates = {one.id: count_late(session, one) for one in made}
         results = {one.id: find_result(one) for one in made}
         rows = list(zip(made, drawn["bars"][::-1], strict=True))
-        # The newest that could be compared with those before it comes first.
-        changes = [
-            (bar, said.change, draw_change(Change.from_row(said.change), "", 0))
-            for one, bar in rows
-            if (said := results[one.id]) and said.change
-        ]
+        used = [said.labels_used for said in results.values() if said]
         return render_template(
             "audits/schedule.html",
             detector=detector,
             schedule=schedule,
-            summary=describe_schedule(session, schedule),
+            summary=summary,
+            next_frozen=day_in(summary.next_frozen_at, zone_of(schedule.time_zone)),
+            cost=median_high(used) if used else None,
             found=found,
             drawn=drawn,
             rows=rows,
-            changes=changes,
+            axis=build_axis([bar.reading for _, bar in rows], schedule.target),
+            changes=_list_changes(rows, results),
             verdicts=[_judge(schedule, one) for one in found.items],
             results=results,
             lates=lates,
@@ -80,6 +85,17 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
                 and lates[one.id] > _MANY_LATE * one.queries
             },
         )
+
+
+def _list_changes(
+    rows: Sequence[tuple[Audit, Any]], results: Mapping[int, AuditResult | None]
+) -> list[tuple[Any, ChangeSince, Bar]]:
+    """Return what could be compared with the spans before it, the newest first."""
+    return [
+        (bar, said.change, draw_change(Change.from_row(said.change), "", 0))
+        for one, bar in rows
+        if (said := results[one.id]) and said.change
+    ]
 
 
 def _judge(schedule: AuditSchedule, one: SpanAccuracy) -> str:
