@@ -80,7 +80,7 @@ def test_what_is_not_settled_is_said_to_be_undecided(
     add_pairs(shelf, shelf.add_detector(), gained=2, lost=1, pairs=20)
     page = visitor.get(PATH)
     assert "v2 is right between" in page.by_id("compared").text
-    assert [badge.text for badge in badges(page)] == ["Undecided"]
+    assert [badge.text for badge in badges(page)] == ["Not decided yet"]
     assert "would decide it" in page.text
 
 
@@ -160,7 +160,7 @@ def test_a_class_without_a_pair_leaves_it_undecided(
     row = {"predicted": "YES", "label": "YES", "input": "a"}
     shelf.add_queries(detector_id, [row | {"version": v} for v in ("v1", "v2")])
     page = visitor.get(PATH)
-    assert [badge.text for badge in badges(page)] == ["Undecided"]
+    assert [badge.text for badge in badges(page)] == ["Not decided yet"]
     assert "Not every class has a label of both yet" in page.text
     assert "on the same 1 labelled input," in page.text
     shelf.add_queries(

@@ -189,7 +189,7 @@ def test_since_when_each_verdict_held(
     *before, ((number, at), verdict) = changes
     page = visitor.get(f"{path}/changes?by=labels")
     (strip,) = page.find("div", class_="strip")
-    said = "Undecided" if verdict == "undecided" else f"Target {verdict}"
+    said = "Not decided yet" if verdict == "undecided" else f"Target {verdict}"
     assert strip.text.startswith(f"{said} Since label {number}, {at} UTC.")
     said = span(*deciding(labels, count_of(labels)))
     measured = f"The balanced accuracy by all labels is {said} %"

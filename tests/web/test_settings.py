@@ -30,6 +30,17 @@ def test_a_detector_is_changed(visitor: Visitor, published: str) -> None:
     assert "99 % sure, however often" in visitor.get(f"/detectors/{published}").text
 
 
+def test_the_measure_is_chosen_by_what_it_says(
+    visitor: Visitor, published: str
+) -> None:
+    path = f"/detectors/{published}/setup"
+    assert "One class, what is missed: when the truth is YES" in visitor.get(path).text
+    assert visitor.send(path, FIELDS | {"measure": "precision:NO"}).status_code == 303
+    assert '<option value="precision:NO" selected>' in visitor.get(path).html
+    title = visitor.get(f"/detectors/{published}").by_id("answer-title").text
+    assert title.startswith("When it says NO, it is right ")
+
+
 def test_a_class_is_added_later(visitor: Visitor, published: str) -> None:
     path = f"/detectors/{published}/setup"
     before = visitor.get(f"/detectors/{published}/history.csv").html
