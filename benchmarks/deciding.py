@@ -3,7 +3,9 @@
 Lives of labels come at random from classes of fixed shares, with fixed seeds; the
 interval is looked at every 4 %, by the shares of its first labels.  *Wald* is
 the expectation that no test at every look stays below: log(2/error) over the
-divergence of a label from accuracies whose mean is at the target.
+divergence of a label from accuracies whose mean is at the target.  *Price* is how many
+more labels a whole version takes with its share of the error, on average, and beside it
+what it would be if the evidence grew with each label as in that expectation.
 """
 
 import argparse
@@ -86,7 +88,11 @@ def labels_to_met(
 
 def rows(runs: int) -> Iterator[str]:
     whole = level_since(LEVEL, None, 0)
-    heads = f"{'Wald':>8}{'labels':>8}{'ratio':>7}{'whole':>8}{'price':>8}"
+    # The share of the error that a whole version has, as log evidence beside all of it.
+    dearer = math.log(2 / (1 - whole)) - math.log(2 / (1 - LEVEL))
+    heads = (
+        f"{'Wald':>8}{'labels':>8}{'ratio':>7}{'whole':>8}{'price':>8}{'at Wald':>8}"
+    )
     heads += f"{'width / joint':>15}"
     yield f"{'':20}{heads}"
     for name, shares, accuracy, target in MIXES:
@@ -100,12 +106,14 @@ def rows(runs: int) -> Iterator[str]:
         wide = balanced_anytime(right, counted, LEVEL, shares=shares)
         narrow = balanced_joint(right, counted, LEVEL)
         # Of one life both have the same labels, so looks every 4 % average out.
-        price = math.expm1(float(np.log(since / alone).mean()))
+        price = float(since.mean() / alone.mean()) - 1.0
+        # If its evidence grew by as much for each label as Wald's bound has it.
+        least = dearer / math.log(2 / (1 - LEVEL)) * bound / float(alone.mean())
         ratio = float((wide.high - wide.low) / (narrow.high - narrow.low))
         yield (
             f"{name:20}{bound:>8,.0f}{np.median(alone):>8,.0f}"
             f"{np.median(alone) / bound:>7.2f}{np.median(since) / bound:>8.2f}"
-            f"{price:>8.1%}{ratio:>15.2f}"
+            f"{price:>8.1%}{least:>8.1%}{ratio:>15.2f}"
         )
 
 

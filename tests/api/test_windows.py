@@ -41,6 +41,30 @@ def test_estimate_history_and_chart_as_they_were_known(api, logged):
     assert len(str(chart)) < len(str(now))
 
 
+def test_what_was_known_goes_by_the_settings_of_today(api, logged):
+    first = api.get("/detectors/door/estimate").json
+    changes = {"target": 0.25, "measure": "recall:YES", "label_sampling": "random"}
+    assert api.patch("/detectors/door", changes).status_code == 200
+    then = {"as_known_at": first["computed_at"]}
+    known = api.get("/detectors/door/estimate", query_string=then).json
+    assert known["confusion"] == first["confusion"]
+    assert known["target"] == known["decision"]["target"] == 0.25
+    assert known["decision"]["measure"] == "recall:YES"
+
+
+def test_every_door_says_that_the_settings_are_those_of_today(api):
+    said = [
+        parameter["description"]
+        for path in api.get("/openapi.json").json["paths"].values()
+        for operation in path.values()
+        if isinstance(operation, dict)
+        for parameter in operation.get("parameters", ())
+        if parameter.get("name") == "as_known_at"
+    ]
+    assert len(said) >= 3
+    assert all("of today" in one for one in said)
+
+
 def test_before_everything_nothing_was_known(api, logged):
     then = {"as_known_at": "2020-01-01T00:00:00Z"}
 

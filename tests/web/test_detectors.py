@@ -653,6 +653,10 @@ def test_the_list_shows_what_waits_for_the_job_and_the_version_of_it(
     for one, name, labels in ((old, "old", 9), (new, "new", 7)):
         (row,) = listed.find("tr", id=one)
         assert row.text.endswith(f"just now {labels} Set a target for {name}")
+    # What the list keeps is of these labels, and not of one that comes later.
+    shelf.add_queries(new, [{"predicted": "NO", "label": "NO", "version": "v9"}])
+    (row,) = visitor.get("/").find("tr", id=new)
+    assert row.text.endswith("just now 8 Set a target for new")
 
 
 def test_many_unclear_answers_are_bounded(visitor: Visitor, shelf: Shelf) -> None:

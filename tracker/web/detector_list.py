@@ -232,24 +232,23 @@ class Looks:
     ) -> list[Estimate]:
         """Return the estimate of one version of each detector, by what decides."""
         waiting = count_pending_labels(session, [one.id for one in versions])
-        keys = {one: _key(one, version) for one, version in versions.items()}
+        keys = {
+            one: (_key(one, version), version and waiting.get(version.id))
+            for one, version in versions.items()
+        }
         changed = {
             detector: version
             for detector, version in versions.items()
-            if (version and version.id in waiting)
-            or self._known.get(detector.id, (None,))[0] != keys[detector]
+            if self._known.get(detector.id, (None,))[0] != keys[detector]
         }
         found = list_estimates(session, changed, computed_at=now())
-        fresh = dict(zip(changed, found, strict=True))
-        for detector, estimate in fresh.items():
-            version = changed[detector]
-            if not version or version.id not in waiting:
-                self._known[detector.id] = keys[detector], estimate
-        return [fresh.get(one) or self._known[one.id][1] for one in versions]
+        for detector, estimate in zip(changed, found, strict=True):
+            self._known[detector.id] = keys[detector], estimate
+        return [self._known[one.id][1] for one in versions]
 
 
 def _key(detector: Detector, version: Version | None) -> Any:
-    """Return what an estimate is made of, but for labels that wait for the job."""
+    """Return what an estimate is made of, beside the labels that wait for the job."""
     # The day, because what is of a span of days ends with one.
     return now().date(), _columns(detector), version and _columns(version)
 

@@ -79,7 +79,7 @@ class HistoryChoice(Window):
     as_known_at: When | None = Field(
         default=None,
         description="Only what was stored by then; no snapshot is ever changed. By "
-        "asked_at: labels as they were known then.",
+        "asked_at: labels as they were known then, by the settings of today.",
     )
     limit: RowLimit | None = Field(
         default=None,
@@ -175,7 +175,8 @@ class ChartChoice(Parameters):
         default="wide", description="The layout; narrow fits a phone."
     )
     as_known_at: When | None = Field(
-        default=None, description="Only what was stored by then."
+        default=None,
+        description="Only what was stored by then; the target is that of today.",
     )
     window: Text | None = Field(
         default=None,

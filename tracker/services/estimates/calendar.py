@@ -17,7 +17,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.decision import Claim, bound, bound_all
+from tracker.services.estimates.intervals import Claim, bound, bound_all
 from tracker.services.evidence.measure import Measure, Right, read_measure
 from tracker.services.evidence.populations import LIVE, Standings, standings_of
 from tracker.services.fields import Instant

@@ -1,6 +1,6 @@
 """Which labels an estimate counts, and what it rests on in plain words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -12,6 +12,7 @@ from tracker.services.estimates.calendar import Now, list_now
 from tracker.services.estimates.class_shares import describe_shares, known_shares
 from tracker.services.estimates.counts import count_asked, pick_population
 from tracker.services.estimates.decision import Span, method_level
+from tracker.services.estimates.intervals import Claim, bound_all, list_claims
 from tracker.services.estimates.slice_values import count_slice
 from tracker.services.estimates.warnings import UnclearBounds
 from tracker.services.estimates.weeks import count_sample
@@ -22,6 +23,7 @@ from tracker.services.evidence.populations import (
     Standings,
     targeted_standings,
 )
+from tracker.stats import shared_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Selection, pool
 from tracker.storage.estimates.counts import count_window
@@ -73,6 +75,11 @@ class Counted(NamedTuple):
     def shown_level(self, level: float) -> float:
         """Return the level of the deciding method for the shown counts."""
         return self.decided_level(level) if self.is_now else self.whole_level(level)
+
+    def promised_level(self, detector: Detector, level: float) -> float:
+        """Return `shown_level`; of a version's error each measure has one part."""
+        promises = 1 + len(detector.also) if self.is_of_version else 1
+        return self.shown_level(shared_level(level, promises))
 
     def whole_level(self, level: float) -> float:
         """Return the level of the deciding method for all counts."""
@@ -187,6 +194,17 @@ def date_counts(
         one._replace(now=now.get(versions[0].id) if versions else None)
         for _, versions, one in counted
     ]
+
+
+def bound_ahead(counted: Iterable[tuple[Detector, Counted]]) -> None:
+    """Bound the classes of many detectors at once, as their estimates find them."""
+    claims: list[Claim] = []
+    for detector, one in counted:
+        level = one.promised_level(detector, detector.confidence_level)
+        shares = describe_shares(detector, one.counts, one.standings)
+        counts = one.select()[0].by_class(detector.classes)
+        claims += list_claims(*counts, level, None if shares is None else shares.parts)
+    bound_all(claims)
 
 
 _CHOSEN = {

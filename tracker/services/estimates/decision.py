@@ -1,18 +1,16 @@
 """Whether a target is met at every look, and which labels would decide it."""
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import Field, PrivateAttr
 
 from tracker import stats
 from tracker.charts.words import plural
 from tracker.rounding import roughly, rounded_share
-from tracker.services.estimates.intervals import MethodWord
+from tracker.services.estimates.intervals import Claim, MethodWord, bound
 from tracker.services.evidence.measure import Confusion, Measure, read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.shapes import Shape
@@ -168,16 +166,6 @@ def refuse_unstated(labels: int) -> str:
     )
 
 
-class Claim(NamedTuple):
-    """What a verdict claims: that a measure of these counts is above, or below."""
-
-    right: tuple[int, ...]
-    counted: tuple[int, ...]
-    shares: tuple[float, ...] | None
-    # That of its interval.
-    level: float
-
-
 class Span(Shape):
     """The days on which counted queries were asked, in the workspace's time zone."""
 
@@ -328,39 +316,6 @@ def _foresee(
         right, counted, target, confidence_level, shares=shares
     )
     return None if more is None else sum(more)
-
-
-@lru_cache(maxsize=4096)
-def bound(
-    right: tuple[int, ...],
-    counted: tuple[int, ...],
-    confidence_level: float,
-    shares: tuple[float, ...] | None = None,
-) -> tuple[float, float]:
-    """Return the interval that a measure's verdict goes by."""
-    (found,) = bound_all([Claim(right, counted, shares, confidence_level)])
-    return found
-
-
-def bound_all(claims: Sequence[Claim]) -> list[tuple[float, float]]:
-    """Return the intervals of *claims*: the same bits as one by one, in less time."""
-    alike = defaultdict[tuple[int, float, bool], list[int]](list)
-    for place, one in enumerate(claims):
-        alike[len(one.counted), one.level, one.shares is None].append(place)
-    found: dict[int, tuple[float, float]] = {}
-    for (classes, level, _), places in alike.items():
-        some = [claims[place] for place in places]
-        right, counted = [one.right for one in some], [one.counted for one in some]
-        shares = [one.shares for one in some if one.shares is not None] or None
-        if classes == 1:
-            rows = stats.class_intervals(DECIDING_METHOD, right, counted, level)
-        else:
-            rows = stats.balanced_interval(
-                DECIDING_METHOD, right, counted, level, shares=shares
-            )
-        ends = rows.low.ravel().tolist(), rows.high.ravel().tolist()
-        found |= zip(places, zip(*ends, strict=True), strict=True)
-    return [found[place] for place in range(len(claims))]
 
 
 def foresee_share(

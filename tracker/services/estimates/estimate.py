@@ -13,6 +13,7 @@ from tracker.services.estimates.class_shares import ClassShares, describe_shares
 from tracker.services.estimates.counted import (
     Counted,
     Unit,
+    bound_ahead,
     choose_labels,
     count_labels,
     date_counts,
@@ -375,6 +376,7 @@ def list_estimates(
             (detector, some, chosen._replace(is_of_version=True, is_now=True))
         )
     dated = date_counts(session, counted, None, computed_at)
+    bound_ahead(zip(versions, dated, strict=True))
     return [
         _build_estimate(
             detector,
@@ -476,14 +478,8 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         window=window,
         as_known_at=as_known_at,
     )
-    estimate._deciding_level = _deciding_level(detector, counted, level)
+    estimate._deciding_level = counted.promised_level(detector, level)
     return estimate
-
-
-def _deciding_level(detector: Detector, counted: Counted, level: float) -> float:
-    """Return the level of what decides, of a version's error one part a measure."""
-    promises = 1 + len(detector.also) if counted.is_of_version else 1
-    return counted.shown_level(shared_level(level, promises))
 
 
 def _score(
@@ -496,7 +492,7 @@ def _score(
     """Return the accuracies of the shown counts, by a method or of a window."""
     method, window = how
     bets = None if shares is None else shares.parts
-    deciding = _deciding_level(detector, counted, level)
+    deciding = counted.promised_level(detector, level)
     at = deciding if method == DECIDING_METHOD else level
     score_of = score_window if window is not None else partial(score, shares=[bets])
     correct, labelled = counted.select()[0].by_class(detector.classes)

@@ -1,6 +1,7 @@
 """Intervals of many counts at once, by any method."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -13,7 +14,7 @@ from tracker import stats
 from tracker.services.wording import invalid
 from tracker.shapes import Score
 from tracker.stats import Interval, clopper_pearson, window_intervals
-from tracker.words import STORED_METHODS, one_of
+from tracker.words import DECIDING_METHOD, STORED_METHODS, one_of
 
 # Of answers; `check_method` checks what is asked for.
 MethodWord = Annotated[str, one_of(stats.METHODS)]
@@ -133,8 +134,74 @@ def _intervals(
     how: tuple[Any, ...], k: Counts, n: Counts, level: float
 ) -> tuple[Interval, Interval]:
     method, shares = how
+    if method == DECIDING_METHOD and len(k) == 1:
+        claims = list_claims(k[0].tolist(), n[0].tolist(), level, shares and shares[0])
+        ends = np.array(bound_all(claims)).T
+        return Interval(*ends[:, np.newaxis, :-1]), Interval(*ends[:, -1:])
     by_class = stats.class_intervals(method, k, n, level)
     return by_class, stats.balanced_interval(method, k, n, level, shares=shares)
+
+
+class Claim(NamedTuple):
+    """What a verdict claims: that a measure of these counts is above, or below."""
+
+    right: tuple[int, ...]
+    counted: tuple[int, ...]
+    # Of the classes, for their mean.
+    shares: SharesRow
+    # That of its interval.
+    level: float
+
+
+# The intervals of claims: pages and the job ask for the same until there are labels.
+_KEPT: dict[Claim, tuple[float, float]] = {}
+_MOST_KEPT = 16_384
+
+
+def bound(
+    right: tuple[int, ...],
+    counted: tuple[int, ...],
+    confidence_level: float,
+    shares: SharesRow = None,
+) -> tuple[float, float]:
+    """Return the interval that a measure's verdict goes by."""
+    (found,) = bound_all([Claim(right, counted, shares, confidence_level)])
+    return found
+
+
+def bound_all(claims: Sequence[Claim]) -> list[tuple[float, float]]:
+    """Return the intervals of *claims*: the same bits as one by one, in less time."""
+    kept = ((one, _KEPT.get(one)) for one in claims)
+    found = {one: ends for one, ends in kept if ends is not None}
+    missing = dict.fromkeys(one for one in claims if one not in found)
+    alike = defaultdict[tuple[int, float, bool], list[Claim]](list)
+    for one in missing:
+        alike[len(one.counted), one.level, one.shares is None].append(one)
+    for (classes, level, _), some in alike.items():
+        right, counted = [one.right for one in some], [one.counted for one in some]
+        shares = [one.shares for one in some if one.shares is not None] or None
+        if classes == 1:
+            rows = stats.class_intervals(DECIDING_METHOD, right, counted, level)
+        else:
+            rows = stats.balanced_interval(
+                DECIDING_METHOD, right, counted, level, shares=shares
+            )
+        ends = rows.low.ravel().tolist(), rows.high.ravel().tolist()
+        found |= zip(some, zip(*ends, strict=True), strict=True)
+    if missing and len(_KEPT) > _MOST_KEPT:
+        _KEPT.clear()
+    _KEPT.update((one, found[one]) for one in missing)
+    return [found[one] for one in claims]
+
+
+def list_claims(
+    right: Sequence[int], counted: Sequence[int], level: float, shares: SharesRow
+) -> list[Claim]:
+    """Return the claims that an estimate makes: on each class, and on their mean."""
+    of_classes = [
+        Claim((k,), (n,), None, level) for k, n in zip(right, counted, strict=True)
+    ]
+    return [*of_classes, Claim(tuple(right), tuple(counted), shares, level)]
 
 
 def join_scores(

@@ -9,7 +9,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.counts import current_counts, pick_population
-from tracker.services.estimates.decision import bound
+from tracker.services.estimates.intervals import bound
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import choose_population, standings_of
 from tracker.shapes import Shape
