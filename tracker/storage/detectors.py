@@ -56,6 +56,8 @@ class Detector(Base):
     )
     confidence_level: Mapped[float]
     target: Mapped[float | None]
+    # When it was set last: thresholds may have been looked at since.
+    target_at: Mapped[datetime | None]
     # What the target is on; see services/evidence/measure.py.
     measure: Mapped[str] = mapped_column(Name, server_default="balanced")
     # Other measures to watch, each with its target: [["recall:DEFECT", 0.9]].
