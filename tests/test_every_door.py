@@ -88,9 +88,10 @@ def test_answers_of_the_api_have_the_fields(ask: Callable[..., Any]) -> None:
     }
     assert gate["basis"] == f"{LABELS}."
     slices = ask("/slices?by=metadata.camera&version=v1")
-    assert states(slices, "population", "unit") == {
+    assert states(slices, "population", "unit", "measure") == {
         "population": "live",
         "unit": "group",
+        "measure": "overall",
     }
     compared = ask("/comparison?old=v1&new=v2")
     assert states(compared, "population", "unit") == {
@@ -98,7 +99,17 @@ def test_answers_of_the_api_have_the_fields(ask: Callable[..., Any]) -> None:
         "unit": "group",
     }
     assert compared["decision"]["measure"] == "overall"
-    assert ask("/thresholds?version=v1")["population"] == "live"
+    for path in ("/thresholds", "/calibration"):
+        found = ask(f"{path}?version=v1")
+        wanted = {"population": "live", "unit": "group", "measure": "overall"}
+        assert states(found, *wanted) == wanted
+        assert found["basis"] == f"{LABELS}."
+    judges = ask("/judges?version=v1")
+    assert states(judges, "population", "unit") == {
+        "population": "live",
+        "unit": "group",
+    }
+    assert ask("/repeats?version=v1")["population"] == "live"
     assert ask("/history?version=v1&limit=1")["items"][0]["population"] == "live"
 
 
@@ -125,7 +136,12 @@ def test_pages_metrics_and_badges_have_the_words(
     frame = app.test_client().get(f"/embed/{token}").text
     assert f"Overall accuracy, by {LABELS}." in frame
     assert "Balanced accuracy:" not in frame
-    overview = read(signed_in(app, "ann", "viewer").get("/detectors/door")).text
+    browser = signed_in(app, "ann", "viewer")
+    above = read(browser.get("/detectors/door/thresholds?version=v1")).text
+    assert f"Overall accuracy, by {LABELS}." in above
+    judges = read(browser.get("/detectors/door/judges?version=v1")).text
+    assert "compared with the live labels of version v1; each group counts" in judges
+    overview = read(browser.get("/detectors/door")).text
     assert "overall accuracy" in overview
     assert "All 60 labels were drawn at random" in overview
     assert "60 of groups that count by another query" in overview
@@ -151,6 +167,7 @@ def test_commands_have_a_line(door: str, database_url: str, tmp_path: Path) -> N
         "queries; each group counts once",
         "compare door --old v1 --new v2": "by the groups of both that were labelled "
         "at random",
+        "estimate door": "Each interval of a class is 0.95 by itself.",
         "detectors list": "60 live",
     }.items():
         assert line in " ".join(shell(*words.split()).stdout.split()), words
@@ -170,3 +187,56 @@ def test_models_and_programs_read_the_words(
     found = ClientEstimate(ask("/estimate?version=v1"), "door", None)
     assert f"{LABELS}." in str(found)
     assert f"{LABELS}." in found._repr_html_()
+    for said in (str(found), found._repr_html_()):
+        assert "target 70 % of overall: met, [" in said
+
+
+@pytest.fixture
+def uneven(database: Database, recompute: Callable[[], None], clock: Clock) -> str:
+    """Ninety labels of one class that are right and ten of another that are not."""
+    new = NEW.model_copy(update={"target": None, "slices": []})
+    with database.write() as session:
+        detector = create_detector(session, new, by(at=START))
+        for number in range(100):
+            label = "NO" if number < 90 else "YES"
+            query = NewQuery(predicted="NO", label=label, version="v1")
+            log_query(session, detector, query, by("a", clock()))
+        key = create_key(session, "all", "admin", by(at=START))
+    recompute()
+    return key
+
+
+def test_without_a_target_every_door_shows_the_measure_too(
+    app: Flask, database: Database, uneven: str, database_url: str, tmp_path: Path
+) -> None:
+    with database.write() as session:
+        _, token = create_badge(session, get_detector(session, "door"), by(at=START))
+    badge = app.test_client().get(f"/badge/{token}.json").json
+    assert badge is not None
+    assert badge["message"].startswith("overall accuracy 90.0% (")
+    browser = signed_in(app, "ann", "viewer")
+    overview = read(browser.get("/detectors/door")).text
+    assert "Best estimate 90 % from 100 random labels" in overview
+    assert "counting the same" not in overview
+    assert "of all answers" in read(browser.get("/")).text
+    listed = " ".join(Shell(database_url, tmp_path)("detectors", "list").stdout.split())
+    assert "overall" in listed
+    assert "0.9000" in listed
+
+
+def test_the_client_goes_by_the_interval_that_decides(
+    app: Flask, database: Database, uneven: str
+) -> None:
+    def asked(**settings: Any) -> ClientEstimate:
+        client, headers = app.test_client(), {"Authorization": f"Bearer {uneven}"}
+        path = "/api/v1/detectors/door"
+        assert client.patch(path, json=settings, headers=headers).status_code == 200
+        answer = client.get(f"{path}/estimate?method=anytime", headers=headers)
+        return ClientEstimate(answer.json, "door", None)
+
+    # Of the balanced accuracy it would be missed.
+    assert asked(target=0.75).verdict(0.75) == "met"
+    picked = asked(label_sampling=None)
+    assert picked.verdict(0.75) == "undecided"
+    assert "no verdict: " in str(picked)
+    assert asked(target=None).verdict(0.75) == "undecided"

@@ -23,8 +23,6 @@ SAMPLINGS = RANDOM, TARGETED, UNSTATED = ("random", "targeted", "unstated")
 # version by its input.  The rest are shown and counted nowhere.
 REPLAYED, REPLAYED_UNSTATED = ("replayed", "replayed_unstated")
 REPEAT, GROUPED, OPEN = ("repeat", "grouped", "open")
-# Those that a comparison of a judge with people goes by.
-COMPARED = frozenset({RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED})
 # What came of a query that several people labelled.
 AGREEMENTS = AGREED, MAJORITY, DISPUTED, SETTLED = (
     "agreed",
@@ -87,6 +85,8 @@ EVENTS = {
     "version.first_seen": "{name}: version {version} was seen for the first time.",
     "import.failed": "{name}: the import {id} failed.",
 }
+# The population of an audit: the set of queries that it is about.
+AUDITED = "set"
 # What is said where a change is proved against a stated reference.
 BELOW = (
     "{name}, version {version}: the {measured} is below the stated {reference} % on "
@@ -106,9 +106,10 @@ EVENT_FIGURES = {
     "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
     "correct{basis}.",
     "import.failed": "The reason: {error}.",
-    "audit.finished": "With {labels} the {measured} lies between {low} % and {high} %.",
-    "audit.below_target": "With {labels} it lies between {low} % and {high} %; the "
-    "target is {target} %.",
+    "audit.finished": "With {labels}{basis} the {measured} lies between {low} % and "
+    "{high} %.",
+    "audit.below_target": "With {labels}{basis} it lies between {low} % and {high} %; "
+    "the target is {target} %.",
 }
 # Who judges without authority; what they say is never the truth.
 JudgeKind = Literal["human", "model", "code"]

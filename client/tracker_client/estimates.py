@@ -68,12 +68,24 @@ class Estimate(Mapping[str, Any]):
     def verdict(self, target: float) -> str:
         """Say whether *target* is ``met``, ``missed`` or ``undecided``.
 
-        Only the interval of an estimate by the method ``anytime`` may be asked again
-        after every label.
+        It goes by the interval that decides, of the detector's measure, which may be
+        asked after every label.  Labels that decide nothing leave it undecided.  A
+        detector without a target has no such interval, and then the one of the balanced
+        accuracy counts.
         """
-        if self.balanced["low"] > target:
+        found = self.get("decision") or self.balanced
+        if self._decides_nothing():
+            return "undecided"
+        if found["low"] > target:
             return "met"
-        return "missed" if self.balanced["high"] < target else "undecided"
+        return "missed" if found["high"] < target else "undecided"
+
+    def _decides_nothing(self) -> bool:
+        """Return whether a target gets no verdict by these labels."""
+        if self.get("target") is not None:
+            return self.get("decision") is None
+        kind = self["population"]["kind"]
+        return kind != "live" or bool(self["includes_targeted"])
 
     def _title(self) -> str:
         level = 100 * self["confidence_level"]
@@ -102,7 +114,21 @@ class Estimate(Mapping[str, Any]):
             f"{scope:{widths[0]}}  {counts:>{widths[1]}}  {said}"
             for scope, counts, said in table
         ]
-        return "\n".join([self._title(), self["basis"], *lines])
+        return "\n".join([self._title(), self["basis"], *lines, *self._decided()])
+
+    def _decided(self) -> list[str]:
+        """Return verdicts with their measures and intervals, or why there is none."""
+        decisions = [
+            one for one in (self.get("decision"), *self.get("also", ())) if one
+        ]
+        said = []
+        for one in decisions:
+            low, high = outward(one["low"], one["high"])
+            target = f"target {100 * one['target']:g} % of {one['measure']}"
+            said.append(f"{target}: {one['verdict']}, [{low}, {high}] at every look")
+        if not decisions and self.get("no_decision_because"):
+            said.append(f"no verdict: {self['no_decision_because']}")
+        return said
 
     def chart_svg(self) -> str:
         """Ask for the chart of the history, as SVG."""
@@ -130,6 +156,7 @@ class Estimate(Mapping[str, Any]):
             f"<table><caption>{escape(self._title())}</caption>"
             "<thead><tr><th>class</th><th>correct</th><th>accuracy</th></tr></thead>"
             f"<tbody>{cells}</tbody></table><p>{escape(self['basis'])}</p>"
+            + "".join(f"<p>{escape(said)}</p>" for said in self._decided())
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:

@@ -246,6 +246,7 @@ def _create_tables() -> None:
         ),
         sa.Column("confidence_level", sa.Double(), nullable=False),
         sa.Column("target", sa.Double(), nullable=True),
+        sa.Column("target_at", INSTANT, nullable=True),
         sa.Column("measure", NAME, server_default="balanced", nullable=False),
         sa.Column("also", sa.Text(), server_default=sa.text("'[]'"), nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),

@@ -89,17 +89,23 @@ def test_the_lowest_threshold_is_for_the_detectors_target_or_a_given_one(api, ro
     wanted = {"target": 0.7, "confidence_level": 0.95}
     typed = lowest_in_band(*counts, **wanted)
     assert given["lowest"] == points[typed]
-    # Of a target that was stored, for which less evidence is enough.
+    # Stored after a look at the curve it is as good as typed.
     api.patch("/detectors/door", {"target": 0.7})
-    stored = api.get("/detectors/door/thresholds?target=0.7").json
+    late = api.get("/detectors/door/thresholds").json
+    assert (late["target"], late["rule"]) == (0.7, "typed")
+    assert late["lowest"] == given["lowest"]
+    # Of one that was there before the version, less evidence is enough.
+    again = [row | {"key": f"again-{row['key']}", "version": "v2"} for row in rows]
+    api.post("/detectors/door/import", {"items": again})
+    stored = api.get("/detectors/door/thresholds?version=v2&target=0.7").json
     assert stored["rule"] == "stored"
     assert stored["lowest"] == points[lowest_threshold(*counts, **wanted)]
     assert stored["lowest"]["threshold"] < given["lowest"]["threshold"]
-    api.patch("/detectors/door", {"target": 0.65})
-    own = api.get("/detectors/door/thresholds").json
-    assert (own["target"], own["rule"]) == (0.65, "stored")
-    assert own["lowest"]["threshold"] < given["lowest"]["threshold"]
+    pooled = api.get("/detectors/door/thresholds?version=*").json
+    assert (pooled["rule"], pooled["population"]) == ("typed", "pooled")
     assert api.get("/detectors/door/thresholds?target=0.999").json["lowest"] is None
+    api.patch("/detectors/door", {"target": 0.65})
+    assert api.get("/detectors/door/thresholds?version=v2").json["rule"] == "typed"
 
 
 def test_the_calibration_has_every_query_in_its_tenth(api, rows):

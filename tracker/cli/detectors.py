@@ -20,6 +20,7 @@ from tracker.services.detectors import (
     get_open_detector,
 )
 from tracker.services.estimates.estimate import get_estimate
+from tracker.services.estimates.measures import score_own
 from tracker.services.fields import (
     Consensus,
     LabelOf,
@@ -313,19 +314,18 @@ def _split(names: str) -> list[str]:
 @detectors.command(name="list")
 def list_them() -> None:
     """List the detectors with their estimates."""
-    table = Table("id", "name", "version", "labels", "balanced accuracy", "interval")
+    table = Table("id", "name", "version", "labels", "measure", "accuracy", "interval")
     with connected(load_settings()) as database, database.read() as session:
         for detector in list_detectors(session):
             estimate = get_estimate(session, detector, computed_at=utc_now())
-            balanced = estimate.balanced
-            accuracy = balanced.accuracy
+            own = score_own(estimate, detector.measure)
             table.add_row(
                 dump_id("det", detector.id),
                 detector.name,
                 estimate.version or "",
                 f"{estimate.labels:,} {estimate.population.kind}",
-                "not known" if accuracy is None else f"{accuracy:.4f}",
-                f"{balanced.low:.4f} to {balanced.high:.4f} "
-                f"at {estimate.confidence_level:g}",
+                detector.measure,
+                "not known" if own.accuracy is None else f"{own.accuracy:.4f}",
+                f"{own.low:.4f} to {own.high:.4f} at {estimate.confidence_level:g}",
             )
     print_table(table)

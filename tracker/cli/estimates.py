@@ -89,6 +89,7 @@ def print_estimate(found: MeasuredEstimate) -> None:
             f"{high:f}",
         )
     print_table(table)
+    click.echo(f"Each interval of a class is {found.confidence_level:g} by itself.")
     _print_left_out(found)
     for decision in (found.decision, *found.also):
         if decision is None:

@@ -217,7 +217,10 @@ class Desk:
         """Tell how judges agree with the labels; a judge's word is never the truth."""
         with self.at(detector) as (session, found):
             report = build_report(session, found, version=version)
-        sentence = f"{plural(len(report.items), 'judge')} compared with the labels."
+        sentence = (
+            f"{plural(len(report.items), 'judge')} compared with the "
+            f"{report.population} labels; each {report.unit} counts once."
+        )
         return _answer(sentence, report.dump())
 
     def mistakes(

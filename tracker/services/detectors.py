@@ -350,7 +350,7 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
     _check_measures(new.classes, new.measure, new.also)
     _check_shares(new.classes, new.class_shares)
     detector = storage.Detector(
-        **new.model_dump() | {"also": _dump_also(new.also)},
+        **new.model_dump() | {"also": _dump_also(new.also), "target_at": by.at},
         # Without queries all slices are counted.
         counted_slices=list(new.slices),
         class_shares_at=None if new.class_shares is None else by.at,
@@ -425,15 +425,15 @@ def change_version(
     return DetectorVersion.from_row(version)
 
 
-def _check_settings(
-    detector: storage.Detector, changed: Container[str], by: By
-) -> None:
-    """Check the settings against each other."""
-    also = [Watched(measure=name, target=target) for name, target in detector.also]
-    _check_measures(detector.classes, detector.measure, also)
+def _check_settings(one: storage.Detector, changed: Container[str], by: By) -> None:
+    """Check the settings against each other, and date those that changed."""
+    also = [Watched(measure=name, target=target) for name, target in one.also]
+    _check_measures(one.classes, one.measure, also)
     if "class_shares" in changed:
-        _check_shares(detector.classes, detector.class_shares)
-        detector.class_shares_at = by.at
+        _check_shares(one.classes, one.class_shares)
+        one.class_shares_at = by.at
+    if "target" in changed:
+        one.target_at = by.at
 
 
 def _dump_also(also: Sequence[Watched]) -> list[list[Any]]:

@@ -56,6 +56,8 @@ class Detector(Base):
     )
     confidence_level: Mapped[float]
     target: Mapped[float | None]
+    # When the target was set last: thresholds may have been looked at since.
+    target_at: Mapped[datetime | None]
     # The measure of the target; see services/evidence/measure.py.
     measure: Mapped[str] = mapped_column(Name, server_default="balanced")
     # Further measures, each with its target: [["recall:DEFECT", 0.9]].

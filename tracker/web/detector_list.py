@@ -18,6 +18,7 @@ from tracker.http import account, by, database, now, requires
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.decision import Decision, foresee
 from tracker.services.estimates.estimate import Estimate, list_estimates
+from tracker.services.estimates.measures import score_own
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
 from tracker.services.people.own import OwnChange, change_own, get_own
@@ -91,13 +92,10 @@ class Row:
             return self.estimate.decision.verdict
         return "none" if self.estimate.target is None else "no-verdict"
 
-    @property
+    @cached_property
     def interval(self) -> Accuracy:
-        """The interval that decides, of the measure that the target is on."""
-        found = self.estimate.decision
-        if found is None:
-            return self.estimate.balanced
-        return Accuracy(accuracy=found.accuracy, low=found.low, high=found.high)
+        """The interval that decides, of the measure that a target is on."""
+        return score_own(self.estimate, self.detector.measure)
 
     @property
     def said(self) -> str:
@@ -109,7 +107,7 @@ class Row:
     def of(self) -> str:
         """What it is the interval of, "" for the mean of the classes."""
         measure = read_measure(self.detector.measure)
-        if self.estimate.decision is None or measure.kind == "balanced":
+        if measure.kind == BALANCED:
             return ""
         said = {"recall": "when it is", "precision": "when it says"}.get(measure.kind)
         return f"{said} {measure.of}" if said else "of all answers"

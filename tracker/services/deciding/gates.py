@@ -24,12 +24,13 @@ from tracker.services.estimates.estimate import (
     get_estimate,
 )
 from tracker.services.estimates.intervals import MethodWord
+from tracker.services.estimates.measures import score_own
 from tracker.services.estimates.replays import find_replay
 from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import PopulationWord
 from tracker.services.fields import Input, Level, VersionName
 from tracker.services.versions import choose_versions
-from tracker.shapes import Shape
+from tracker.shapes import Accuracy, Shape
 from tracker.stats import family_level
 from tracker.storage.detectors import Detector, lock_versions
 from tracker.words import DECIDING_METHOD, EDITOR, REPLAYED, UNSTATED, Verdict
@@ -190,7 +191,7 @@ def _ask(
         target=choice.target,
     )
     _check_evidence(estimate)
-    checks = _check_estimate(estimate, choice.max_width)
+    checks = _check_estimate(estimate, detector.measure, choice.max_width)
     if choice.not_worse_than is not None:
         comparison = get_comparison(
             session,
@@ -206,6 +207,7 @@ def _ask(
         checks.append(_check_change(comparison))
     if not checks:
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
+    own = score_own(estimate, detector.measure)
     return Gate(
         basis=estimate.basis,
         confidence_level=level,
@@ -216,8 +218,8 @@ def _ask(
         measure=detector.measure,
         population=estimate.population.kind,
         method=DECIDING_METHOD,
-        low=estimate.decision.low if estimate.decision else estimate.balanced.low,
-        high=estimate.decision.high if estimate.decision else estimate.balanced.high,
+        low=own.low,
+        high=own.high,
         labels=estimate.labels,
         checks=checks,
     )
@@ -234,12 +236,14 @@ def _check_evidence(estimate: Estimate) -> None:
         raise ConflictError("no verdict: a replay decides about a target only")
 
 
-def _check_estimate(estimate: Estimate, max_width: float | None) -> list[Check]:
+def _check_estimate(
+    estimate: Estimate, measure: str, max_width: float | None
+) -> list[Check]:
     """Return what came of the targets, and of the width if one is given."""
     decisions = [estimate.decision, *estimate.also]
     checks = [_check_target(one) for one in decisions if one is not None]
     if max_width is not None:
-        checks.append(_check_width(estimate, max_width))
+        checks.append(_check_width(score_own(estimate, measure), max_width))
     return checks
 
 
@@ -262,8 +266,8 @@ def _check_target(decision: Decision) -> Check:
     )
 
 
-def _check_width(estimate: Estimate, most: float) -> Check:
-    width = estimate.balanced.width
+def _check_width(own: Accuracy, most: float) -> Check:
+    width = own.width
     # More labels make it narrower: too wide is not yet a failure.
     return Check(
         name="max-width",

@@ -223,6 +223,12 @@ def unit_of(detector: Detector) -> Unit:
     return "input" if detector.groups is None else "group"
 
 
+def say_basis(detector: Detector, population: str, labels: int, part: str = "") -> str:
+    """Return whose labels count, which *part* of them, and what counts once."""
+    many = f"{labels:,} label{'' if labels == 1 else 's'}"
+    return f"{many} {_CHOSEN[population]}{part}; each {unit_of(detector)} counts once."
+
+
 def describe_basis(
     detector: Detector,
     counted: Counted,
@@ -234,14 +240,15 @@ def describe_basis(
 
     And what would be true if many *unclear* answers had all been right, or wrong.
     """
-    said = f"{labels:,} label{'' if labels == 1 else 's'} {_CHOSEN[population]}"
+    part = ""
     if counted.includes_targeted:
-        said += ", and those of queries that somebody picked"
+        part = ", and those of queries that somebody picked"
     elif not counted.is_of_version and population != POOLED:
-        said += ", of the part that was asked for"
-    said += f"; each {unit_of(detector)} counts once"
+        part = ", of the part that was asked for"
+    said = say_basis(detector, population, labels, part)
     since = counted.span and counted.span.since
-    said += f"; asked since {since:%-d %b %Y}." if since else "."
+    if since:
+        said = f"{said[:-1]}; asked since {since:%-d %b %Y}."
     if unclear is None:
         return said
     low, high = percents(unclear.low, unclear.high)

@@ -9,9 +9,9 @@ from pydantic import Field
 from tracker import words
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import Counts, join_scores, keeps_rows
-from tracker.services.evidence.measure import Measure, parse_measure
+from tracker.services.evidence.measure import Measure, parse_measure, read_measure
 from tracker.services.fields import Instant
-from tracker.shapes import OfClass, Score, Shape
+from tracker.shapes import Accuracy, OfClass, Score, Shape
 from tracker.stats import (
     WINDOW_METHOD,
     Interval,
@@ -279,6 +279,12 @@ def score_named(estimate: Estimate, measure: Measure) -> Score:
         return score_estimate(estimate, words.PRECISION)[1 + place]
     one = estimate.classes[place]
     return Score(**{name: getattr(one, name) for name in Score.model_fields})
+
+
+def score_own(estimate: Estimate, measure: str) -> Accuracy:
+    """Return the detector's own *measure*, by what decides where anything does."""
+    found = estimate.decision or score_named(estimate, read_measure(measure))
+    return Accuracy.from_row(found)
 
 
 def score_estimate(estimate: Estimate, measure: str) -> list[Score]:

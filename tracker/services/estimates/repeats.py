@@ -5,11 +5,14 @@ from math import comb
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.intervals import score_share
+from tracker.services.evidence.populations import PopulationWord
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cells import pool
 from tracker.storage.estimates.repeats import count_repeats
 
 # Of more attempts only the highest number is told.
@@ -35,6 +38,7 @@ class Attempts(Shape):
 class Repeats(OfDetector):
     """Questions that a version was asked several times, each of them a group."""
 
+    population: PopulationWord = Field(description="Whose labels it counts.")
     confidence_level: float
     questions: int = Field(description="Groups with more than one query.")
     differing: Score = Field(
@@ -52,7 +56,10 @@ def get_repeats(
 ) -> Repeats:
     """Compute pass@k and pass^k of a version; ``*`` takes each version's groups."""
     versions = choose_versions(session, detector, version)
-    rows = count_repeats(session, detector.id, [one.id for one in versions])
+    counts = pool(current_counts(session, versions).values())
+    population, standings = pick_population(detector, counts)
+    ids = [one.id for one in versions]
+    rows = count_repeats(session, detector.id, ids, standings)
     questions = sum(row.groups for row in rows)
     differing = sum(row.groups for row in rows if row.differs)
     most = max((row.labelled for row in rows), default=0)
@@ -79,6 +86,7 @@ def get_repeats(
         detector=dump_id("det", detector.id),
         name=detector.name,
         version=version or (versions[-1].name if versions else None),
+        population=population,
         confidence_level=detector.confidence_level,
         questions=questions,
         differing=score_share(differing, questions, detector.confidence_level),

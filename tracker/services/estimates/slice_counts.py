@@ -10,7 +10,7 @@ from tracker.stats import SliceEvidence, SliceWatch, judge_slices
 from tracker.storage.estimates.cells import Change, Counts, Standings
 from tracker.storage.estimates.projections import Kept
 from tracker.storage.estimates.slices import SLICE, SLICED
-from tracker.words import NO_VALUE
+from tracker.words import NO_VALUE, OVERALL
 
 _SPECIAL = frozenset({OTHER, NO_VALUE})
 
@@ -176,6 +176,7 @@ class _Key:
         return {
             "by": f"metadata.{self._name}",
             "value": value,
+            "measure": OVERALL,
             "correct": correct,
             "labelled": labelled,
         }

@@ -195,6 +195,9 @@ class Slices(OfDetector):
         "hold for one look."
     )
     queries: int
+    measure: Literal["overall"] = Field(
+        default="overall", description="What states compare, whatever a target is on."
+    )
     population: PopulationWord = Field(
         default=LIVE, description="Whose labels slices count."
     )

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate, groupby
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.counted import Unit, say_basis, unit_of
 from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.intervals import ALL, MethodWord
 from tracker.services.evidence.populations import POOLED, PopulationWord
@@ -26,7 +27,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import STEPS, pool
 from tracker.storage.estimates.thresholds import ConfidenceBin, count_confidences
-from tracker.words import EXACT, UNSTATED
+from tracker.words import EXACT, OVERALL, UNSTATED
 
 # Thresholds at equal shares of the queries, and bins of equal width.
 _THRESHOLDS = 10
@@ -56,7 +57,13 @@ class _Confidences(OfDetector):
     computed_at: Instant
     confidence_level: float
     method: MethodWord
+    measure: Literal["overall"] = Field(description="What the accuracies are of.")
     population: PopulationWord = Field(description="Whose labels it counts.")
+    unit: Unit = Field(description="What counts once.")
+    basis: str = Field(
+        description="What it rests on, in plain words: whose labels, and what counts "
+        "once. They are of the whole version."
+    )
     queries: int = Field(
         description="The number of queries with a confidence, labelled or not."
     )
@@ -70,10 +77,10 @@ class Thresholds(_Confidences):
     points: list[ThresholdPoint] = Field(description="The lowest threshold first.")
     rule: TargetRule | None = Field(
         description="How `lowest` is found. stored: the target is the detector's, set "
-        "before its labels were seen, and the thresholds are tested one after the "
-        "other, each at the whole error. typed: the target may have been chosen after "
-        "a look at the curve, so lower bounds are taken that hold at all thresholds "
-        "and for every target at once. null without a target."
+        "before the first query of the version came, and the thresholds are tested one "
+        "after the other, each at the whole error. typed: the target may have been "
+        "chosen after a look at the curve, so lower bounds are taken that hold at all "
+        "thresholds and for every target at once. null without a target."
     )
     lowest: ThresholdPoint | None = Field(
         description="The lowest threshold whose accuracy is at least the target at the "
@@ -121,6 +128,19 @@ class Calibration(_Confidences):
     )
 
 
+class _Read(NamedTuple):
+    """What is said of all labels that are read, and their bins."""
+
+    head: dict[str, Any]
+    bins: list[ConfidenceBin]
+    # When the first query of each version came.
+    begun: list[datetime]
+
+    def began_after(self, at: datetime | None) -> bool:
+        """Return whether nobody can have seen a label at this instant."""
+        return at is not None and all(at <= one for one in self.begun)
+
+
 def get_thresholds(
     session: Session,
     detector: Detector,
@@ -133,8 +153,7 @@ def get_thresholds(
     Thresholds lie at fixed shares of all queries, so no label moves them.  *choices*
     are those of `_read`.
     """
-    read = _read(session, detector, **choices)
-    return _find_thresholds(detector, *read, target)
+    return _find_thresholds(detector, _read(session, detector, **choices), target)
 
 
 def get_calibration(
@@ -144,7 +163,7 @@ def get_calibration(
 
     *choices* are those of `_read`.
     """
-    return _calibrate(*_read(session, detector, **choices))
+    return _calibrate(_read(session, detector, **choices))
 
 
 def get_thresholds_and_calibration(
@@ -155,20 +174,17 @@ def get_thresholds_and_calibration(
     **choices: Any,
 ) -> tuple[Thresholds, Calibration]:
     """Return both; the queries are counted once."""
-    head, bins = _read(session, detector, **choices)
-    found = _find_thresholds(detector, head, bins, target)
-    return found, _calibrate(head, bins)
+    read = _read(session, detector, **choices)
+    return _find_thresholds(detector, read, target), _calibrate(read)
 
 
 def _find_thresholds(
-    detector: Detector,
-    head: dict[str, Any],
-    bins: Sequence[ConfidenceBin],
-    typed: float | None,
+    detector: Detector, read: _Read, typed: float | None
 ) -> Thresholds:
-    points = _build_points(_at_equal_shares(bins), head["confidence_level"])
+    head = read.head
+    points = _build_points(_at_equal_shares(read.bins), head["confidence_level"])
     target = typed or detector.target
-    is_stored = target == detector.target
+    is_stored = target == detector.target and read.began_after(detector.target_at)
     lowest = None
     # Labels that may have been picked decide nothing.
     if target is not None and points and head["population"] != UNSTATED:
@@ -189,10 +205,13 @@ def _find_thresholds(
     )
 
 
-def _calibrate(head: dict[str, Any], rows: Sequence[ConfidenceBin]) -> Calibration:
+def _calibrate(read: _Read) -> Calibration:
+    head = read.head
     tenths = [
         _sum_up(list(same), place)
-        for place, same in groupby(rows, lambda row: min(row.step * _BINS // STEPS, 9))
+        for place, same in groupby(
+            read.bins, lambda row: min(row.step * _BINS // STEPS, 9)
+        )
     ]
     if not tenths:
         return Calibration(**head, bins=[], ece=None)
@@ -230,24 +249,31 @@ def _read(
     computed_at: datetime,
     version: str | None = None,
     confidence_level: float | None = None,
-) -> tuple[dict[str, Any], list[ConfidenceBin]]:
+) -> _Read:
     versions = choose_versions(session, detector, version)
     counts = pool(current_counts(session, versions).values())
     is_pooled = version == ALL
     population, standings = pick_population(detector, counts, is_pooled=is_pooled)
     ids = [one.id for one in versions]
     bins = count_confidences(session, detector.id, ids, standings, are_pooled=is_pooled)
-    return {
+    if is_pooled and population != UNSTATED:
+        population = POOLED
+    labels = sum(one.labelled for one in bins)
+    head = {
         "detector": dump_id("det", detector.id),
         "name": detector.name,
         "version": ALL if is_pooled else next((one.name for one in versions), None),
         "computed_at": computed_at,
         "confidence_level": confidence_level or detector.confidence_level,
         "method": EXACT,
-        "population": POOLED if is_pooled and population != UNSTATED else population,
+        "measure": OVERALL,
+        "population": population,
+        "unit": unit_of(detector),
+        "basis": say_basis(detector, population, labels),
         "queries": sum(one.queries for one in bins),
-        "labels": sum(one.labelled for one in bins),
-    }, bins
+        "labels": labels,
+    }
+    return _Read(head, bins, [one.created_at for one in versions])
 
 
 def _build_points(above: Sequence[ConfidenceBin], level: float) -> list[ThresholdPoint]:

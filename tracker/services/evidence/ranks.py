@@ -49,8 +49,13 @@ def rank_member(seed: str, query: Mapping[str, Any]) -> float:
     By its input or its key, where it has one: a file is ranked before it has ids.
     """
     if query["input"] is None and query["key"] is not None:
-        return _hash(f"{seed}:key:{query['key']}")
+        return rank_key(seed, query["key"])
     return rank_query(seed, query["input"] or query["id"])
+
+
+def rank_key(seed: str, key: str) -> float:
+    """Return the rank in its group of a query with a *key* and without an input."""
+    return _hash(f"{seed}:key:{key}")
 
 
 def group_span(seed: str, group: str) -> tuple[float, float]:

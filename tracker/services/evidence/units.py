@@ -42,28 +42,30 @@ _LONGEST_NAME = 200
 class Elected:
     """Which query of each group is to be the unit, of those that a file answers.
 
-    Only the rank of the lowest is kept, by a hash of what it is elected for.
+    Only the rank of the lowest is kept and its name, by hashes of what it is elected
+    for.
     """
 
     def __init__(self) -> None:
-        self._lowest: dict[int, float] = {}
+        self._lowest: dict[int, tuple[float, int]] = {}
         # The names of the versions by id, as far as there are any yet.
         self.versions: Mapping[int, str] = {}
 
-    def vote(self, version: str, group: str, population: str, rank: float) -> None:
-        """Note that a query of that *rank* has an answer in the file."""
+    def vote(
+        self, version: str, group: str, population: str, rank: float, name: str | int
+    ) -> None:
+        """Note that a query of that *rank* and *name* has an answer in the file."""
         key = hash((version, group, population))
         known = self._lowest.get(key)
-        if known is None or rank < known:
-            self._lowest[key] = rank
+        if known is None or rank < known[0]:
+            self._lowest[key] = rank, hash(name)
 
-    def rank_of(self, place: Place) -> float | None:
-        """Return the rank of the unit, None if the file answers none of the group."""
-        if not self._lowest:
-            return None
+    def find(self, place: Place) -> int | None:
+        """Return the hash of the unit's name, None if the file answers none of it."""
         version_id, group, population = place
         key = hash((self.versions.get(version_id), group, population))
-        return self._lowest.get(key)
+        known = self._lowest.get(key)
+        return None if known is None else known[1]
 
 
 class Units:
@@ -123,7 +125,7 @@ class Units:
 
         *base* is its standing apart from the group and from others' answers.
         """
-        number, group = query["id"], query["group"]
+        number, group = int(query["id"]), query["group"]
         now = population_of(base, self._detector.label_sampling)
         for population in POPULATIONS:
             place = query["version_id"], group, population
@@ -133,13 +135,23 @@ class Units:
         if now is None:
             return True
         place = query["version_id"], group, now
-        if place not in self._units:
-            if self._waits_for_another(query, place):
-                return False
-            self._units[place] = number
-            if now in _ASKED_FOR:
-                self._chosen[query["version_id"], group] = number
-        return self._units[place] == int(number)
+        unit = self._units.get(place)
+        if unit is None and not self._waits_for_another(query, place):
+            unit = self._choose(place, number)
+        return unit == number
+
+    def place_new(self, place: Place, number: int, name: str) -> bool:
+        """Return what `place` does of a query that a file brings with its answer."""
+        if place in self._units or self._elected.find(place) not in {None, hash(name)}:
+            return False
+        self._choose(place, number)
+        return True
+
+    def _choose(self, place: Place, number: int) -> int:
+        self._units[place] = number
+        if place[2] in _ASKED_FOR:
+            self._chosen[place[:2]] = number
+        return number
 
     def is_spent(self, query: Mapping[str, Any]) -> bool:
         """Return whether another query of its group counts, or is going to."""
@@ -164,13 +176,20 @@ class Units:
             storage.end_waiting(self._session, self._detector.id, rows)
 
     def _waits_for_another(self, query: Mapping[str, Any], place: Place) -> bool:
-        lowest = self._elected.rank_of(place)
-        if lowest is None:
-            lowest = self._lowest.get(place)
+        elected = self._elected.find(place)
+        if elected is not None:
+            return elected != hash(name_member(query))
+        lowest = self._lowest.get(place)
         return lowest is not None and self._rank(query) != lowest
 
     def _rank(self, query: Mapping[str, Any]) -> float:
         return rank_member(self._detector.queue_seed, query)
+
+
+def name_member(query: Mapping[str, Any]) -> str | int:
+    """Return what a query is told apart by while a file is read that may bring it."""
+    name: str | int = query["id"] if query["key"] is None else query["key"]
+    return name
 
 
 def name_group(group_by: str | None, metadata: Any) -> str | None:

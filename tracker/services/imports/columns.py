@@ -9,9 +9,11 @@ from sqlalchemy.orm import Session
 
 from tracker.services.by import By
 from tracker.services.evidence.consensus import are_compared
+from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.ranks import does_wait, rank_new_query, rank_query
-from tracker.services.evidence.standing import stand, stand_in_group
+from tracker.services.evidence.standing import stand
 from tracker.services.evidence.truths import Truths
+from tracker.services.evidence.units import Units
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.rows import Row
@@ -20,7 +22,7 @@ from tracker.storage.inserting import insert_columns
 from tracker.storage.labelling.rechecks import Recheck, find_rechecks
 from tracker.storage.labels import Label, add_labels_of, iter_words
 from tracker.storage.queries.queries import Query
-from tracker.words import TARGETED, UNSTATED
+from tracker.words import GROUPED, TARGETED, UNSTATED
 
 _NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note")
 
@@ -111,20 +113,38 @@ def _place(
             for number, name, (label, sampling, is_repeat) in columns
         ]
     if has_groups:
-        for place, query in enumerate(rows_of(named)):
-            is_alone = query["group"] is None
-            if query["label"] is None:
-                if is_alone or not truths.units.is_spent(query):
-                    ranks[place] = rank_new_query(detector, query, label=None)
-            elif not is_alone:
-                standings[place], _ = stand_in_group(
-                    query, query["sampling"], units=truths.units
-                )
+        _group(detector, named, truths.units, standings, ranks)
     kept = [
         rank if name is None or truths.get(name) is None else None
         for rank, name in zip(ranks, named["input"], strict=True)
     ]
     return {"standing": standings, "queue_rank": ranks, "rank": kept}
+
+
+def _group(
+    detector: Detector,
+    named: Mapping[str, Sequence[Any]],
+    units: Units,
+    standings: list[str | None],
+    ranks: list[Any],
+) -> None:
+    """Set the *standings* and *ranks* of new queries that may have groups."""
+    known = [*set(filter(None, standings))]
+    populations = {one: population_of(one, detector.label_sampling) for one in known}
+    columns = (named[name] for name in ("version_id", "group", "id", "key"))
+    for row, (version_id, group, number, key, standing) in enumerate(
+        zip(*columns, [*standings], strict=True)
+    ):
+        if standing is None:
+            query = {name: values[row] for name, values in named.items()}
+            if group is None or not units.is_spent(query):
+                ranks[row] = rank_new_query(detector, query, label=None)
+            continue
+        population = populations[standing]
+        if group is None or population is None:
+            continue
+        if not units.place_new((version_id, group, population), number, key):
+            standings[row] = GROUPED
 
 
 def add_new(

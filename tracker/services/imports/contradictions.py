@@ -10,9 +10,14 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.evidence.populations import population_of
-from tracker.services.evidence.ranks import rank_member
+from tracker.services.evidence.ranks import rank_key, rank_member
 from tracker.services.evidence.standing import choose_sampling, stand, taken_sampling
-from tracker.services.evidence.units import Elected, find_firsts, name_group
+from tracker.services.evidence.units import (
+    Elected,
+    find_firsts,
+    name_group,
+    name_member,
+)
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.rows import Row
@@ -251,6 +256,9 @@ def with_groups(good: Columns | list[Row], detector: Detector) -> Columns | list
     if groups is None and metadata is None:
         return good
     given = good.get("group")
+    if by is None:
+        marks = [None if one is None else True for one in given]
+        return Columns(good.first, {**good.values, "is_group_given": marks})
     found: dict[str, list[Any]] = {}
     found["is_group_given"] = [None if one is None else True for one in given]
     found["group"] = [
@@ -281,11 +289,34 @@ class Election:
         self._detector = detector
         self._elected = elected
         # Where and with which rank queries of an input would count once it is labelled.
-        self._waiting: dict[int, list[tuple[str, str, float]]] = {}
+        self._waiting: dict[int, list[tuple[str, str, float, str | int]]] = {}
         # The new queries without a label, to which a later row may give one.
         self._unlabelled: dict[str, dict[str, Any]] = {}
         # Of each version the inputs that it was put to.
         self._seen: set[int] = set()
+
+    def look_at_new(self, good: Columns, prefix: str) -> None:
+        """Take the rows of a piece that are all new, each with a key of its own.
+
+        They have no inputs, and name no labelers.
+        """
+        if "group" not in good.values:
+            return
+        columns = (
+            good.get("label"),
+            good.get("group"),
+            good.get("version", DEFAULT_VERSION),
+            good.get("sampling", UNSTATED),
+            keys_of(good, prefix),
+        )
+        word, seed = self._detector.label_sampling, self._detector.queue_seed
+        populations = {one: population_of(one, word) for one in {*columns[3]}}
+        for label, group, version, sampling, key in zip(*columns, strict=True):
+            if label is None or group is None:
+                continue
+            if (population := populations[sampling]) is not None:
+                rank = rank_key(seed, key)
+                self._elected.vote(version, group, population, rank, key)
 
     def look(self, session: Session, rows: list[Row], prefix: str) -> None:
         """Take the rows of a piece, each without a key named by *prefix*."""
@@ -340,9 +371,9 @@ class Election:
             if name is None or "label" not in item:
                 continue
             sampling = item.get("sampling") or UNSTATED
-            for version, group, rank in self._waiting.get(hash(name), ()):
-                base = stand(sampling, is_replayed=True)
-                self._note(version, group, base, rank)
+            base = stand(sampling, is_replayed=True)
+            for waiting in self._waiting.get(hash(name), ()):
+                self._note(base, *waiting)
 
     def _new_query(self, key: str, item: Mapping[str, Any]) -> dict[str, Any]:
         version, name = item.get("version", DEFAULT_VERSION), item.get("input")
@@ -369,16 +400,18 @@ class Election:
     def _wait(self, query: Mapping[str, Any]) -> None:
         if query["input"] is None:
             return
-        rank = rank_member(self._detector.queue_seed, query)
-        found = query["version"], query["group"], rank
-        self._waiting.setdefault(hash(query["input"]), []).append(found)
+        self._waiting.setdefault(hash(query["input"]), []).append(self._member(query))
 
     def _vote(self, query: Mapping[str, Any], sampling: str, is_replayed: bool) -> None:
-        rank = rank_member(self._detector.queue_seed, query)
-        base = stand(sampling, is_replayed=is_replayed)
-        self._note(query["version"], query["group"], base, rank)
+        self._note(stand(sampling, is_replayed=is_replayed), *self._member(query))
 
-    def _note(self, version: str, group: str, base: str, rank: float) -> None:
+    def _member(self, query: Mapping[str, Any]) -> tuple[str, str, float, str | int]:
+        rank = rank_member(self._detector.queue_seed, query)
+        return query["version"], query["group"], rank, name_member(query)
+
+    def _note(
+        self, base: str, version: str, group: str, rank: float, name: str | int
+    ) -> None:
         population = population_of(base, self._detector.label_sampling)
         if population is not None:
-            self._elected.vote(version, group, population, rank)
+            self._elected.vote(version, group, population, rank, name)

@@ -66,6 +66,13 @@ class CheckedPiece:
         is_whole = isinstance(self.good, Columns) and self.good.brings_queries()
         return is_whole and not self.stored
 
+    def plain(self) -> Columns | None:
+        """Return its rows, if they are new, without inputs and of one labeler."""
+        good = self.good
+        if isinstance(good, list) or not self.is_new():
+            return None
+        return good if good.values.keys().isdisjoint((INPUT, "labeler")) else None
+
 
 class _Spool:
     """Pieces, in memory while they are few, and then in a temporary file."""
@@ -331,9 +338,14 @@ class _FirstPass:
 
     def _elect(self) -> None:
         election = Election(self._detector, self._checked.elected)
+        prefix = self._keyless.prefix
         for piece in self._checked.pieces():
+            plain = None if self._checked.repeats_keys else piece.plain()
+            if plain is not None:
+                election.look_at_new(plain, prefix)
+                continue
             with self._reads() as session:
-                election.look(session, piece.rows(), self._keyless.prefix)
+                election.look(session, piece.rows(), prefix)
         if election.waits:
             for piece in self._checked.pieces():
                 election.look_again(piece.rows(), piece.stored)

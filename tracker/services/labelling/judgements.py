@@ -13,7 +13,10 @@ from sqlalchemy.orm import Session
 from tracker.errors import TrackerError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.estimates.counted import Unit, unit_of
+from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.intervals import ALL, score_share
+from tracker.services.evidence.populations import POOLED, PopulationWord
 from tracker.services.fields import Input, Instant, Key, LabelText, Note, VersionName
 from tracker.services.queries.queries import DEFAULT_VERSION, NewQuery, log_query
 from tracker.services.versions import choose_versions
@@ -21,9 +24,10 @@ from tracker.services.wording import invalid, missing
 from tracker.shapes import OfClass, OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cells import pool
 from tracker.storage.labelling import judgements as storage
 from tracker.storage.queries.queries import Query, find_query_by_key
-from tracker.words import MODEL, JudgeKind
+from tracker.words import MODEL, UNSTATED, JudgeKind
 
 Reference = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -85,6 +89,8 @@ class JudgeReport(OfDetector):
     """The judges of a version, each compared with the labels; none is the truth."""
 
     version: str | None = Field(description="* for all versions together.")
+    population: PopulationWord = Field(description="Whose labels it counts.")
+    unit: Unit = Field(description="What counts once.")
     confidence_level: float = Field(
         description="The level of each exact interval by itself."
     )
@@ -172,11 +178,15 @@ def build_report(
 ) -> JudgeReport:
     """Return how each judge agrees with the labels of a version; ``*`` pools all."""
     chosen = choose_versions(session, detector, version)
+    is_pooled = version == ALL
+    counts = pool(current_counts(session, chosen).values())
+    population, standings = pick_population(detector, counts, is_pooled=is_pooled)
     rows = storage.count_judgements(
         session,
         detector.id,
         [one.id for one in chosen],
-        are_pooled=version == ALL,
+        standings,
+        are_pooled=is_pooled,
     )
     judges: dict[tuple[str, JudgeKind], _Cells] = {}
     for row in rows:
@@ -187,6 +197,8 @@ def build_report(
         detector=dump_id("det", detector.id),
         name=detector.name,
         version=name,
+        population=POOLED if is_pooled and population != UNSTATED else population,
+        unit=unit_of(detector),
         confidence_level=detector.confidence_level,
         items=[_measure(detector, *who, cells) for who, cells in judges.items()],
     )

@@ -11,12 +11,13 @@ from tracker.charts import words
 from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.estimates.estimate import get_estimate
+from tracker.services.estimates.measures import score_own
 from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
 from tracker.services.people.sign_ins import digest_of
 from tracker.services.wording import missing
-from tracker.shapes import Accuracy, Shape
+from tracker.shapes import Shape
 from tracker.storage import telling as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, find_detector
@@ -126,7 +127,7 @@ def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFac
     """
     estimate = get_estimate(session, detector, computed_at=at, method=DECIDING_METHOD)
     found = estimate.decision
-    said = Accuracy.from_row(estimate.balanced if found is None else found)
+    said = score_own(estimate, detector.measure)
     if said.accuracy is None:
         return BadgeFace(message="not known yet", color="lightgrey")
     # Rounded as on the pages, so that no badge says 100 % after a mistake.

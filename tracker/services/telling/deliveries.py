@@ -30,6 +30,7 @@ from tracker.storage.telling import (
     lock_webhook,
 )
 from tracker.words import (
+    AUDITED,
     BELOW,
     CHANGE_EVENTS,
     EVENT_FIGURES,
@@ -170,6 +171,8 @@ def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
             day = date.fromisoformat(data[name])
             counted[name] = f"{day:%-d %B %Y}"
     once = f" of its own queries, each {data['unit']} once" if "unit" in data else ""
+    if data.get("population") == AUDITED:
+        once = f" of a set of {plural(data['queries'], 'query', 'queries')}"
     counted["basis"] = once
     counted["since_day"] = f" since {counted['since']}" if "since" in counted else ""
     return {**data, **counted}

@@ -34,7 +34,14 @@ from tracker.storage.detectors import Detector, Version, list_detectors, list_ve
 from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.audits import Audit, AuditSchedule
 from tracker.storage.telling import find_last_event, find_last_events
-from tracker.words import BALANCED, CHANGE_EVENTS, DECIDING_METHOD, EventWord, Verdict
+from tracker.words import (
+    AUDITED,
+    BALANCED,
+    CHANGE_EVENTS,
+    DECIDING_METHOD,
+    EventWord,
+    Verdict,
+)
 
 VERDICT = "verdict.changed"
 FAILING = "detector.failing"
@@ -236,6 +243,9 @@ def close_audit(session: Session, audit: Audit, by: By) -> Audit:
             "audit": ended.name,
             "id": dump_id("aud", ended.id),
             "labels": result.labels,
+            "population": AUDITED,
+            "queries": ended.queries,
+            "unit": "query",
             "is_reached": result.is_reached,
             "measure": measure_of(ended),
             "low": aimed.low,

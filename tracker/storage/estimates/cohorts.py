@@ -12,6 +12,9 @@ from tracker.storage.dialect import day_of
 from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
 
+# A label that a query took over by its input did not come: it was there.
+_OWN = ~Query.is_replayed & ~Query.is_repeat
+
 
 def count_days(
     session: Session, detector_id: int, version_ids: Sequence[int], *, since: datetime
@@ -21,7 +24,7 @@ def count_days(
     statement = (
         select(day, Query.predicted, func.count(), func.count(Query.label_id))
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .where(Query.asked_at >= since)
+        .where(Query.asked_at >= since, _OWN)
         .group_by(day, Query.predicted)
     )
     rows = session.execute(statement)
@@ -39,6 +42,7 @@ _DELAYS = (
         on_postgresql(Label.detector_id == bindparam("detector_id")),
         Query.asked_at >= bindparam("since"),
         Label.replaces_id.is_(None),
+        _OWN,
     )
 )
 

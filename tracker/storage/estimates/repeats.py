@@ -1,24 +1,34 @@
 """How often the questions that were asked several times were answered right."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import COMPARED, GROUPED
+from tracker.words import GROUPED, REPLAYED, REPLAYED_UNSTATED, UNSTATED
 
 
 def count_repeats(
-    session: Session, detector_id: int, version_ids: Sequence[int]
+    session: Session,
+    detector_id: int,
+    version_ids: Sequence[int],
+    standings: Collection[str],
 ) -> Sequence[Any]:
     """Return how many groups there are of each kind.
 
     That is labelled, correct, and whether their queries differ in what was predicted.
-    Of a group counts whatever has a label of its own; one query is no repeat.
+    Of a group counts whatever has a label with one of *standings*, or would have if its
+    group did not count by another query; one query is no repeat.
     """
-    is_scored = has_standing(Query, COMPARED | {GROUPED})
+    is_unstated = Query.sampling == UNSTATED
+    base = case(
+        (Query.is_replayed & is_unstated, REPLAYED_UNSTATED),
+        (Query.is_replayed, REPLAYED),
+        else_=Query.sampling,
+    )
+    is_scored = has_standing(Query, {*standings, GROUPED}) & base.in_(sorted(standings))
     is_correct = is_scored & (Query.label == Query.predicted)
     differs = func.min(Query.predicted) != func.max(Query.predicted)
     each = (

@@ -3,7 +3,7 @@
 A judgement is never the truth of a query.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from tracker.storage.base import Base, BigId, Name, stream
 from tracker.storage.dialect import upsert
 from tracker.storage.queries.lookup import look_up
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import COMPARED, JUDGE_KINDS, MODEL
+from tracker.words import JUDGE_KINDS, MODEL
 
 
 class Judgement(Base):
@@ -106,6 +106,7 @@ def count_judgements(
     session: Session,
     detector_id: int,
     version_ids: Sequence[int],
+    standings: Collection[str],
     *,
     are_pooled: bool = False,
 ) -> Sequence[Any]:
@@ -113,10 +114,10 @@ def count_judgements(
 
     Of versions that *are pooled*, an input counts by one of them.
 
-    The label is None where the query has no scored one.  An input that a version was
-    given twice counts once, by its first query.
+    The label is None where the query has none that is scored with one of *standings*.
+    An input that a version was given twice counts once, by its first query.
     """
-    truth = case((has_standing(Query, COMPARED), Query.label), else_=None)
+    truth = case((has_standing(Query, standings), Query.label), else_=None)
     each = (
         select(
             Judgement.judge,

@@ -12,7 +12,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.labelling.rechecks import Recheck, RecheckSet
 from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query
-from tracker.words import TARGETED
+from tracker.words import GROUPED, REPEAT, TARGETED
 
 
 class Assignment(Base):
@@ -120,7 +120,8 @@ def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[An
         .where(
             Query.detector_id == detector_id,
             Query.agreement.is_not(None),
-            ~Query.is_repeat,
+            # Each input and each group once.
+            Query.standing.not_in((REPEAT, GROUPED)),
         )
         .order_by(Query.id.desc())
         .limit(limit)

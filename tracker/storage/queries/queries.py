@@ -31,7 +31,7 @@ from tracker.storage.base import Base, BigId, Name, where
 from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared, insert_rows
-from tracker.words import DISPUTED, UNCLEAR
+from tracker.words import DISPUTED, GROUPED, REPEAT, UNCLEAR
 
 
 class Query(Base):
@@ -353,11 +353,15 @@ def list_queries(
 _AGREEMENT = (
     select(Query.agreement, func.count())
     .where(Query.detector_id == bindparam("detector_id"), Query.agreement.is_not(None))
+    # Each piece of evidence once: an input by the version that was labelled, and a
+    # group by its unit.
+    .where(~Query.is_replayed, Query.standing.not_in((REPEAT, GROUPED)))
     .group_by(Query.agreement)
 )
 
 
 def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
+    """Return how many queries people agreed on, or did not."""
     found = session.execute(_AGREEMENT, {"detector_id": detector_id})
     return {str(row[0]): row[1] for row in found}
 
