@@ -5,7 +5,7 @@ import io
 import pytest
 from click.testing import CliRunner
 
-from tests.conftest import START, by
+from tests.conftest import START, by, signed_in
 from tests.services.test_file_kinds import read
 from tracker.cli import main
 from tracker.services.detectors import NewDetector, create_detector, get_detector
@@ -132,3 +132,13 @@ def test_the_command_says_what_the_ratio_is_worth(door, database_url) -> None:
     said = CliRunner().invoke(main, ["estimate", "door"], env=environ).output
     assert "weighted: 0.956522 overall, 0.833333 balanced, by 4 labels" in said
     assert "it has no interval" in said
+
+
+def test_the_page_says_the_ratio_without_an_interval(door: Database, app) -> None:
+    add(door, ROWS)
+    browser = signed_in(app, "erin", "editor")
+    for _ in range(2):
+        text = " ".join(browser.get("/detectors/door").text.split())
+        assert "By the weights of 4 labels it is right about 95.7" in text
+        assert "it has no interval" in text
+        add(door, "key,pred,label\ne,YES,YES\nf,NO,YES\n")

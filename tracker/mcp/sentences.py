@@ -79,7 +79,7 @@ def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
     if estimate.weighted is not None:
         said.append(
             f"By the weights of {plural(estimate.weighted.labels, 'label')} it is "
-            f"right {chosen(estimate.weighted.overall)} of the time: "
+            f"right about {100 * estimate.weighted.overall:.1f} % of the time: "
             f"{estimate.weighted.says}."
         )
     return " ".join([*said, say_plan(plan)])
