@@ -304,6 +304,90 @@ subprocess.run([work / "node_modules" / ".bin" / "promptfoo", *words], cwd=work,
 found = json.loads((work / "node_modules" / "promptfoo" / "package.json").read_text())
 (work / "version").write_text(found["version"])
 """
+RAGAS = """
+os.environ.update(RAGAS_DO_NOT_TRACK="true")
+from ragas import EvaluationDataset, evaluate
+from ragas.metrics import ExactMatch
+data = EvaluationDataset.from_list([
+    {"user_input": f"text {key}", "response": predicted, "reference": label}
+    for key, predicted, label, _ in labelled
+])
+found = evaluate(data, metrics=[ExactMatch()], show_progress=False)
+found.to_pandas().to_csv(folder / "ragas.csv", index=False)
+"""
+NANNYML = """
+os.environ.update(NML_DISABLE_USAGE_LOGGING="1")
+import nannyml
+reference, *_ = nannyml.load_synthetic_car_loan_dataset()
+# The frame is the user's: the label is called as the option that names it.
+frame = reference[:6].rename(columns={"repaid": "y_true"})
+frame.to_csv(folder / "nannyml.csv", index=False)
+"""
+TRACES = """
+import mlflow
+from mlflow.entities import AssessmentSource
+mlflow.set_tracking_uri(f"sqlite:///{work / 'mlflow.db'}")
+mlflow.set_experiment(experiment_id=mlflow.create_experiment(
+    "x", artifact_location=work.as_uri()))
+answers = {f"text {row[0]}": row[1] for row in rows}
+
+@mlflow.trace
+def answer(text):
+    return answers[text]
+
+who = AssessmentSource(source_type="HUMAN", source_id="ann@example.org")
+for key, _, label, _ in rows:
+    answer(f"text {key}")
+    mlflow.flush_trace_async_logging()
+    if label:
+        mlflow.log_expectation(trace_id=mlflow.get_last_active_trace_id(),
+            name="expected_response", value=label, source=who)
+found = mlflow.search_traces(return_type="pandas")
+found = found.drop(columns=["trace", "spans", "tags", "trace_metadata"])
+found.to_json(folder / "mlflow-traces.jsonl", orient="records", lines=True)
+"""
+# Its server runs here for as long as it takes.
+PHOENIX = """
+import subprocess, time
+from urllib.request import urlopen
+place = {"PHOENIX_WORKING_DIR": str(work), "PHOENIX_PORT": "8261",
+    "PHOENIX_GRPC_PORT": "8262", "PHOENIX_TELEMETRY_ENABLED": "false"}
+server = subprocess.Popen([sys.executable, "-m", "phoenix.server.main", "serve"],
+    env={**os.environ, **place}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+try:
+    for _ in range(120):
+        try:
+            urlopen("http://127.0.0.1:8261/healthz")
+            break
+        except OSError:
+            time.sleep(1)
+    import pandas as pd
+    from phoenix.client import Client
+    client = Client(base_url="http://127.0.0.1:8261")
+    spans = [
+        {"name": "answer", "span_kind": "LLM", "status_code": "OK",
+            "context": {"trace_id": f"{place:032x}", "span_id": f"{place:016x}"},
+            "start_time": "2026-01-31T12:00:00+00:00",
+            "end_time": "2026-01-31T12:00:01+00:00",
+            "attributes": {"input.value": f"text {row[0]}", "output.value": row[1]}}
+        for place, row in enumerate(rows, start=1)
+    ]
+    client.spans.log_spans(project_identifier="x", spans=spans)
+    time.sleep(5)
+    for place, row in enumerate(rows, start=1):
+        if row[2]:
+            client.spans.add_span_annotation(span_id=f"{place:016x}",
+                annotation_name="truth", annotator_kind="HUMAN", label=row[2],
+                score=row[3], sync=True)
+    whole = client.spans.get_spans_dataframe(project_identifier="x")
+    said = client.spans.get_span_annotations_dataframe(spans_dataframe=whole,
+        project_identifier="x")
+    names = [name for name in said if name.startswith("result.")]
+    whole.join(said[names]).to_csv(folder / "phoenix.csv", index=False)
+finally:
+    server.terminate()
+    server.wait()
+"""
 PROGRAMS = {
     "pandas": (["pandas", "pyarrow", "openpyxl"], FRAME + PANDAS + OPENPYXL),
     "mlflow": (["mlflow>=3", "pandas"], FRAME + MLFLOW),
@@ -318,6 +402,10 @@ PROGRAMS = {
     "datumaro": (["datumaro"], HEAD + DATUMARO),
     "evidently": (["evidently", "pandas<3"], HEAD + EVIDENTLY),
     "promptfoo": ([], HEAD + PROMPTFOO),
+    "ragas": (["ragas", "langchain-community<0.4"], HEAD + RAGAS),
+    "nannyml": (["nannyml", "statsmodels"], HEAD + NANNYML),
+    "phoenix": (["arize-phoenix"], HEAD + PHOENIX),
+    "mlflow-traces": (["mlflow>=3"], HEAD + TRACES),
 }
 
 

@@ -69,6 +69,9 @@ REFERENCES = of_a_tool(queries=0, labels=0, references=3, confusion={})
 TWICE = {name: 2 * number for name, number in CONFUSION.items()}
 # The first class of a choice has the number 0.
 CHOICE = {"0>0": 1, "0>1": 1, "1>1": 1}
+NANNYML = of_a_tool(
+    classes=["0", "1"], queries=6, labels=6, confusion={"0>0": 1, "1>1": 5}
+)
 TOOLS: dict[str, dict[str, Any]] = {
     "lm_eval-generate.jsonl": of_a_tool(),
     "lm_eval-choice.jsonl": of_a_tool(classes=["0", "1"], confusion=CHOICE),
@@ -78,6 +81,10 @@ TOOLS: dict[str, dict[str, Any]] = {
     "evidently.csv": of_a_tool(),
     "argilla.json": of_a_tool(queries=4),
     "datumaro.json": REFERENCES,
+    "ragas.csv": of_a_tool(),
+    "mlflow-traces.jsonl": of_a_tool(queries=4),
+    "phoenix.csv": of_a_tool(queries=4),
+    "nannyml.csv": NANNYML,
 }
 SAMPLES = json.loads((FOLDER / "samples" / "expected.json").read_text())
 # These hold labels of queries that are known already.

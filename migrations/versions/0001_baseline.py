@@ -1312,6 +1312,7 @@ def _create_tables() -> None:
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("source_label_id", BIG, nullable=True),
         sa.Column("is_repeat", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("weight", sa.Double(), nullable=True),
         sa.CheckConstraint(
             "sampling IN ('random', 'targeted', 'unstated')", name="ck_labels_sampling"
         ),
@@ -1323,6 +1324,12 @@ def _create_tables() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_labels"),
     )
     op.create_index("ix_labels_query_id", "labels", ["query_id"])
+    op.create_index(
+        "ix_labels_detector_id_weighted",
+        "labels",
+        ["detector_id"],
+        **where("weight IS NOT NULL"),
+    )
     op.create_table(
         "notices",
         sa.Column("id", BIG, nullable=False),

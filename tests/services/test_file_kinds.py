@@ -45,8 +45,7 @@ def read(
         for piece in pieces:
             good = reader.read(piece)
             report.note_values(piece.noted)
-            given = good if isinstance(good, list) else good.rows()
-            found += [row.values for row in given]
+            found += [row.values for row in good.rows()]
     report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
     return found, report
 

@@ -2,12 +2,14 @@
 
 import io
 import json
+import zipfile
 
 import openpyxl
 import pytest
 
 from tests.services.test_file_kinds import read
-from tracker.services.imports.reading.choices import Choices
+from tracker.errors import InvalidInputError
+from tracker.services.imports.reading.choices import Choices, read_choices
 
 
 def lines(*items: object) -> str:
@@ -33,6 +35,27 @@ FILES = {
     "hypotheses.csv": table("hypothesis,reference"),
     "expected.csv": table("actual,expected"),
     "german.csv": table("Vorhersage,Wahrheit"),
+    "tatsächlich.csv": table("Prognose,Tatsächlich"),
+    "ist-zustand.csv": table("Prognose,Ist-Zustand"),
+    "soll.csv": table("Ist,Soll"),
+    "people.csv": table("Model Prediction,Human Label"),
+    "annotated.csv": table("predicted_class,annotated_class"),
+    "automatic.csv": table("Label (auto),Label (manual)"),
+    "lists.jsonl": lines(*({"preds": [o["p"]], "labels": [o["l"]]} for o in ROWS)),
+    "deep.json": json.dumps(
+        {
+            "meta": {"model": "m", "rows": 2},
+            "run": {"cases": [{"pred": o["p"], "gold": o["l"]} for o in ROWS]},
+        }
+    ),
+    "columns.json": json.dumps(
+        {
+            "results": {
+                "predictions": [one["p"] for one in ROWS],
+                "targets": [one["l"] for one in ROWS],
+            }
+        }
+    ),
     "langsmith.csv": table("outputs.output,reference_outputs.answer,error", ""),
     "statsmodels.csv": table("y_hat,y"),
     "titles.csv": "Report of May\nby Ann\n" + table("pred,gt"),
@@ -223,3 +246,72 @@ def test_what_is_wrong_for_one_cause_is_said_once() -> None:
     assert error.rows == 12
     assert error.message.startswith("'maybe 0', 'maybe 1'")
     assert "add class VALUE=CLASS" in error.message
+
+
+def as_zip(**files: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name.replace("__", "/"), content)
+    return buffer.getvalue()
+
+
+def test_a_zip_file_of_one_file_is_read_as_that() -> None:
+    inner = table("pred,gt").encode()
+    for name in ("rows.zip", "x"):
+        rows, report = read(as_zip(a__rows=inner), name)
+        assert [(row["label"], row["predicted"]) for row in rows] == PAIRS
+        assert "the file a/rows in the zip file was read" in report.notes
+    book = openpyxl.Workbook()
+    for line in table("pred,gt").splitlines():
+        book.active.append(line.split(","))
+    buffer = io.BytesIO()
+    book.save(buffer)
+    assert len(read(as_zip(book=buffer.getvalue()), "x.zip")[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (as_zip(a=b"x", b=b"x"), "it is not an Excel file"),
+        (as_zip(a=as_zip(b=b"pred\nYES\n")), "it is not an Excel file"),
+        (as_zip(a=b"pred\n" + b"YES\n" * 99).replace(b"YES", b"NO!"), "unpacked"),
+    ],
+)
+def test_other_zip_files_are_refused(content: bytes, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        read(content, "x.zip")
+
+
+def test_columns_that_could_be_either_are_asked_for() -> None:
+    _, report = read(table("classifier_says,reviewer_says"))
+    assert report.warnings[0] == (
+        "nothing says which of the columns reviewer_says and classifier_says is which; "
+        "say it, as in map label=reviewer_says and map predicted=classifier_says"
+    )
+
+
+def test_the_sheet_with_the_most_columns_is_read_where_none_is_known() -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["A report"])
+    sheet = book.create_sheet("Rows")
+    for line in (["Line 3"], [], ["Part", "Prognose", "Ist"], ["a", "YES", "NO"]):
+        sheet.append(line)
+    buffer = io.BytesIO()
+    book.save(buffer)
+    [row], _ = read(buffer.getvalue(), "x.xlsx")
+    assert (row["predicted"], row["label"]) == ("YES", "NO")
+
+
+def test_a_nested_answer_may_be_in_a_column_that_is_named() -> None:
+    given = [
+        {
+            "model": {"name": one["p"], "p": 0.8},
+            "human": {"verdict": {"name": one["l"]}},
+        }
+        for one in ROWS
+    ]
+    choices = read_choices(columns=["label=human"], extra="metadata")
+    rows, _ = read(lines(*given), "x.jsonl", choices=choices)
+    assert [(row["label"], row["predicted"]) for row in rows] == PAIRS
+    assert rows[0]["confidence"] == 0.8

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.checking import RowReader
 from tracker.services.imports.reading.csv_rows import cut_lines
 from tracker.services.imports.reading.mapping import Piece
 from tracker.services.imports.reading.rows import FIELDS as NAMES
@@ -74,7 +74,7 @@ ANY_ROW = st.one_of(
 def read_piece(reader: RowReader, piece: Piece) -> list[Row]:
     """The rows that are right in themselves, in whichever way they were read."""
     good = reader.read(piece)
-    return good.rows() if isinstance(good, Columns) else good
+    return good.rows()
 
 
 def read(rows: list[dict[str, Any]], *, at_once: int) -> tuple[Any, ...]:

@@ -205,6 +205,7 @@ def test_labels_come_back_with_what_they_replace(table: Table) -> None:
             "created_at": START,
             "source_label_id": None,
             "is_repeat": False,
+            "weight": None,
         }
         for number, (label, note) in enumerate(
             [("YES", None), ("NO", "a\nb"), ("UNCLEAR", "\\N")], start=1

@@ -132,6 +132,7 @@ def label_row(detector_id: int, number: int, **more: object) -> dict[str, Any]:
         "source_label_id": None,
         "is_repeat": False,
         "is_pooled": True,
+        "weight": None,
     } | more
 
 

@@ -91,6 +91,13 @@ def print_estimate(found: MeasuredEstimate) -> None:
     print_table(table)
     click.echo(f"Each interval of a class is {found.confidence_level:g} by itself.")
     _print_left_out(found)
+    if found.weighted is not None:
+        balanced = found.weighted.balanced
+        shown = "not known" if balanced is None else f"{balanced:.6f}"
+        click.echo(
+            f"weighted: {found.weighted.overall:.6f} overall, {shown} balanced, by "
+            f"{found.weighted.labels:,} labels; {found.weighted.says}"
+        )
     for decision in (found.decision, *found.also):
         if decision is None:
             click.echo(f"no verdict: {found.no_decision_because}")

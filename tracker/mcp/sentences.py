@@ -76,6 +76,12 @@ def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
             f"Left out: {plural(estimate.unclear, 'unclear label')} and "
             f"{plural(estimate.targeted_left_out, 'targeted label')}."
         )
+    if estimate.weighted is not None:
+        said.append(
+            f"By the weights of {plural(estimate.weighted.labels, 'label')} it is "
+            f"right about {100 * estimate.weighted.overall:.1f} % of the time: "
+            f"{estimate.weighted.says}."
+        )
     return " ".join([*said, say_plan(plan)])
 
 

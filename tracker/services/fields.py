@@ -311,6 +311,7 @@ Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
 Probability = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_drop_sign_of_zero)
 ]
+Weight = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 # A smaller error, split over the days of intervals, would underflow.
 ConfidenceLevel = Annotated[float, Field(gt=0, le=0.999_999_999, allow_inf_nan=False)]

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
+from tracker.storage.base import Base, BigId, Name, on_postgresql, stream, where
 from tracker.storage.detectors import Version
 from tracker.storage.inserting import insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query
@@ -39,6 +39,11 @@ class Label(Base):
             ["query_id", "detector_id"], [Query.id, Query.detector_id]
         ),
         Index(None, "query_id"),
+        Index(
+            "ix_labels_detector_id_weighted",
+            "detector_id",
+            **where("weight IS NOT NULL"),
+        ),
         CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
     )
 
@@ -62,6 +67,8 @@ class Label(Base):
     source_label_id: Mapped[int | None] = mapped_column(BigId)
     # Whether the query was a repeat when the label was given; repeats do not count.
     is_repeat: Mapped[bool] = mapped_column(default=False, server_default=false())
+    # How many queries it stands for, where they were not drawn evenly.
+    weight: Mapped[float | None] = mapped_column()
 
 
 def truth_of(label: Any) -> ColumnElement[str]:

@@ -26,7 +26,6 @@ from tracker.services.imports.background import (
     unpack_report,
 )
 from tracker.services.imports.background import resume_import as resume
-from tracker.services.imports.checking import try_first
 from tracker.services.imports.images import (
     ImageFiles,
     gather_images,
@@ -218,22 +217,17 @@ def _look_at(detector: Detector | None) -> dict[str, Any]:
     """Return what the file that was sent is, as far as it is read for a preview."""
     try:
         file = _open(request.files.get("file"))
-        if detector is None or file.size <= LARGE_BYTES:
-            found = inspect(file, detector=detector)
-            report = found.report
-            taken, said = found.columns, say_counts(found)
-        else:
-            report, taken, said = try_first(file.rows(detector)), {}, []
-            found = None
+        is_large = detector is not None and file.size > LARGE_BYTES
+        found = inspect(file, detector=detector, only_first=is_large)
     except InvalidInputError as error:
         return _NOTHING | {"wrong": [f"{e.field}: {e.message}" for e in error.errors]}
     return {
-        "taken": taken,
-        "counts": said,
-        "found": found,
-        "wrong": list(map(say_error, report.errors[:_MOST_PREVIEWED])),
-        "warnings": report.warnings,
-        "readings": say_readings(report)[:_MOST_PREVIEWED],
+        "taken": found.columns,
+        "counts": [] if is_large else say_counts(found),
+        "found": None if is_large else found,
+        "wrong": list(map(say_error, found.report.errors[:_MOST_PREVIEWED])),
+        "warnings": found.report.warnings,
+        "readings": say_readings(found.report)[:_MOST_PREVIEWED],
     }
 
 

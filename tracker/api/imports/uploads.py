@@ -25,10 +25,9 @@ from tracker.services.imports.reading.files import (
     BY_MEDIA_TYPE,
     SMALL,
     RowFile,
-    guess_format,
     open_named,
 )
-from tracker.services.imports.reading.kinds import LARGEST_DOCUMENT
+from tracker.services.imports.reading.kinds import LARGEST_DOCUMENT, guess_format
 from tracker.services.queries.queries import NewQuery
 
 _PIECE = 2**16

@@ -46,6 +46,7 @@ from tracker.services.estimates.warnings import (
     find_warnings,
 )
 from tracker.services.estimates.weeks import AverageWord
+from tracker.services.estimates.weighted import Weighted, get_weighted
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measure import Confusion, read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
@@ -116,8 +117,7 @@ class Estimate(OfDetector):
         default=None, description="When the first of the scored queries was asked."
     )
     asked_to: Instant | None = Field(
-        default=None,
-        description="When the last of the scored queries was asked.",
+        default=None, description="When the last of the scored queries was asked."
     )
     average_of: AverageWord = Field(
         default="labels",
@@ -214,6 +214,11 @@ class Estimate(OfDetector):
     window: str | None = Field(
         default=None, description="The last labels or days that it covers."
     )
+    weighted: Weighted | None = Field(
+        default=None,
+        description="What the labels come to that were imported with a weight; null "
+        "where none was, and for a part of the labels.",
+    )
     as_known_at: Instant | None = Field(
         default=None,
         description="What came after this instant is left out; the settings are those "
@@ -232,23 +237,19 @@ class Estimate(OfDetector):
 
     @property
     def shares(self) -> tuple[float, ...] | None:
-        """The part that each class is taken to have, for `balanced_anytime`."""
         return None if self.class_shares is None else self.class_shares.parts
 
     @property
     def whole(self) -> Score:
-        """The balanced accuracy, with the counts of all classes."""
         correct = sum(one.correct for one in self.classes)
         return Score(correct=correct, labelled=self.labels, **dict(self.balanced))
 
     @property
     def correct(self) -> tuple[int, ...]:
-        """The labels of each class that the detector had predicted."""
         return tuple(one.correct for one in self.classes)
 
     @property
     def labelled(self) -> tuple[int, ...]:
-        """The scored labels of each class."""
         return tuple(one.labelled for one in self.classes)
 
 
@@ -329,12 +330,14 @@ def _add_warnings(
     found: Estimate,
     filters: Mapping[str, Any],
 ) -> Estimate:
-    """Return *found* with what to be warned of, if it is of a whole version."""
-    is_some = found.as_known_at is not None or found.window is not None
-    is_mixed = found.includes_targeted or found.population.kind == POOLED_POPULATION
-    if is_some or is_mixed or any(filters.values()) or not versions:
+    """Return *found* with its warnings and its weights, if it is of whole versions."""
+    if found.as_known_at or found.window or any(filters.values()) or not versions:
         return found
+    ratio = get_weighted(session, detector, versions)
+    found = found.model_copy(update={"weighted": ratio})
     kind = found.population.kind
+    if found.includes_targeted or kind == POOLED_POPULATION:
+        return found
     warned = find_warnings(session, detector, versions[0], kind, found.labels)
     return found.model_copy(update={"warnings": warned})
 
@@ -579,7 +582,6 @@ def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
 
 
 def _refuse_population(population: str, labels: int) -> str | None:
-    """Return why labels of a population have no verdict."""
     if population == UNSTATED:
         return refuse_unstated(labels)
     return REPLAYS_ASIDE if population == REPLAYED else None

@@ -393,6 +393,7 @@ class Truths:
                     "created_at": self._at,
                     "source_label_id": truth.source_label_id or truth.label_id,
                     "is_repeat": query["is_repeat"],
+                    "weight": None,
                 }
             )
             current.append(

@@ -14,14 +14,16 @@ from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
 from tracker.services.imports.images import ImageFiles
+from tracker.services.imports.inspecting import inspect
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reports import (
     ImportReport,
     Outcome,
+    RejectedImportError,
     describe_outcome,
 )
 from tracker.services.imports.saved import load_mapping
-from tracker.services.imports.writing import LARGE_BYTES, check_rows
+from tracker.services.imports.writing import LARGE_BYTES
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id, parse_id
@@ -114,7 +116,9 @@ def import_later(  # noqa: PLR0913 - what is imported, by whom and how.
     with file.rows(detector).pieces() as pieces:
         next(pieces, None)
     if file.document is not None and on_error == REJECT and images is None:
-        check_rows(session, detector, file.rows(detector))
+        report = inspect(file, detector=detector).report
+        if report.bad_rows:
+            raise RejectedImportError(report)
     return add_import(
         session, detector, file, by, images=images, on_error=on_error, arrived=arrived
     )

@@ -1,8 +1,17 @@
 """The rows of an import: what each may hold, and reading many of them quickly."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -21,9 +30,10 @@ from tracker.services.fields import (
     Probability,
     Sampling,
     VersionName,
+    Weight,
     parse_instants,
 )
-from tracker.services.imports.reading.mapping import MappedRows, Piece
+from tracker.services.imports.reading.mapping import Piece
 from tracker.services.imports.reading.rows import (
     JUDGE,
     Row,
@@ -43,8 +53,6 @@ _WAYS = {
     "label": "; if it stands for one, add class VALUE=CLASS",
 }
 _LONGEST_NAME = 200
-_LONGEST_NOTE = 2000
-_LONGEST_LABELER = 100
 
 
 class ImportRow(Input):
@@ -69,6 +77,11 @@ class ImportRow(Input):
         default=None, description="Who gave the label, if not the caller."
     )
     labelled_at: Instant | None = None
+    weight: Weight | None = Field(
+        default=None,
+        description="How many queries the label stands for; see weighted of an "
+        "estimate. Without a sampling it is then targeted.",
+    )
 
 
 class ImportBody(Input):
@@ -81,14 +94,32 @@ class ImportBody(Input):
 class Columns:
     """Rows that are right in themselves, by column; None where a row says nothing.
 
-    A column in which no row says anything is left out.
+    Each has its number in the file.  A column in which no row says anything is left
+    out.
     """
 
-    first: int
+    numbers: Sequence[int]
     values: Mapping[str, list[Any]]
 
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> "Columns":
+        """Return *rows* by column."""
+        names = dict.fromkeys(name for row in rows for name in row.values)
+        values = {name: [row.values.get(name) for row in rows] for name in names}
+        return cls([row.number for row in rows], values)
+
     def __len__(self) -> int:
-        return len(next(iter(self.values.values()), ()))
+        return len(self.numbers)
+
+    def pick(self, kept: Sequence[bool]) -> "Columns":
+        """Return the rows that are *kept*; itself where all are."""
+        if all(kept):
+            return self
+        values = {name: list(compress(one, kept)) for name, one in self.values.items()}
+        filled = {
+            name: one for name, one in values.items() if one.count(None) < len(one)
+        }
+        return Columns(list(compress(self.numbers, kept)), filled)
 
     def get(self, name: str, default: object = None) -> list[Any]:
         """Return a column, with *default* where a row says nothing."""
@@ -128,7 +159,7 @@ class Columns:
                     if value is not None
                 },
             )
-            for number, line in enumerate(lines, start=self.first)
+            for number, line in zip(self.numbers, lines, strict=True)
         ]
 
 
@@ -156,23 +187,20 @@ class RowReader:
             "confidence": _read_probabilities,
             "version": _choice(self._versions),
             "asked_at": parse_instants,
-            "metadata": _read_metadata,
-            "image_url": _read_addresses,
             "image": _read_names,
             "label": _choice(self._classes | {UNCLEAR}),
             "sampling": _choice(frozenset(SAMPLINGS)),
-            "note": _read_notes,
-            "labeler": _read_labelers,
             "labelled_at": parse_instants,
-        }
+        } | _BY_MODEL
 
-    def read(self, piece: Piece) -> Columns | list[Row]:
+    def read(self, piece: Piece) -> Columns:
         """Return the rows that are right in themselves, and note what is wrong."""
         try:
             columns = self._read_columns(piece)
         except (LookupError, TypeError, ValueError):
             rows = self._without_unlabelled(piece)
-            return [read for row in rows if (read := self._read_row(row)) is not None]
+            read = map(self._read_row, rows)
+            return Columns.of([row for row in read if row is not None])
         self._report.rows += len(columns)
         return columns
 
@@ -200,8 +228,11 @@ class RowReader:
             read = self._readers[JUDGE if is_judge else name]
             if values.count(None) < len(values):
                 columns[name] = read_given(values, read)
-        found = Columns(piece.first, columns)
-        if not found.are_complete() or found.first + len(found) > BATCH_LIMIT:
+        if "weight" in columns and not columns.keys() >= {"predicted", "label"}:
+            raise ValueError("a row has to be looked at by itself")
+        end = piece.first + len(next(iter(columns.values()), ()))
+        found = Columns(range(piece.first, end), columns)
+        if not found.are_complete() or end > BATCH_LIMIT:
             raise ValueError("a row has to be looked at by itself")
         return found
 
@@ -235,12 +266,12 @@ class RowReader:
                 "query known already",
             )
         verdicts = [name for name in given if name.startswith(JUDGE)]
-        if verdicts and is_reference({*wrong, *given}):
-            yield FieldError(verdicts[0], "a verdict needs predicted or key")
-        if self._detector.label_of == ANSWER and is_reference({*wrong, *given}):
-            yield FieldError(
-                "key", "is required: a label judges an answer here, and not an input"
-            )
+        if is_reference({*wrong, *given}):
+            of_answers = [*verdicts[:1], *({"weight"} & given.keys())]
+            yield from (FieldError(one, "needs predicted or key") for one in of_answers)
+            is_of_answer = self._detector.label_of == ANSWER
+            message = "is required: a label judges an answer here, and not an input"
+            yield from [FieldError("key", message)] * is_of_answer
         for field in ("predicted", "label", *verdicts):
             if field in wrong or field not in given:
                 continue
@@ -272,23 +303,6 @@ def _has_no_label(row: Row, names: Set[str] | None) -> bool:
     return "label" not in given and not _is_complete(given)
 
 
-def try_first(rows: MappedRows) -> Outcome:
-    """Read the first rows, and return what was read as what and what is wrong.
-
-    Raises InvalidInputError where the columns make no sense together.
-    """
-    report = Outcome()
-    reader = RowReader(rows.detector, (), report)
-    with rows.pieces() as pieces:
-        for piece in pieces:
-            reader.read(piece)
-            report.note_values(piece.noted)
-            if report.rows:
-                break
-    report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
-    return report
-
-
 def _without_verdicts(
     values: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -312,8 +326,6 @@ def is_reference(item: Container[str]) -> bool:
     return "predicted" not in item and "key" not in item
 
 
-_METADATA: TypeAdapter[Any] = TypeAdapter(Metadata, config=ImportRow.model_config)
-_IMAGE_URL: TypeAdapter[Any] = TypeAdapter(ImageUrl, config=ImportRow.model_config)
 _TEXTS = {str}
 _NUMBERS = {float}
 
@@ -328,6 +340,12 @@ def _choice(known: Set[str]) -> Callable[[list[Any]], list[Any]]:
     return lambda values: _sure(values, when=known >= set(values))
 
 
+def _by_model(kind: Any) -> Callable[[list[Any]], list[Any]]:
+    """Return what reads each value as the model does, of columns that are rare."""
+    adapter: TypeAdapter[Any] = TypeAdapter(kind, config=ImportRow.model_config)
+    return lambda values: list(map(adapter.validate_python, values))
+
+
 def _read_names(values: list[Any]) -> list[Any]:
     # Of all that is printable, only the plain space is white.
     return _sure(
@@ -340,20 +358,6 @@ def _read_names(values: list[Any]) -> list[Any]:
     )
 
 
-def _read_labelers(values: list[Any]) -> list[Any]:
-    _read_names(list(set(values)))
-    return _sure(values, when=max(map(len, values)) <= _LONGEST_LABELER)
-
-
-def _read_notes(values: list[Any]) -> list[Any]:
-    return _sure(
-        values,
-        when=set(map(type, values)) == _TEXTS
-        and all(map(str.isprintable, values))
-        and max(map(len, values)) <= _LONGEST_NOTE,
-    )
-
-
 def _read_probabilities(values: list[Any]) -> list[Any]:
     _sure(values, when=set(map(type, values)) == _NUMBERS)
     _sure(values, when=all(0 <= value <= 1 for value in values))
@@ -361,9 +365,10 @@ def _read_probabilities(values: list[Any]) -> list[Any]:
     return [value + 0.0 for value in values]
 
 
-def _read_metadata(values: list[Any]) -> list[Any]:
-    return list(map(_METADATA.validate_python, values))
-
-
-def _read_addresses(values: list[Any]) -> list[Any]:
-    return list(map(_IMAGE_URL.validate_python, values))
+_BY_MODEL = {
+    "metadata": _by_model(Metadata),
+    "image_url": _by_model(ImageUrl),
+    "note": _by_model(Note),
+    "labeler": _by_model(KeyName),
+    "weight": _by_model(Weight),
+}

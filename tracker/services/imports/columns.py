@@ -24,7 +24,7 @@ from tracker.storage.labels import Label, add_labels_of, iter_words
 from tracker.storage.queries.queries import Query
 from tracker.words import GROUPED, TARGETED, UNSTATED
 
-_NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note")
+_NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note", "weight")
 
 
 def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselves.
@@ -189,6 +189,7 @@ def label_columns(
         "labelled_at": rows.get("labelled_at", created_at),
         "created_at": queries["created_at"],
         "is_repeat": queries["is_repeat"],
+        "weight": rows.get("weight"),
     }
     for name, values in columns.items():
         columns[name] = list(compress(values, is_given))

@@ -244,13 +244,9 @@ def _twice(what: str, field: str, first: str, then: str) -> InvalidInputError:
 _NEW = {"label": None, "standing": None, "is_replayed": False}
 
 
-def with_groups(good: Columns | list[Row], detector: Detector) -> Columns | list[Row]:
+def with_groups(good: Columns, detector: Detector) -> Columns:
     """Return rows with their groups: those given, else what the metadata name."""
     by = detector.group_by
-    if isinstance(good, list):
-        for row in good:
-            _name(row.values, by)
-        return good
     groups = good.values.get("group")
     metadata = None if by is None else good.values.get("metadata")
     if groups is None and metadata is None:
@@ -258,7 +254,7 @@ def with_groups(good: Columns | list[Row], detector: Detector) -> Columns | list
     given = good.get("group")
     if by is None:
         marks = [None if one is None else True for one in given]
-        return Columns(good.first, {**good.values, "is_group_given": marks})
+        return Columns(good.numbers, {**good.values, "is_group_given": marks})
     found: dict[str, list[Any]] = {}
     found["is_group_given"] = [None if one is None else True for one in given]
     found["group"] = [
@@ -266,20 +262,7 @@ def with_groups(good: Columns | list[Row], detector: Detector) -> Columns | list
         for one, values in zip(given, good.get("metadata"), strict=True)
     ]
     filled = {name: some for name, some in found.items() if any(some)}
-    return Columns(good.first, {**good.values, **filled})
-
-
-def _name(values: dict[str, Any], group_by: str | None) -> None:
-    if "group" in values:
-        values["is_group_given"] = True
-    elif (group := name_group(group_by, values.get("metadata"))) is not None:
-        values["group"] = group
-
-
-def have_groups(good: Columns | list[Row]) -> bool:
-    if isinstance(good, Columns):
-        return "group" in good.values
-    return any("group" in row.values for row in good)
+    return Columns(good.numbers, {**good.values, **filled})
 
 
 class Election:
@@ -318,9 +301,9 @@ class Election:
                 rank = rank_key(seed, key)
                 self._elected.vote(version, group, population, rank, key)
 
-    def look(self, session: Session, rows: list[Row], prefix: str) -> None:
+    def look(self, session: Session, good: Columns, prefix: str) -> None:
         """Take the rows of a piece, each without a key named by *prefix*."""
-        keys = keys_of(rows, prefix)
+        keys, rows = keys_of(good, prefix), good.rows()
         known = find_queries_by_key(session, self._detector.id, keys)
         versions = {v.name: v.id for v in list_versions(session, self._detector.id)}
         names = {number: name for name, number in versions.items()}

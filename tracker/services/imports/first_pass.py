@@ -21,7 +21,6 @@ from tracker.services.imports.contradictions import (
     Election,
     Names,
     brings_input,
-    have_groups,
     with_groups,
 )
 from tracker.services.imports.reading.mapping import (
@@ -54,22 +53,18 @@ _INSTANTS = {"asked_at", "labelled_at"}
 class CheckedPiece:
     """Rows that are right in themselves, and the number of the last one read."""
 
-    good: Columns | list[Row]
+    good: Columns
     end: int
     # The inputs of those that are stored, by key.
     stored: Mapping[str, str | None]
 
-    def rows(self) -> list[Row]:
-        return self.good.rows() if isinstance(self.good, Columns) else self.good
-
     def is_new(self) -> bool:
-        is_whole = isinstance(self.good, Columns) and self.good.brings_queries()
-        return is_whole and not self.stored
+        return self.good.brings_queries() and not self.stored
 
     def plain(self) -> Columns | None:
         """Return its rows, if they are new, without inputs and of one labeler."""
         good = self.good
-        if isinstance(good, list) or not self.is_new():
+        if not self.is_new():
             return None
         return good if good.values.keys().isdisjoint((INPUT, "labeler")) else None
 
@@ -105,27 +100,15 @@ class _Spool:
 
 def _dump(piece: CheckedPiece) -> str:
     good = piece.good
-    rows = [row[:2] for row in good] if isinstance(good, list) else None
-    columns = None if isinstance(good, list) else [good.first, good.values]
-    kept = [rows, columns, piece.end, piece.stored]
+    kept = [list(good.numbers), good.values, piece.end, piece.stored]
     return json.dumps(kept, default=datetime.isoformat)
 
 
 def _load(line: str) -> CheckedPiece:
-    rows, columns, end, stored = json.loads(line)
-    if rows is not None:
-        read = [Row(number, _with_instants(values)) for number, values in rows]
-        return CheckedPiece(read, end, stored)
-    first, values = columns
+    numbers, values, end, stored = json.loads(line)
     for name in _INSTANTS & values.keys():
         values[name] = read_given(values[name], _parse_instants)
-    return CheckedPiece(Columns(first, values), end, stored)
-
-
-def _with_instants(values: dict[str, Any]) -> dict[str, Any]:
-    for name in _INSTANTS & values.keys():
-        (values[name],) = _parse_instants([values[name]])
-    return values
+    return CheckedPiece(Columns(numbers, values), end, stored)
 
 
 def _parse_instants(texts: list[Any]) -> list[Any]:
@@ -134,11 +117,10 @@ def _parse_instants(texts: list[Any]) -> list[Any]:
 
 def _weigh(piece: CheckedPiece) -> int:
     """Return about how many bytes the rows of *piece* take."""
-    good = piece.good
     # What is in a dictionary, its own size does not tell.
-    if isinstance(good, list) or "metadata" in good.values:
+    if "metadata" in piece.good.values:
         return 3 * len(_dump(piece))
-    some = (values[::_WEIGHED] for values in good.values.values())
+    some = (values[::_WEIGHED] for values in piece.good.values.values())
     return _WEIGHED * sum(sum(map(getsizeof, values)) for values in some)
 
 
@@ -166,10 +148,10 @@ class Checked:
                 continue
             good = piece.good
             if self._bad:
-                good = [row for row in piece.rows() if row.number not in self._bad]
-            if len(good) == len(piece.good) > 0:
+                good = good.pick([one not in self._bad for one in good.numbers])
+            if good is piece.good and len(good):
                 yield piece
-            elif good:
+            elif len(good):
                 yield replace(piece, good=good)
 
 
@@ -232,7 +214,7 @@ class _FirstPass:
                     good = with_groups(good, self._detector)
                     if not report.rows:
                         continue
-                    self._has_groups = self._has_groups or have_groups(good)
+                    self._has_groups = self._has_groups or "group" in good.values
                     if isinstance(piece, MappedPiece):
                         report.note_values(piece.noted)
                     self._compare_with_stored(good, report.rows)
@@ -260,13 +242,13 @@ class _FirstPass:
         self._keys, self._inputs, self._has_unknown = Names(), Names(), False
         spool, found._spool = found._spool, _Spool()
         for piece in spool:
-            good, known = without_known(piece.good, earlier)
-            self._report.unchanged += known
+            good = without_known(piece.good, earlier)
+            self._report.unchanged += len(piece.good) - len(good)
             self._compare_with_stored(good, piece.end)
         spool.close()
         earlier.complete()
 
-    def _compare_with_stored(self, good: Columns | list[Row], end: int) -> None:
+    def _compare_with_stored(self, good: Columns, end: int) -> None:
         keys = keys_of(good, self._keyless.prefix)
         with self._reads() as session:
             known = find_queries_by_key(session, self._detector.id, keys)
@@ -275,10 +257,9 @@ class _FirstPass:
                 for v in (list_versions(session, self._detector.id) if known else ())
             }
         stored: dict[str, str | None] = {}
-        if known or not isinstance(good, Columns) or None in good.get("predicted"):
-            rows = good.rows() if isinstance(good, Columns) else good
+        if known or None in good.get("predicted"):
             kept = []
-            for key, row in zip(keys, rows, strict=True):
+            for key, row in zip(keys, good.rows(), strict=True):
                 query = known.get(key)
                 try:
                     if query is not None:
@@ -286,10 +267,11 @@ class _FirstPass:
                         stored[key] = query.input
                     elif "predicted" not in row.values:
                         self._has_unknown = True
-                    kept.append(row)
+                    kept.append(True)
                 except InvalidInputError as error:
                     self._refuse(row, error)
-            good = good if len(kept) == len(rows) else kept
+                    kept.append(False)
+            good = good.pick(kept)
         self._note_names(good, stored)
         self._checked._spool.add(CheckedPiece(good, end, stored))
 
@@ -297,14 +279,8 @@ class _FirstPass:
         self._keyless.forget(row.number)
         self._report.add_error(row.number, error.errors)
 
-    def _note_names(
-        self, good: Columns | list[Row], stored: Mapping[str, str | None]
-    ) -> None:
-        if isinstance(good, Columns):
-            keys, names = good.get("key"), good.get("input")
-        else:
-            keys = [row.values.get("key") for row in good]
-            names = [row.values.get("input") for row in good]
+    def _note_names(self, good: Columns, stored: Mapping[str, str | None]) -> None:
+        keys, names = good.get("key"), good.get("input")
         self._keys.add(keys)
         self._inputs.add(names)
         # A row that says nothing of the input is of that of its query.
@@ -324,7 +300,7 @@ class _FirstPass:
             keys, inputs, self._by.at, shares=self._detector.label_of == INPUT
         )
         for piece in self._checked._spool:
-            for row in piece.rows():
+            for row in piece.good.rows():
                 key = row.values.get("key")
                 name = row.values.get("input") or piece.stored.get(key or "")
                 is_unknown = "predicted" not in row.values and key not in piece.stored
@@ -345,10 +321,10 @@ class _FirstPass:
                 election.look_at_new(plain, prefix)
                 continue
             with self._reads() as session:
-                election.look(session, piece.rows(), prefix)
+                election.look(session, piece.good, prefix)
         if election.waits:
             for piece in self._checked.pieces():
-                election.look_again(piece.rows(), piece.stored)
+                election.look_again(piece.good.rows(), piece.stored)
 
 
 def _pieces(

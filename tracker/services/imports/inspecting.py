@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tracker import stats
 from tracker.rounding import outward
-from tracker.services.imports.checking import Columns, RowReader, is_reference
+from tracker.services.imports.checking import RowReader, is_reference
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import JUDGE, UNKNOWN
 from tracker.services.imports.reading.values import as_text
@@ -101,8 +101,10 @@ def inspect(
     file: RowFile,
     classes: list[str] | None = None,
     detector: Detector | None = None,
+    *,
+    only_first: bool = False,
 ) -> Inspection:
-    """Read *file* as an import into *detector* would.
+    """Read *file*, or *only_first* rows of it, as an import into *detector* would.
 
     Without one it is read twice, the first time for the *classes*, unless they are
     given.  Raises InvalidInputError for one that cannot be read.
@@ -121,8 +123,10 @@ def inspect(
         for piece in pieces:
             good = reader.read(piece)
             found.report.note_values(piece.noted)
-            for row in good.rows() if isinstance(good, Columns) else good:
+            for row in good.rows():
                 _count(found, row.values, groups, versions)
+            if only_first and found.report.rows:
+                break
     found.report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
     found.report.put_in_order()
     found.groups, found.versions = len(groups), sorted(versions)

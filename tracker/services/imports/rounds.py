@@ -50,9 +50,7 @@ def _rounds(piece: RawPiece) -> Iterator[Row]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidInputError.of(twice, "occurs twice among the columns")
-    reader = ConfidenceReader(
-        comma=piece.has_comma, is_strict=piece.is_strict, is_percent=False
-    )
+    reader = ConfidenceReader(piece.has_comma, piece.is_strict, is_percent=False)
     for row in piece.rows():
         values = {name.casefold(): value for name, value in row.values.items()}
         read = row._replace(values=values)

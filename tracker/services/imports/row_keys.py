@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import InvalidInputError
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.choices import NEW_ROWS, SAME_ROWS
-from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE, Row
+from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE
 from tracker.storage.imports.keyless import find_prefix, iter_newest, note_file
 
 _KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
@@ -37,12 +37,10 @@ def row_number(key: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def keys_of(good: Columns | list[Row], prefix: str) -> list[str]:
+def keys_of(good: Columns, prefix: str) -> list[str]:
     """Return the key of each row; one without has its number behind *prefix*."""
-    if isinstance(good, Columns):
-        numbered = enumerate(good.get("key"), start=good.first)
-        return [key or f"{prefix}{number}" for number, key in numbered]
-    return [row.values.get("key") or f"{prefix}{row.number}" for row in good]
+    numbered = zip(good.numbers, good.get("key"), strict=True)
+    return [key or f"{prefix}{number}" for number, key in numbered]
 
 
 @dataclass(slots=True)
@@ -53,7 +51,7 @@ class Keyless:
     # By place; 0 where a row has a key or was wrong.
     hashes: "array[int]" = field(default_factory=lambda: array("I"))
 
-    def add(self, good: Columns | list[Row]) -> None:
+    def add(self, good: Columns) -> None:
         for number, line in _keyless(good):
             self.hashes.extend([0] * (number - 1 - len(self.hashes)))
             self.hashes.append(crc32(repr(line).encode()) or 1)
@@ -63,19 +61,14 @@ class Keyless:
             self.hashes[number - 1] = 0
 
 
-def _keyless(good: Columns | list[Row]) -> Iterator[tuple[int, tuple[object, ...]]]:
+def _keyless(good: Columns) -> Iterator[tuple[int, tuple[object, ...]]]:
     """Yield the number of each query without a key, and what it says."""
-    if not isinstance(good, Columns):
-        for number, values, *_ in good:
-            if "key" not in values and "predicted" in values:
-                yield number, tuple(map(values.get, _SAID))
-        return
-    keys, predicted = good.get("key"), good.get("predicted")
+    keys = good.get("key")
     if "predicted" not in good.values or None not in keys:
         return
     lines = zip(*map(good.get, _SAID), strict=True)
-    for number, (key, given, line) in enumerate(
-        zip(keys, predicted, lines, strict=True), good.first
+    for number, key, given, line in zip(
+        good.numbers, keys, good.get("predicted"), lines, strict=True
     ):
         if key is None and given is not None:
             yield number, line
@@ -163,22 +156,20 @@ def _count_differing(hashes: "array[int]", own: "array[int]", *, is_part: bool) 
     return differing if is_part else differing + sum(map(bool, missing))
 
 
-def without_known(
-    good: Columns | list[Row], earlier: Earlier
-) -> tuple[Columns | list[Row], int]:
-    """Return the rows that *earlier* has not, and how many it has.
+def without_known(good: Columns, earlier: Earlier) -> Columns:
+    """Return the rows that *earlier* has not.
 
     What judges say of a row is no part of it: it may be new.
     """
-    rows = good.rows() if isinstance(good, Columns) else good
-    kept = [
-        row
-        for row in rows
-        if not earlier.has(row.number)
-        or any(name.startswith(JUDGE) for name in row.values)
-    ]
-    known = len(rows) - len(kept)
-    return (kept, known) if known else (good, 0)
+    if any(name.startswith(JUDGE) for name in good.values):
+        judged = {row.number for row in good.rows() if any(map(_is_of_judge, row[1]))}
+    else:
+        judged = set()
+    return good.pick([n in judged or not earlier.has(n) for n in good.numbers])
+
+
+def _is_of_judge(name: str) -> bool:
+    return name.startswith(JUDGE)
 
 
 def note_keyless(

@@ -35,7 +35,7 @@ from tracker.storage.queries.lookup import (
     find_queries_by_input,
     find_queries_by_key,
 )
-from tracker.storage.queries.queries import add_queries
+from tracker.storage.queries.queries import Query, add_queries
 from tracker.words import UNSTATED
 
 
@@ -64,28 +64,14 @@ class RowWriter:
         self._versions = {v.name: v.id for v in list_versions(session, detector.id)}
         self._name_versions()
         # What a new query has where its row says nothing.
-        self._blank = {
+        self._blank = dict.fromkeys(Query.__table__.columns.keys()) | {
             "detector_id": detector.id,
-            "input": None,
-            "group": None,
-            "is_group_given": None,
-            "confidence": None,
             "asked_at": by.at,
             "created_at": by.at,
-            "metadata": None,
-            "image": None,
-            "image_url": None,
-            "label_id": None,
-            "sampling": UNSTATED,
-            "standing": None,
             "is_replayed": False,
             "is_gold": False,
-            "agreement": None,
             "is_repeat": False,
             "is_pooled": True,
-            "tags": None,
-            "erased_at": None,
-            "image_erased_at": None,
         }
         self._batch: int | None = None
         self._decided: dict[int, Decision] = {}
@@ -95,23 +81,18 @@ class RowWriter:
         own = [] if self._batch is None else [self._batch]
         return own + self._truths.batches
 
-    def write(self, good: Columns | list[Row], *, are_new: bool = False) -> None:
+    def write(self, good: Columns, *, are_new: bool = False) -> None:
         """Add what is new in rows; where all are taken for new, none is looked up.
 
         The constraint on the keys then raises IntegrityError for one that is not.
         """
         keys = keys_of(good, self._prefix)
-        if isinstance(good, Columns):
-            inputs, groups = good.get("input"), good.values.get("group", [])
-            if are_new:
-                self._truths.hold(inputs, groups)
-            known = {} if are_new else self._find(keys, inputs, groups)
-            if known or not self._write_new(keys, good):
-                self._write_some(keys, good.rows(), known)
-        else:
-            inputs = [row.values.get("input") for row in good]
-            groups = [row.values.get("group") for row in good]
-            self._write_some(keys, good, self._find(keys, inputs, groups))
+        inputs, groups = good.get("input"), good.values.get("group", [])
+        if are_new:
+            self._truths.hold(inputs, groups)
+        known = {} if are_new else self._find(keys, inputs, groups)
+        if known or not self._write_new(keys, good):
+            self._write_some(keys, good.rows(), known)
         if any(groups) and self._detector.groups is None:
             note_groups(self._session, self._detector.id)
         self._truths.units.write()
@@ -148,10 +129,9 @@ class RowWriter:
             or ("label" in rows.values and self._detector.labels_wanted > 1)
         ):
             return False
-        first = self._id(rows.first)
         queries = query_columns(
             self._detector,
-            range(first, first + len(keys)),
+            list(map(self._id, rows.numbers)),
             keys,
             [self._versions[name] for name in versions],
             rows,
@@ -364,6 +344,7 @@ class RowWriter:
             note=item.get("note"),
             labelled_at=item.get("labelled_at"),
             is_repeat=query["is_repeat"],
+            weight=item.get("weight"),
         )
         self._opinions.note(label)
         decision = decide(

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
-from tracker.services.imports.checking import RowReader
 from tracker.services.imports.first_pass import (
     Checked,
     CheckedPiece,
@@ -31,7 +30,7 @@ from tracker.services.imports.reports import (
 from tracker.services.imports.row_keys import note_keyless
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage.database import Database
-from tracker.storage.detectors import Detector, hold_open, list_versions
+from tracker.storage.detectors import Detector, hold_open
 from tracker.storage.dialect import commit_without_waiting, forget_plans
 from tracker.storage.estimates.pending import count_groups_again
 from tracker.storage.imports.files import DONE, FileImport
@@ -281,15 +280,3 @@ def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
         for _ in second.write(run, guesses=False):
             pass
         return second.finish(session).outcome
-
-
-def check_rows(session: Session, detector: Detector, rows: MappedRows) -> None:
-    """Raise RejectedImportError if a row is wrong in itself; none is compared."""
-    report = Outcome()
-    versions = [version.name for version in list_versions(session, detector.id)]
-    reader = RowReader(detector, versions, report)
-    with rows.pieces() as pieces:
-        for piece in pieces:
-            reader.read(piece)
-    if report.bad_rows:
-        raise RejectedImportError(report)

@@ -292,6 +292,7 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
     note: str | None = None,
     labelled_at: datetime | None = None,
     is_repeat: bool = False,
+    weight: float | None = None,
 ) -> dict[str, Any]:
     """Return a label as the mapping of columns that storage takes."""
     return {
@@ -309,6 +310,7 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
         "created_at": by.at,
         "source_label_id": None,
         "is_repeat": is_repeat,
+        "weight": weight,
     }
 
 

@@ -20,7 +20,7 @@ _CLASSES = (
     *("label", "class", "value", "answer", "choice", "category", "prediction"),
     *("output", "result", "name", "content", "text"),
 )
-_SCORES = ("score", "confidence", "probability", "prob")
+_SCORES = ("score", "confidence", "probability", "prob", "p")
 _COUNTS = {"count", "counts", "frequency", "freq", "support"}
 
 
@@ -49,11 +49,17 @@ def read_answer(value: Any) -> tuple[Any, Any]:
     return found, next(scores, inner)
 
 
-def read_answers(piece: RawPiece, classes: list[str]) -> RawPiece:
-    """Return *piece* with each nested answer as its class and its confidence."""
+def read_answers(
+    piece: RawPiece, classes: list[str], columns: Mapping[str, str]
+) -> RawPiece:
+    """Return *piece* with each nested answer as its class and its confidence.
+
+    *columns* are by field those that were named.
+    """
     if piece.is_strict:
         return piece
     roles = {name: role_of(name) for name in piece.names}
+    roles |= {name: field for field, name in columns.items() if name in roles}
     nested = {
         name
         for name, role in roles.items()

@@ -1,13 +1,19 @@
 """How a file is to be read where it does not say so itself."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import KeyName
-from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE
+from tracker.services.imports.reading.rows import (
+    FIELDS,
+    IMAGE,
+    JUDGE,
+    PROBABILITY,
+)
 from tracker.services.wording import describe_errors, show
 from tracker.shapes import Shape
 
@@ -17,7 +23,7 @@ METADATA, IGNORE, REFUSE = EXTRAS
 # What rows without a key are that are nearly those of an earlier file.
 SAME_ROWS, NEW_ROWS = ("same", "new")
 # What a column may be said to hold.
-MAPPED = (*FIELDS, IMAGE)
+MAPPED = (*FIELDS, IMAGE, PROBABILITY)
 # What may be the same in every row.
 GIVEN = tuple(name for name in FIELDS if name not in {"key", "input", "metadata"})
 
@@ -137,49 +143,35 @@ DEFAULT = Choices()
 _SAID = {"columns": "map", "classes": "class", "given": "set"}
 
 
-def read_choices(  # noqa: PLR0913 - each is an option of its own.
+def read_choices(  # noqa: PLR0913 - those that are no plain values.
     *,
-    columns: tuple[str, ...] | list[str] = (),
-    classes: tuple[str, ...] | list[str] = (),
-    extra: str | None = None,
-    usual_extra: Extra = REFUSE,
-    time_zone: str | None = None,
-    time_format: str | None = None,
-    labeler: str | None = None,
+    columns: Sequence[str] = (),
+    classes: Sequence[str] = (),
     version: str | None = None,
-    given: tuple[str, ...] | list[str] = (),
-    no_answer: tuple[str, ...] | list[str] = (),
+    given: Sequence[str] = (),
+    no_answer: Sequence[str] = (),
     same_rows: bool = False,
     new_rows: bool = False,
-    percent: bool = False,
-    sheet: str | None = None,
-    header_row: int | None = None,
-    uses_saved: bool = True,
+    **plain: Any,
 ) -> Choices:
     """Return what was said in texts, FIELD=COLUMN and VALUE=CLASS among them.
 
+    *plain* are other fields of the choices, as they are; an empty text says nothing.
     Raises InvalidInputError that says all that is wrong with them.
     """
     wrong: list[FieldError] = []
     if same_rows and new_rows:
         wrong.append(FieldError("same_rows", "cannot be combined with new_rows"))
+    said = {name: one for name, one in plain.items() if one not in {"", None}}
     try:
         return Choices(
             columns=_pairs("map", columns, "FIELD=COLUMN", wrong),
             classes=_pairs("class", classes, "VALUE=CLASS", wrong, last=True),
-            extra=extra or None,  # type: ignore[arg-type]
-            usual_extra=usual_extra,
-            uses_saved=uses_saved,
-            time_zone=time_zone or None,
-            time_format=time_format or None,
-            labeler=labeler or None,
             given=_pairs("set", given, "FIELD=VALUE", wrong)
             | ({"version": version} if version else {}),
             no_answer=list(no_answer),
-            percent=percent,
-            sheet=sheet or None,
-            header_row=header_row,
             rows="same" if same_rows else "new" if new_rows else None,
+            **said,
         )
     except ValidationError as error:
         wrong += [
@@ -194,7 +186,7 @@ def read_choices(  # noqa: PLR0913 - each is an option of its own.
 
 def _pairs(
     name: str,
-    texts: tuple[str, ...] | list[str],
+    texts: Sequence[str],
     form: str,
     wrong: list[FieldError],
     *,

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from tracker.services.imports.reading.rows import (
     FIELDS,
     IMAGE,
     JUDGE,
+    PROBABILITY,
     refuse_columns,
     unknown_columns,
 )
@@ -48,23 +49,43 @@ _REPEATS = frozenset({"epoch", "attempt", "trial", "repeat", "sample_idx"})
 _BLANKS = re.compile(r"[\s\-]+")
 _WORD = re.compile(r"[^\W\d_]+?(?=[A-Z][a-z]|[\W\d_]|$)")
 # What the words of a name say of it where its whole is not known; the first that fits.
-_ROLES = {
-    "": "id ids is has ts at time date count version comment reason explanation url "
-    "tags cost tokens latency error",
-    "confidence": "proba probas prob probs probability probabilities score scores "
-    "confidence logprob konfidenz",
-    "label": "true truth gold golden gt expected reference target actual ideal "
-    "annotation correct wahrheit",
-    "predicted": "pred predicted prediction predictions guess output outputs scored "
-    "completion hypothesis response generated vorhersage model hat yhat",
-}
+_ROLES = (
+    (
+        "",
+        "id ids is has ts at by time date count version comment reason explanation url "
+        "tags cost tokens latency error",
+    ),
+    (
+        "confidence",
+        "proba probas prob probs probability probabilities score scores confidence "
+        "logprob konfidenz sicherheit",
+    ),
+    (
+        "label",
+        "true truth gold golden gt expected reference target actual ideal annotation "
+        "correct wahrheit",
+    ),
+    (
+        "predicted",
+        "pred preds predicted prediction predictions guess output outputs scored "
+        "completion hypothesis response generated vorhersage prognose model hat yhat "
+        "auto automatic",
+    ),
+    # Behind those that say more: a predicted label is none.
+    ("label", "label labels annotated soll ist tats\u00e4chlich tatsaechlich"),
+)
+_WORDS = tuple((role, frozenset(words.split())) for role, words in _ROLES)
 # A probability may be that of one class, and scores those of a metric.
-_OF_A_CLASS = frozenset(_ROLES["confidence"].split()[:6])
+_OF_A_CLASS = frozenset(_ROLES[1][1].split()[:6])
 _NOT_CONFIDENCE = _OF_A_CLASS | {"scores"}
 # Names that say no more than that classes are in the column.
 _PLAIN = frozenset({"class", "category", "classification", "answer", "species"})
-_LOUD = frozenset({*_ROLES["label"].split(), "label", "answer"})
+_LOUD = frozenset(f"{_ROLES[2][1]} {_ROLES[4][1]} answer human manual reviewer".split())
+# Of two such columns the second is the answer, and the first what it should have been.
+_PAIRS = {"expected": "actual", "soll": "ist"}
 _WEIGHTS = frozenset({"weight", "weights"})
+# Of so many columns it is looked for two that could be the label and the prediction.
+_FEW_COLUMNS = 20
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
 # One row of an annotation, as Label Studio writes it into CSV.
@@ -87,24 +108,37 @@ class Plan:
     left_out: tuple[str, ...] = ()
     # Says which labels of an export were replaced by another one.
     is_current: str | None = None
+    # What holds classes, where nothing says which is the label and the prediction.
+    unclear: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
         """Return what is said loudly of columns that are not read."""
         found = []
         others = (*self.extras, *self.left_out)
+        if self.unclear:
+            found.append(
+                f"nothing says which of the columns {' and '.join(self.unclear)} is "
+                f"which; say it, as in map label={self.unclear[0]} and map "
+                f"predicted={self.unclear[-1]}"
+            )
         if "label" not in self.fields:
             found += [
                 f"the column {show(name)} looks like the truth and is not read as "
                 f"labels; to read it, add map label={show_name(name)}"
                 for name in others
-                if _words_of(name) & _LOUD and "is" not in _words_of(name)
+                if _is_loud(name) and "is" not in _words_of(name)
             ]
         found += [
             f"the column {show(name)} looks like weights, which are not read: every "
-            "label counts once"
+            f"label counts once; to read them, add map weight={show_name(name)}"
             for name in others
             if _words_of(name) & _WEIGHTS
         ]
+        if self.fields.keys() & {"weight", PROBABILITY}:
+            found.append(
+                "labels with a weight count as targeted, unless they say how they were "
+                "chosen: what they come to is a ratio, without an interval"
+            )
         return found
 
     def renamed(self) -> dict[str, str]:
@@ -114,6 +148,10 @@ class Plan:
             for name, column in self.fields.items()
             if normal(column) != name
         }
+
+
+def _is_loud(name: str) -> bool:
+    return bool(_words_of(name) & _LOUD)
 
 
 def _words_of(name: str) -> set[str]:
@@ -128,8 +166,7 @@ def role_of(name: str) -> str | None:
     if normal(name) in _PLAIN:
         return "label"
     words = _words_of(name)
-    found = (role for role in _ROLES if words & set(_ROLES[role].split()))
-    return next(found, None) or None
+    return next((role for role, said in _WORDS if words & said), None) or None
 
 
 def find_header(lines: Sequence[Sequence[Any]]) -> int:
@@ -179,13 +216,13 @@ def plan_columns(
     header each row answers for its own names, and unknown ones are only noted.
     """
     wrong: list[FieldError] = []
-    has_images = choices.images is not None
     known, is_shaped = _known(names, choices)
     # The other columns of a tool's own file are known ones.
     extra = choices.extra or (METADATA if is_shaped else choices.usual_extra)
-    known |= {IMAGE: IMAGE} if has_images else {}
     fields = _find_judges(names, wrong) | dict(_chosen(names, choices, wrong))
-    if IMAGE in fields and not has_images:
+    if choices.images is not None:
+        known |= {IMAGE: IMAGE}
+    elif IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
     taken = {head_of(column, names) for column in fields.values()}
     left_out = tuple(
@@ -199,10 +236,10 @@ def plan_columns(
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others)
+    unclear = _find_unclear(fields, others, holds_classes)
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
-        left_out += tuple(dict.fromkeys(others))
-        others = []
+        left_out, others = (*left_out, *dict.fromkeys(others)), []
     wrong += [
         FieldError(show_name(name), "occurs twice among the columns")
         for name, count in Counter(others).items()
@@ -210,8 +247,7 @@ def plan_columns(
     ]
     if has_header and extra == REFUSE:
         wrong += unknown_columns(others, FIELDS)
-    if _are_numbered(names) and not fields.keys() & {"predicted", "label"}:
-        wrong.append(_nameless(names))
+    wrong += _find_nameless(names, fields)
     if wrong:
         refuse_columns(wrong)
     return Plan(
@@ -220,6 +256,7 @@ def plan_columns(
         frozenset(others) if extra == REFUSE else frozenset(),
         left_out,
         next((one for one in left_out if normal(one) == _IS_CURRENT), None),
+        unclear,
     )
 
 
@@ -248,12 +285,14 @@ def _are_numbered(names: Sequence[str]) -> bool:
     return names[:1] == [f"{COLUMN}1"]
 
 
-def _nameless(names: Sequence[str]) -> FieldError:
-    return FieldError(
-        "map",
+def _find_nameless(names: Sequence[str], fields: Collection[str]) -> list[FieldError]:
+    if not _are_numbered(names) or {"predicted", "label"} & set(fields):
+        return []
+    message = (
         f"the first line names no columns; say what those from {names[0]} to "
-        f"{names[-1]} hold, as in map predicted={names[-1]}",
+        f"{names[-1]} hold, as in map predicted={names[-1]}"
     )
+    return [FieldError("map", message)]
 
 
 def _find_judges(names: Sequence[str], wrong: list[FieldError]) -> dict[str, str]:
@@ -293,16 +332,17 @@ def _find_known(
 def _apart(fields: dict[str, str], candidates: list[str]) -> list[str]:
     """Take ``actual`` for the answer where ``expected`` is what it should have been."""
     by_name = {normal(name): name for name in candidates}
-    if by_name.keys() == {"actual", "expected"} and "predicted" not in fields:
-        fields["predicted"] = by_name["actual"]
-        return [by_name["expected"]]
+    for truth, answer in _PAIRS.items():
+        if by_name.keys() == {truth, answer} and "predicted" not in fields:
+            fields["predicted"] = by_name[answer]
+            return [by_name[truth]]
     return candidates
 
 
 def _find_by_words(
     fields: dict[str, str],
     others: list[str],
-    settled: Collection[str],
+    settled: Set[str],
     holds_classes: Callable[[str], bool],
 ) -> None:
     """Take some of *others* for what the words of their names say, where one does."""
@@ -318,6 +358,9 @@ def _find_by_words(
             found += [one for one in others if normal(one) == "y"]
         if sought != "confidence":
             found = [one for one in found if holds_classes(one)]
+            if sought == "label" and not {"label", "predicted"} & settled:
+                found = _apart(fields, found)
+                others[:] = [one for one in others if one != fields.get("predicted")]
         elif "predicted" not in fields:
             continue
         else:
@@ -338,6 +381,16 @@ def _find_input(fields: dict[str, str], others: list[str]) -> None:
         for name in [one for one in others if normal(one) in _INPUTS][:1]:
             fields["input"] = name
             others.remove(name)
+
+
+def _find_unclear(
+    fields: Mapping[str, str], others: list[str], holds_classes: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """Return the two columns that could be the label and the prediction, if any."""
+    if fields.keys() & {"label", "predicted"} or len(others) > _FEW_COLUMNS:
+        return ()
+    found = sorted(filter(holds_classes, others), key=_is_loud, reverse=True)
+    return tuple(found) if len(found) == 2 else ()
 
 
 def _exported(names: Sequence[str]) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """JSON documents as programs write them: rows, columns, tables, annotated tasks."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading.column_names import guess_field, normal, role_of
@@ -157,55 +157,59 @@ _SHAPES = (
 )
 
 
+class Document(NamedTuple):
+    """A shape of a whole document, and what reads it by the columns that were named."""
+
+    name: str
+    tells: Callable[[Any], bool]
+    read: Callable[[Any, Mapping[str, str], list[str]], Iterator[RawPiece]]
+
+
 def document_pieces(
     body: Any, columns: Mapping[str, str] = NO_COLUMNS, notes: list[str] | None = None
 ) -> Iterator[RawPiece]:
     """Read a parsed document; InvalidInputError where it is of no known shape.
 
     *columns* are by field those that were named; how it is read goes to *notes*.
-
-    * ``{"items": [{…}]}``, the API's own
-    * ``[{…}]``, also Label Studio's tasks
-    * ``{"columns": […], "data": [[…]]}``: MLflow, Weights & Biases, pandas split
-    * ``{"schema": {…}, "data": [{…}]}``: pandas table
-    * ``{"classes": […], "labels": {…}}``: FiftyOne
-    * ``{"column": […]}`` and ``{"column": {"0": …}}``, or by row: pandas
-    * ``{"key": "label"}``
     """
     notes = [] if notes is None else notes
     shaped = read_document(body, SHAPES, notes)
     if shaped is not None:
         yield from shaped
-    elif isinstance(body, list) and all(map(is_task, body)) and body:
-        yield from iter_pieces(read_tasks(body, columns))
-    elif (isinstance(body, list) and body) or any(
-        not shape.records and shape.fits(body) for shape in SHAPES
-    ):
-        # What is no list is JSON Lines of one line.
-        items = body if isinstance(body, list) else [body]
-        # A classifier's answers by class, as a pipeline returns them for each input.
-        records = iter_objects(
-            {"prediction": one} if isinstance(one, list) else one for one in items
-        )
-        yield from read_records(iter_pieces(records), SHAPES, columns, notes)
-    elif not isinstance(body, dict):
-        raise InvalidInputError.of("items", _SHAPES)
-    elif isinstance(body.get("items"), list):
-        yield from iter_pieces(iter_items(body), is_strict=True)
-    elif isinstance(body.get("data"), list) and "schema" in body:
-        yield from iter_pieces(iter_objects(_without_index(body)))
-    elif isinstance(body.get("data"), list) and isinstance(body.get("columns"), list):
-        yield from _read_split(body["columns"], body["data"])
-    elif isinstance(body.get("labels"), dict) and "classes" in body:
-        yield from iter_pieces(iter_objects(_read_fiftyone(body)))
-    elif (inner := _only_records(body)) is not None:
-        yield from document_pieces(inner, columns, notes)
-    else:
-        yield from _read_columns(body, notes)
+        return
+    for document in DOCUMENTS:
+        if document.tells(body):
+            yield from document.read(body, columns, notes)
+            return
+    raise InvalidInputError.of("items", _SHAPES)
 
 
-def _only_records(body: Mapping[str, Any]) -> list[Any] | None:
-    """Return the one list of objects that a document has beside what it says of it.
+def _are_rows(body: Any) -> bool:
+    is_row = any(not shape.records and shape.fits(body) for shape in SHAPES)
+    return is_row or (isinstance(body, list) and bool(body))
+
+
+def _read_rows(
+    body: Any, columns: Mapping[str, str], notes: list[str]
+) -> Iterator[RawPiece]:
+    # What is no list is JSON Lines of one line.
+    items = body if isinstance(body, list) else [body]
+    # A classifier's answers by class, as a pipeline returns them for each input.
+    records = iter_objects(
+        {"prediction": one} if isinstance(one, list) else one for one in items
+    )
+    return read_records(iter_pieces(records), SHAPES, columns, notes)
+
+
+def _has(body: Any, **kinds: type) -> bool:
+    """Return whether a document has values of these *kinds* by name."""
+    return isinstance(body, dict) and all(
+        name in body and isinstance(body[name], kind) for name, kind in kinds.items()
+    )
+
+
+def _inner(body: Mapping[str, Any]) -> Any:
+    """Return what a document holds beside what it says of it; None for itself.
 
     What has a prediction or a label is itself one row, as JSON Lines of one line.
     """
@@ -214,12 +218,31 @@ def _only_records(body: Mapping[str, Any]) -> list[Any] | None:
         for name, one in body.items()
     ):
         return [body]
+    return _find_rows(body)
+
+
+def _find_rows(body: Mapping[str, Any]) -> Any:
+    """Return the one list of objects, or the columns, in a document, however deep."""
     found = [
         one
         for one in body.values()
         if isinstance(one, list) and one and all(isinstance(o, dict) for o in one)
     ]
+    if not found:
+        inner: list[Any] = [one for one in body.values() if isinstance(one, dict)]
+        inner = [one if _are_columns(one) else _find_rows(one) for one in inner]
+        found = [one for one in inner if one is not None]
     return found[0] if len(found) == 1 else None
+
+
+def _are_columns(body: Mapping[str, Any]) -> bool:
+    """Return whether it has equally long lists, and some column that is known."""
+    values = list(body.values())
+    return (
+        all(isinstance(one, list) for one in values)
+        and len(set(map(len, values))) == 1
+        and any(map(role_of, body))
+    )
 
 
 def _without_index(body: Mapping[str, Any]) -> Iterator[Any]:
@@ -311,3 +334,45 @@ def _class_at(key: str, label: Any, classes: Any) -> Any:
             f"than {len(classes)}",
         )
     return classes[label]
+
+
+# The most particular first.
+DOCUMENTS = (
+    Document(
+        "tasks of Label Studio",
+        lambda body: isinstance(body, list) and bool(body) and all(map(is_task, body)),
+        lambda body, columns, _: iter_pieces(read_tasks(body, columns)),
+    ),
+    Document("a list of rows", _are_rows, _read_rows),
+    Document(
+        "rows of the API",
+        lambda body: _has(body, items=list),
+        lambda body, *_: iter_pieces(iter_items(body), is_strict=True),
+    ),
+    Document(
+        "a table of pandas",
+        lambda body: _has(body, data=list, schema=object),
+        lambda body, *_: iter_pieces(iter_objects(_without_index(body))),
+    ),
+    # Also that of pandas' orientation split.
+    Document(
+        "a table of MLflow or Weights & Biases",
+        lambda body: _has(body, data=list, columns=list),
+        lambda body, *_: _read_split(body["columns"], body["data"]),
+    ),
+    Document(
+        "labels of FiftyOne",
+        lambda body: _has(body, labels=dict, classes=object),
+        lambda body, *_: iter_pieces(iter_objects(_read_fiftyone(body))),
+    ),
+    Document(
+        "rows inside a document",
+        lambda body: isinstance(body, dict) and _inner(body) is not None,
+        lambda body, *how: document_pieces(_inner(body), *how),
+    ),
+    Document(
+        "columns or labels by key",
+        lambda body: isinstance(body, dict),
+        lambda body, _, notes: _read_columns(body, notes),
+    ),
+)

@@ -50,7 +50,7 @@ def excel_pieces(
             raise InvalidInputError.of(
                 "sheet", f"there is no sheet {show(sheet)}; there are: {shown}"
             )
-        best: tuple[int, str, int] | None = None
+        best: tuple[tuple[int, int], str, int] | None = None
         for name in book.sheet_names if sheet is None else [sheet]:
             found = _look(book.get_sheet_by_name(name).iter_rows(), header_row)
             if found is not None and (best is None or found[0] > best[0]):
@@ -86,16 +86,19 @@ def _filled(line: list[Any]) -> list[Any]:
     return [str(one) if one in {0} else one for one in line]
 
 
-def _look(lines: Iterator[list[Any]], header_row: int | None) -> tuple[int, int] | None:
-    """Return how many columns a sheet names that are known, and what stands above."""
+def _look(
+    lines: Iterator[list[Any]], header_row: int | None
+) -> tuple[tuple[int, int], int] | None:
+    """Return how many columns a sheet names, first known ones, and what is above."""
     if header_row is not None:
         header = next(islice(lines, header_row - 1, None), None)
-        return None if header is None else (0, header_row - 1)
+        return None if header is None else ((0, 0), header_row - 1)
     first = list(islice(filter(any, map(_filled, lines)), _LOOKED_AT))
     if not first:
         return None
     place = find_header(first)
-    return sum(bool(role_of(str(one))) for one in first[place]), place
+    names = [str(one) for one in first[place] if one not in {None, ""}]
+    return (sum(map(bool, map(role_of, names))), len(names)), place
 
 
 def _check(stream: BinaryIO, unpacked: Unpacked) -> None:

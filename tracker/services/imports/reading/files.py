@@ -1,7 +1,6 @@
 """A file of rows, and how its name, its media type or its bytes say what it is."""
 
 import hashlib
-import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,13 +9,13 @@ from pathlib import PurePath
 from typing import Any, BinaryIO
 
 from tracker.errors import InvalidInputError
-from tracker.services.fields import load_json
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.kinds import (
     GZIP,
     LARGE_DOCUMENT,
     LARGEST_DOCUMENT,
+    guess_format,
     load_piece,
     load_value,
     read_pieces,
@@ -43,6 +42,7 @@ BY_SUFFIX = {
     ".feather": "arrow",
     ".xml": "xml",
     ".eval": "xlsx",
+    ".zip": "xlsx",
     ".manifest": "jsonl",
 }
 _PACKED = ".gz"
@@ -58,18 +58,13 @@ BY_MEDIA_TYPE = {
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
     "application/gzip": None,
     "application/octet-stream": None,
+    "application/zip": None,
 }
 # What is as small is read by the process that got it, if it is text.
 SMALL = 2**20
 _TEXTS = {"csv", "jsonl", "json"}
 # These have values that JSON has not.
 _TYPED = {"parquet", "arrow", "xlsx"}
-_BEGINNINGS = {
-    b"PAR1": "parquet",
-    b"PK\x03\x04": "xlsx",
-    b"ARRO": "arrow",
-    b"\xff\xff\xff\xff": "arrow",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,32 +178,3 @@ def open_named(
     if kind == "json" and file.size > LARGEST_DOCUMENT:
         raise InvalidInputError.of("file", LARGE_DOCUMENT)
     return file
-
-
-def guess_format(stream: BinaryIO) -> str:
-    """Return in which format the bytes of *stream* are."""
-    stream.seek(0)
-    start = stream.read(2**16)
-    if start.startswith(GZIP):
-        try:
-            start = zlib.decompressobj(wbits=31).decompress(start, 2**16)
-        except zlib.error:
-            return "csv"
-    if start[:4] in _BEGINNINGS:
-        return _BEGINNINGS[start[:4]]
-    return _guess_text(start.removeprefix(b"\xef\xbb\xbf").lstrip())
-
-
-def _guess_text(text: bytes) -> str:
-    if text.startswith((b"<?xml", b"<annotations")):
-        return "xml"
-    if text.startswith(b"["):
-        return "json"
-    if not text.startswith(b"{"):
-        return "csv"
-    first, _, rest = text.partition(b"\n")
-    try:
-        load_json(first)
-    except ValueError:
-        return "json"
-    return "jsonl" if rest.strip().startswith(b"{") else "json"

@@ -175,6 +175,12 @@ LARGEST_DOCUMENT = 32 * 2**20
 LARGE_DOCUMENT = "too large for JSON; send JSON Lines instead"
 GZIP = b"\x1f\x8b"
 _WHOLE = {"parquet", "arrow", "xlsx"}
+_BEGINNINGS = {
+    b"PAR1": "parquet",
+    b"PK\x03\x04": "xlsx",
+    b"ARRO": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
+}
 # A value that JSON does not have, by the name of its type; no name of a column is so.
 _TYPE = "\0"
 
@@ -274,7 +280,78 @@ def _read(  # noqa: PLR0911, PLR0913 - what is read and how.
             return xml_pieces(stream, notes)
     if is_log(stream):
         return document_pieces(read_log(stream, unpacked), columns, notes)
+    if (name := _only_file(stream)) is not None:
+        how = {"notes": notes, "unpacked": unpacked, "columns": columns, "table": table}
+        return _read_zipped(stream, name, **how)
     return excel_pieces(stream, notes, unpacked, **table)
+
+
+def _only_file(stream: BinaryIO) -> str | None:
+    """Return the name of the one file in a zip file; None for several, or for none."""
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            parts = [one for one in archive.infolist() if not one.is_dir()]
+    except zipfile.BadZipFile:
+        parts = []
+    stream.seek(0)
+    # What macOS puts beside each file.
+    names = [o.filename for o in parts if not o.filename.startswith("__MACOSX/")]
+    return names[0] if len(names) == 1 else None
+
+
+def _read_zipped(stream: BinaryIO, name: str, **how: Any) -> Iterator[RawPiece]:
+    """Read the file of that *name* in a zip file, as its content says."""
+    try:
+        with (
+            zipfile.ZipFile(stream) as archive,
+            archive.open(name) as packed,
+            tempfile.TemporaryFile() as spool,
+        ):
+            while content := packed.read(_PIECE):
+                how["unpacked"].add(len(content))
+                spool.write(content)
+            whole = cast("BinaryIO", spool)
+            kind = guess_format(whole)
+            spool.seek(0)
+            how["notes"].append(f"the file {name} in the zip file was read")
+            if kind == "xlsx":
+                table, unpacked = how["table"], how["unpacked"]
+                yield from excel_pieces(whole, how["notes"], unpacked, **table)
+            else:
+                yield from _read(kind, whole, **how)
+    except (NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InvalidInputError.of(
+            "file", f"it cannot be unpacked: {show_reason(error)}"
+        ) from error
+
+
+def guess_format(stream: BinaryIO) -> str:
+    """Return in which format the bytes of *stream* are."""
+    stream.seek(0)
+    start = stream.read(2**16)
+    if start.startswith(GZIP):
+        try:
+            start = zlib.decompressobj(wbits=31).decompress(start, 2**16)
+        except zlib.error:
+            return "csv"
+    if start[:4] in _BEGINNINGS:
+        return _BEGINNINGS[start[:4]]
+    return _guess_text(start.removeprefix(b"\xef\xbb\xbf").lstrip())
+
+
+def _guess_text(text: bytes) -> str:
+    if text.startswith((b"<?xml", b"<annotations")):
+        return "xml"
+    if text.startswith(b"["):
+        return "json"
+    if not text.startswith(b"{"):
+        return "csv"
+    first, _, rest = text.partition(b"\n")
+    try:
+        load_json(first)
+    except ValueError:
+        return "json"
+    return "jsonl" if rest.strip().startswith(b"{") else "json"
 
 
 def _read_json(

@@ -290,9 +290,9 @@ SHAPES = (
             "key": "context.span_id",
             "input": "attributes.input.value",
             "predicted": "attributes.output.value",
-            "label": "label",
+            "label": "label | result.label",
             "asked_at": "start_time",
-            "note": "explanation",
+            "note": "explanation | result.explanation",
         },
     ),
     # https://docs.ragas.io, EvaluationResult.to_pandas

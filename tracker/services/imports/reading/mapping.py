@@ -24,6 +24,7 @@ from tracker.services.imports.reading.column_names import (
 from tracker.services.imports.reading.rows import (
     JUDGE,
     MOST_COLUMNS,
+    PROBABILITY,
     UNKNOWN,
     RawPiece,
     Row,
@@ -33,6 +34,7 @@ from tracker.services.imports.reading.rows import (
 from tracker.services.imports.reading.shapes import find
 from tracker.services.imports.reading.values import (
     ClassReader,
+    ConfidenceReader,
     Reader,
     as_metadata,
     as_text,
@@ -42,7 +44,7 @@ from tracker.services.imports.reports import Noted
 from tracker.services.wording import show, show_name
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
-from tracker.words import NO_ANSWER, UNCLEAR
+from tracker.words import NO_ANSWER, TARGETED, UNCLEAR
 
 _LONGEST_CLASS = 60
 # So many pieces are held until the first prediction is found.
@@ -88,29 +90,9 @@ class MappedPiece:
         raw = self._piece.columns()
         if self._plan.unknown and not self._plan.unknown.isdisjoint(raw):
             raise ValueError("a row has a field that is not known")
-        found = {
-            name: self._read(name, _values_at(raw, column))
-            for name, column in self._plan.fields.items()
-            if head_of(column, raw) in raw
-        }
-        length = len(next(iter(raw.values()), ()))
-        for name, value in self._given.items():
-            found[name] = self._read(name, [value]) * length
-        if self._plan.is_current in raw and "label" in found:
-            told = zip(found["label"], raw[self._plan.is_current], strict=True)
-            found["label"] = [None if _is_false(is_it) else one for one, is_it in told]
-        if self.has_answers and None in found.get("predicted", ()):
-            lines = zip(found["predicted"], self._piece.rows(), strict=True)
-            found["predicted"] = [self._answer(one, row) for one, row in lines]
-        extras = [name for name in self._plan.extras if name in raw]
-        if extras:
-            length = len(raw[extras[0]])
-            given = found.get("metadata", [None] * length)
-            lines = zip(*(raw[name] for name in extras), strict=True)
-            found["metadata"] = [
-                _with_extras(value, zip(extras, line, strict=True))
-                for value, line in zip(given, lines, strict=True)
-            ]
+        found, errors = self._read_all(raw, self._piece.rows)
+        if errors:
+            raise ValueError(errors[0].message)
         return found
 
     def rows(self) -> list[Row]:
@@ -149,43 +131,50 @@ class MappedPiece:
         return read_given(values, lambda given: read(given, self.noted))
 
     def _read_row(self, row: Row) -> Row:
-        values: dict[str, Any] = {}
-        errors = list(row.errors)
-        for name, column in self._plan.fields.items():
-            value = find(row.values, column)
-            if value is None:
-                continue
-            try:
-                (found,) = self._read(name, [value])
-            except ValueError as error:
-                errors.append(FieldError(name, str(error)))
-                continue
-            if found is not None:
-                values[name] = found
-        if self.has_answers and not any(one.field == "predicted" for one in errors):
-            answer = self._answer(values.get("predicted"), row)
-            values |= {} if answer is None else {"predicted": answer}
-        if row.values:
-            for name, value in self._given.items():
-                (values[name],) = self._read(name, [value])
-        if _is_false(row.values.get(self._plan.is_current or "")):
-            values.pop("label", None)
+        raw = {name: [value] for name, value in row.values.items()}
+        found, errors = self._read_all(raw, lambda: [row])
         errors += [
             FieldError(show_name(name), "is not a known field")
             for name in row.values
             if name in self._plan.unknown
         ]
+        values = {name: one for name, (one,) in found.items() if one is not None}
+        return Row(row.number, values, (*row.errors, *errors))
+
+    def _read_all(
+        self, raw: dict[str, list[Any]], rows: Callable[[], list[Row]]
+    ) -> tuple[dict[str, list[Any]], list[FieldError]]:
+        """Return the fields of the *raw* columns, and what is wrong with others."""
+        found: dict[str, list[Any]] = {}
+        errors: list[FieldError] = []
+        for name, column in self._plan.fields.items():
+            if (values := _values_at(raw, column)) is not None:
+                try:
+                    found[name] = self._read(name, values)
+                except ValueError as error:
+                    errors.append(FieldError(name, str(error)))
+        none = [None] * len(next(iter(raw.values()), ()))
+        for name, value in self._given.items():
+            found[name] = self._read(name, [value]) * len(none)
+        if self._plan.is_current in raw and "label" in found:
+            told = zip(found["label"], raw[self._plan.is_current], strict=True)
+            found["label"] = [None if _is_false(is_it) else one for one, is_it in told]
+        is_wrong = any(one.field == "predicted" for one in errors)
+        predicted = found.get("predicted", none)
+        if self.has_answers and not is_wrong and None in predicted:
+            lines = zip(predicted, rows(), strict=True)
+            found["predicted"] = [self._answer(one, row) for one, row in lines]
+        found = _with_weights(found, none)
         # Of the row, not of the plan: a file may have thousands of other columns.
-        extras = [
-            (name, row.values[name])
-            for name in sorted(
-                row.values.keys() & self._places.keys(), key=self._places.__getitem__
-            )
-        ]
-        found = _with_extras(values.get("metadata"), extras)
-        if found is not None:
-            values["metadata"] = found
-        return Row(row.number, values, tuple(errors))
+        extras = sorted(raw.keys() & self._places.keys(), key=self._places.__getitem__)
+        if extras:
+            given = found.get("metadata", none)
+            cells = zip(*(raw[name] for name in extras), strict=True)
+            found["metadata"] = [
+                _with_extras(value, zip(extras, line, strict=True))
+                for value, line in zip(given, cells, strict=True)
+            ]
+        return found, errors
 
 
 # Some rows, to be looked at one by one or by column.
@@ -201,11 +190,34 @@ def _refuse_late_prediction(row: int) -> NoReturn:
     )
 
 
-def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any]:
+def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any] | None:
+    """Return what the rows have in a *column*, or at a path; None where none is."""
     if column in raw:
         return raw[column]
     head = head_of(column, raw)
-    return [find({head: value}, column) for value in raw[head]]
+    return [find({head: one}, column) for one in raw[head]] if head in raw else None
+
+
+def _with_weights(
+    found: dict[str, list[Any]], none: list[None]
+) -> dict[str, list[Any]]:
+    """Return fields with a weight for each chance of being drawn.
+
+    Labels that have one were not drawn evenly, unless they say how they were.
+    """
+    if PROBABILITY in found:
+        found = {"weight": found[PROBABILITY], **found}
+        del found[PROBABILITY]
+    if "weight" in found:
+        lines = zip(
+            *(found.get(name, none) for name in ("weight", "label", "sampling")),
+            strict=True,
+        )
+        found["sampling"] = [
+            TARGETED if said is None and None not in {weight, label} else said
+            for weight, label, said in lines
+        ]
+    return found
 
 
 def _is_false(value: Any) -> bool:
@@ -313,13 +325,7 @@ class MappedRows:
                         self.detector, settled, name, comma=kind[0]
                     )
             if is_percentage(self.plan.fields.get("confidence", "")):
-                read |= build_readers(
-                    self.detector,
-                    self.choices,
-                    comma=kind[0],
-                    is_strict=kind[1],
-                    is_percent=True,
-                )
+                read["confidence"] = ConfidenceReader(*kind, is_percent=True)
             yield MappedPiece(piece, self.plan, read, self.choices.given)
 
     def _prepared(self) -> Iterator[RawPiece]:
@@ -328,7 +334,7 @@ class MappedRows:
         is_known = False
         held: RawPiece | None = None
         for raw in read_counts(self._pieces, self.notes):
-            piece = read_answers(raw, self.detector.classes)
+            piece = read_answers(raw, self.detector.classes, self.choices.columns)
             if not is_known and not piece.rows():
                 held = piece
                 continue

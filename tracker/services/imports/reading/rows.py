@@ -23,11 +23,14 @@ FIELDS = (
     "note",
     "labeler",
     "labelled_at",
+    "weight",
 )
 # Stands for the classes of a file of which nobody has said them.
 UNKNOWN = ["\0", "\0\0"]
 # Beside images, the name of the one that belongs to a row.
 IMAGE = "image"
+# What a column may be named as instead of the weight: 1 / weight.
+PROBABILITY = "probability"
 # Before the number of a column that has no name.
 COLUMN = "column "
 # Before the name of a judge: the column of its verdicts.

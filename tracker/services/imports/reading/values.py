@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from tracker.services.fields import INSTANT, METADATA_BYTES, load_json
 from tracker.services.imports.reading.choices import Choices
-from tracker.services.imports.reading.rows import IMAGE
+from tracker.services.imports.reading.rows import IMAGE, PROBABILITY
 from tracker.services.imports.reading.shapes import LONGEST_NAME, as_name, only
 from tracker.services.imports.reports import Noted
 from tracker.services.wording import show
@@ -249,7 +249,7 @@ def _number(text: str, *, comma: bool) -> Decimal | None:
 class ConfidenceReader:
     """Reads numbers from 0 to 1, percentages, and what rounding put beyond a bound."""
 
-    def __init__(self, *, comma: bool, is_strict: bool, is_percent: bool) -> None:
+    def __init__(self, comma: bool, is_strict: bool, *, is_percent: bool) -> None:
         """Read texts, too, unless *is_strict*: then only percentages are texts."""
         self._comma = comma
         self._is_percent = is_percent
@@ -311,6 +311,29 @@ def _are_plain(values: list[Any]) -> bool:
         return all(map(_NUMBER.fullmatch, values))
     except TypeError:
         return False
+
+
+def read_weights(
+    field: str, values: list[Any], noted: Noted, *, comma: bool
+) -> list[Any]:
+    """Return weights as numbers; of the chance at which a row was drawn, 1 / chance."""
+    found = [_as_number(value, comma=comma) for value in values]
+    if field == PROBABILITY:
+        if wrong := [one for one in found if not 0 < one <= 1]:
+            raise ValueError(
+                f"{show(wrong[0])} is not right: the chance at which a row was drawn "
+                "is above 0 and at most 1"
+            )
+        found = [1 / one for one in found]
+    noted["weight", "weights", "a ratio, which has no interval"] += len(found)
+    return found
+
+
+def _as_number(value: Any, *, comma: bool) -> float:
+    number = _number(as_text(value) or "", comma=comma)
+    if number is None:
+        raise ValueError(f"{show(value)} is not right: it must be a number")
+    return float(number)
 
 
 class ImageReader:
@@ -390,12 +413,7 @@ def as_metadata(value: Any) -> Any:
 
 
 def build_readers(
-    detector: Detector,
-    choices: Choices,
-    *,
-    comma: bool,
-    is_strict: bool,
-    is_percent: bool = False,
+    detector: Detector, choices: Choices, *, comma: bool, is_strict: bool
 ) -> dict[str, Reader]:
     """Return what reads the cells of each field that has to be read.
 
@@ -403,9 +421,7 @@ def build_readers(
     type is wrong, as it is in every other body.
     """
     readers: dict[str, Reader] = {
-        "confidence": ConfidenceReader(
-            comma=comma, is_strict=is_strict, is_percent=is_percent or choices.percent
-        ),
+        "confidence": ConfidenceReader(comma, is_strict, is_percent=choices.percent),
         "metadata": read_metadata_cells,
     }
     none = dict.fromkeys(choices.no_answer, NO_ANSWER)
@@ -416,10 +432,12 @@ def build_readers(
         readers[name] = ClassReader(detector, settled, name, comma=comma)
     for name in ("asked_at", "labelled_at"):
         readers[name] = TimeReader(name, choices)
+    for name in ("weight", PROBABILITY):
+        readers[name] = partial(read_weights, name, comma=comma)
     if choices.images is not None:
         readers[IMAGE] = ImageReader(choices)
     if is_strict:
-        del readers["metadata"]
+        del readers["metadata"], readers["weight"]
         names = ("predicted", "label", "asked_at", "labelled_at")
         return readers | {name: _of_texts(readers[name]) for name in names}
     texts = ("key", "version", "note", "labeler", "image_url", "sampling")

@@ -1,0 +1,49 @@
+"""Labels that say how many queries each stands for: a ratio, and nothing more."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker.shapes import Shape
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.weighted import sum_weights
+
+_SAYS = (
+    "a ratio of weights that nobody has checked: it has no interval, nothing is "
+    "guaranteed of it, and no verdict rests on it"
+)
+
+
+class Weighted(Shape):
+    """What labels come to that were given with a weight."""
+
+    method: Literal["weighted"] = "weighted"
+    labels: int = Field(description="The number of labels that have a weight.")
+    balanced: float | None = Field(
+        description="The mean of the ratios of the classes; null while a class has "
+        "none."
+    )
+    overall: float = Field(
+        description="The weight of the labels that were predicted, of that of all."
+    )
+    classes: dict[str, float] = Field(description="The same by the class of the label.")
+    says: str = Field(default=_SAYS, description="What it is worth, in plain words.")
+
+
+def get_weighted(
+    session: Session, detector: Detector, versions: Sequence[Version]
+) -> Weighted | None:
+    """Return the ratio of the weights of *versions*, None if no label has a weight."""
+    rows = sum_weights(session, detector.id, [one.id for one in versions])
+    if not rows:
+        return None
+    classes = {label: right / weight for label, _, weight, right in rows}
+    is_whole = len(classes) == len(detector.classes)
+    return Weighted(
+        labels=sum(row.labels for row in rows),
+        balanced=sum(classes.values()) / len(classes) if is_whole else None,
+        overall=sum(row[3] for row in rows) / sum(row.weight for row in rows),
+        classes=classes,
+    )
