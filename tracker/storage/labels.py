@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     ColumnElement,
-    ForeignKeyConstraint,
     Index,
     Text,
     and_,
@@ -21,9 +20,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
-from tracker.storage.detectors import Version
+from tracker.storage.detectors import Version, is_of_version
 from tracker.storage.inserting import insert_rows
-from tracker.storage.queries.queries import AnyQuery, Query
+from tracker.storage.queries.queries import AnyQuery, Query, of_query
 from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
 # They are read within some milliseconds, each time that a labeler's page asks.
@@ -35,16 +34,14 @@ class Label(Base):
 
     __tablename__ = "labels"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["query_id", "detector_id"], [Query.id, Query.detector_id]
-        ),
+        of_query(),
         Index(None, "query_id"),
         CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
     query_id: Mapped[int] = mapped_column(BigId)
-    detector_id: Mapped[int] = mapped_column(BigId)
     # The label that was current before this one.
     replaces_id: Mapped[int | None] = mapped_column(BigId)
     label: Mapped[str] = mapped_column(Name)
@@ -159,6 +156,12 @@ def is_of_query() -> ColumnElement[bool]:
     return and_(Label.query_id == Query.id, is_near)
 
 
+def is_current() -> ColumnElement[bool]:
+    """Return the condition that a label is the current one of its query."""
+    is_near = on_postgresql(Label.detector_id == Query.detector_id)
+    return and_(Label.id == Query.label_id, is_near)
+
+
 def is_replaced(old: Any) -> ColumnElement[bool]:
     is_near = on_postgresql(old.detector_id == Label.detector_id)
     return and_(old.id == Label.replaces_id, is_near)
@@ -169,13 +172,15 @@ def count_since(
 ) -> tuple[int, int, bool]:
     """Return how many labels a detector was given, by *labeler* and by all.
 
-    Only the newest of all detectors are looked at, for an import may bring millions
-    on one day; the third value says whether they reach back so far.
+    Only the newest are looked at, for an import may bring millions on one day; the
+    third value says whether they reach back so far.  On SQLite, which has them in the
+    order of their ids alone, they are those of all detectors.
     """
     newest = (
         select(Label.detector_id, Label.labeler, Label.created_at)
         # What was taken over was given once.
         .where(Label.source_label_id.is_(None))
+        .where(on_postgresql(Label.detector_id == detector_id))
         .order_by(Label.id.desc())
         .limit(MOST_LOOKED_AT)
         .subquery()
@@ -224,7 +229,7 @@ def iter_label_rows(
             (Label.standing == GROUPED).label("is_grouped"),
         )
         .join(Query, is_of_query())
-        .join(Version, Version.id == Query.version_id)
+        .join(Version, is_of_version(Query))
         .where(Query.detector_id == detector_id, *conditions)
         .order_by(Label.id)
     )
