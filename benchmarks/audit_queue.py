@@ -134,7 +134,7 @@ def label_all(
             start = time.perf_counter()
             (drawn,) = draw_next(session, audit, by())
             taken = time.perf_counter() - start
-            now = get_last_round(session, audit.id).number + 1
+            now = get_last_round(session, audit).number + 1
         clock.taken["next" if now == rounds else "next, with a new round"].append(taken)
         rounds = now
         with database.write() as session:

@@ -1,12 +1,41 @@
 """Run the migrations inside one transaction on either database."""
 
+import re
+
 from alembic import context
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.schema import SchemaItem
 
 from tracker.storage.operations.schema import metadata
 
 # Any number: it only keeps two migrating processes apart.
 _ADVISORY_LOCK = 7_261_001
+
+
+# On PostgreSQL alone: by metadata, and by ids, which on SQLite number the rows.
+_NOT_COMPARED = re.compile(
+    "ix_queries_metadata.*|ix_(queries|waiting_queries|imports|events)_id"
+)
+
+
+def _is_compared(
+    _item: SchemaItem,
+    name: str | None,
+    kind: str,
+    is_reflected: bool,
+    _other: SchemaItem | None,
+) -> bool:
+    """Return whether an item has to be the same on both databases.
+
+    Indexes of metadata differ between the databases, and between detectors.  What the
+    tables call their primary key is on SQLite a unique constraint.
+    """
+    is_key = (
+        is_reflected
+        and kind == "unique_constraint"
+        and str(name).endswith("_detector_id_id")
+    )
+    return not is_key and not _NOT_COMPARED.fullmatch(str(name))
 
 
 def _migrate(connection: Connection) -> None:
@@ -16,8 +45,7 @@ def _migrate(connection: Connection) -> None:
         render_as_batch=connection.dialect.name == "sqlite",
         compare_type=True,
         compare_server_default=True,
-        # Indexes of metadata differ between the databases, and between detectors.
-        include_name=lambda name, *_: not str(name).startswith("ix_queries_metadata"),
+        include_object=_is_compared,
     )
     with context.begin_transaction():
         context.run_migrations()

@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from flask import Flask
 from flask.testing import FlaskClient
 from playwright.sync_api import Browser, Playwright
-from sqlalchemy import select
+from sqlalchemy import Engine, event, select
 from werkzeug.datastructures import FileStorage, MultiDict
 from werkzeug.test import encode_multipart
 
@@ -29,6 +29,7 @@ from tests.databases import (
 )
 from tests.fillings import Fillings
 from tests.links import use_link
+from tests.spread import find_strangers
 from tracker.jobs.recompute import recompute_all
 from tracker.services.by import Actor, By
 from tracker.services.people import accounts
@@ -113,6 +114,23 @@ def record_figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Keep a line that is shown when all tests have ended."""
     figures = request.config.stash.setdefault(_FIGURES, [])
     return lambda line: figures.append(f"{request.node.name}: {line}")
+
+
+_strangers: dict[str, frozenset[str]] = {}
+
+
+@event.listens_for(Engine, "before_cursor_execute")
+def _note_strangers(connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+    if connection.dialect.name == "postgresql" and find_strangers(statement):
+        _strangers[statement] = find_strangers(statement)
+
+
+@pytest.fixture(autouse=True)
+def every_statement_stays_with_one_detector() -> Iterator[None]:
+    """Fail a test in which PostgreSQL was asked to join rows of several detectors."""
+    _strangers.clear()
+    yield
+    assert not _strangers
 
 
 @pytest.fixture(scope="session", autouse=True)

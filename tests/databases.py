@@ -11,14 +11,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic import command
 from sqlalchemy import create_engine, event, make_url, text
+from sqlalchemy.orm import Session
 
+from tracker.storage.base import Base, find_by_id
 from tracker.storage.database import Database, open_database
 from tracker.storage.operations import schema
 
+_Row = TypeVar("_Row", bound=Base)
 # From here on files are emptied at once, not row by row.
 _LARGE_BYTES = 2**19
 # What a test changes when it changes the schema, and the size of the largest table.
@@ -216,3 +219,10 @@ def held_statements(
 def url_of(database: Database) -> str:
     """Return the URL of *database*, with its password."""
     return database.engine.url.render_as_string(hide_password=False)
+
+
+def get_by_id(session: Session, entity: type[_Row], number: int) -> _Row:
+    """Return the row with that id, of whatever detector."""
+    found = find_by_id(session, entity, number)
+    assert found is not None
+    return found

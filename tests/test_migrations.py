@@ -43,8 +43,8 @@ ROWS = (
     " VALUES (1, 1, 1, 'overall', 0, 1, 1, 1.0, 0.1, 1.0)",
     "INSERT INTO studies (id, detector_id, name, kind, rounds, added_by, created_at)"
     f" VALUES (1, 1, 'tree', 'seeds', 2, 'carol', '{NOW}')",
-    "INSERT INTO study_rounds (study_id, number, accuracy)"
-    " VALUES (1, 1, 0.9), (1, 2, 0.8)",
+    "INSERT INTO study_rounds (detector_id, study_id, number, accuracy)"
+    " VALUES (1, 1, 1, 0.9), (1, 1, 2, 0.8)",
     "INSERT INTO reservations (query_id, detector_id, labeler, until, place)"
     f" VALUES (1, 1, 'alice', '{NOW}', 1)",
     "INSERT INTO skips (query_id, detector_id, labeler, skipped_at)"
@@ -70,8 +70,9 @@ ROWS = (
     " actor_kind, address, created_at, state, rows_read, bytes_read, rows_done)"
     " VALUES (1, 1, 'csv', 'reject', 'd', 9, 'camera', 'key', '::1',"
     f" '{NOW}', 'waiting', 0, 0, 0)",
-    "INSERT INTO import_pieces (import_id, position, content) VALUES (1, 0, 'a,b')",
-    "INSERT INTO import_batches (batch, import_id) VALUES (1, 1)",
+    "INSERT INTO import_pieces (detector_id, import_id, position, content)"
+    " VALUES (1, 1, 0, 'a,b')",
+    "INSERT INTO import_batches (detector_id, import_id, batch) VALUES (1, 1, 1)",
     "INSERT INTO keyless_files (detector_id, digest, prefix, hashes)"
     " VALUES (1, 'd', 'row', 'AQAAAA==')",
     "INSERT INTO input_references (detector_id, input, label, sampling, labeler,"
@@ -107,11 +108,11 @@ ROWS = (
     "INSERT INTO audit_draws (audit_id, number, query_id, detector_id, stratum, rank,"
     " labeler, drawn_at, until)"
     f" VALUES (1, 1, 1, 1, 0, 0, 'alice', '{NOW}', '{NOW}')",
-    "INSERT INTO audit_rounds (audit_id, number, frozen, began_at)"
-    f" VALUES (1, 1, '{{}}', '{NOW}')",
-    "INSERT INTO audit_extensions (audit_id, number, half_width_before, half_width,"
-    " labels, extended_by, extended_at)"
-    f" VALUES (1, 1, 0.05, 0.03, 1, 'carol', '{NOW}')",
+    "INSERT INTO audit_rounds (detector_id, audit_id, number, frozen, began_at)"
+    f" VALUES (1, 1, 1, '{{}}', '{NOW}')",
+    "INSERT INTO audit_extensions (detector_id, audit_id, number, half_width_before,"
+    " half_width, labels, extended_by, extended_at)"
+    f" VALUES (1, 1, 1, 0.05, 0.03, 1, 'carol', '{NOW}')",
     "INSERT INTO draws (query_id, other_version_id, detector_id, drawn_at)"
     f" VALUES (1, 1, 1, '{NOW}')",
     f"INSERT INTO detector_groups (id, name, created_at) VALUES (1, 'garden', '{NOW}')",
@@ -135,7 +136,7 @@ ROWS = (
     f" advancing_attempt) VALUES (1, 'digest', 1, '1/1', '', '{NOW}', 0, 0)",
     "INSERT INTO address_checks (account_id, email, asked_at)"
     f" VALUES (1, 'a@example.org', '{NOW}')",
-    "INSERT INTO sent_estimates (version_id, sequence) VALUES (1, 1)",
+    "INSERT INTO sent_estimates (detector_id, version_id, sequence) VALUES (1, 1, 1)",
     "INSERT INTO investigations (detector_id, number, begun_at, begun_by,"
     " old_version_id, new_version_id, old_judge, new_judge, since, until, now_since,"
     " now_until, confidence_level, right_then, judged_then, right_now, judged_now,"

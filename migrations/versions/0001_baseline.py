@@ -44,6 +44,9 @@ def upgrade() -> None:
             "CREATE INDEX ix_queries_metadata ON queries USING gin"
             " ((metadata::jsonb) jsonb_path_ops) WHERE metadata IS NOT NULL"
         )
+        # By ids that come without their detector.
+        for table in ("queries", "waiting_queries", "imports", "events"):
+            op.create_index(f"ix_{table}_id", table, ["id"])
 
 
 def downgrade() -> None:
@@ -121,6 +124,22 @@ def where(condition: str) -> dict[str, Any]:
         "sqlite_where": sa.text(condition),
         "postgresql_where": sa.text(condition),
     }
+
+
+def _numbered(table: str) -> list[sa.Constraint]:
+    """Return the keys of a table of one detector's rows whose ids are numbers.
+
+    SQLite is not spread over servers: there the id is also the number of the row, by
+    which rows lie and which SQLite draws, and nothing but a table that others refer to
+    needs the pair once more.
+    """
+    if op.get_bind().dialect.name != "sqlite":
+        return [sa.PrimaryKeyConstraint("detector_id", "id", name=f"pk_{table}")]
+    keys: list[sa.Constraint] = [sa.PrimaryKeyConstraint("id", name=f"pk_{table}")]
+    if table not in ("labels", "keyless_files", "notices"):
+        name = f"uq_{table}_detector_id_id"
+        keys.append(sa.UniqueConstraint("detector_id", "id", name=name))
+    return keys
 
 
 def _refuse_changes_on_sqlite() -> None:
@@ -450,8 +469,8 @@ def _create_tables() -> None:
     )
     op.create_table(
         "imports",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("format", sa.Text(), nullable=False),
         sa.Column("on_error", sa.Text(), nullable=False),
         sa.Column("sha256", sa.Text(), nullable=False),
@@ -480,17 +499,16 @@ def _create_tables() -> None:
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_imports_detector_id_detectors"
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_imports"),
+        *_numbered("imports"),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_imports_detector_id_id", "imports", ["detector_id", "id"])
     op.create_index(
         "ix_imports_id_unfinished", "imports", ["id"], **where("finished_at IS NULL")
     )
     op.create_table(
         "job_runs",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("worker", sa.Text(), nullable=False),
         sa.Column("started_at", INSTANT, nullable=False),
         sa.Column("seconds", sa.Double(), nullable=False),
@@ -503,10 +521,9 @@ def _create_tables() -> None:
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_job_runs_detector_id_detectors"
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_job_runs"),
+        *_numbered("job_runs"),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_job_runs_detector_id_id", "job_runs", ["detector_id", "id"])
     op.create_index(
         "ix_job_runs_started_at_empty",
         "job_runs",
@@ -561,8 +578,8 @@ def _create_tables() -> None:
     op.create_index("ix_passkeys_account_id", "passkeys", ["account_id"])
     op.create_table(
         "pending_batches",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("next_id", BIG, nullable=True),
         sa.ForeignKeyConstraint(
@@ -570,11 +587,8 @@ def _create_tables() -> None:
             ["detectors.id"],
             name="fk_pending_batches_detector_id_detectors",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_pending_batches"),
+        *_numbered("pending_batches"),
         sqlite_autoincrement=True,
-    )
-    op.create_index(
-        "ix_pending_batches_detector_id_id", "pending_batches", ["detector_id", "id"]
     )
     op.create_table(
         "recovery_codes",
@@ -628,8 +642,8 @@ def _create_tables() -> None:
     op.create_index("ix_sign_ins_account_id", "sign_ins", ["account_id"])
     op.create_table(
         "studies",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("name", NAME, nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("version", NAME, nullable=True),
@@ -641,11 +655,10 @@ def _create_tables() -> None:
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_studies_detector_id_detectors"
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_studies"),
+        *_numbered("studies"),
         sa.UniqueConstraint("detector_id", "name", name="uq_studies_detector_id_name"),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_studies_detector_id_id", "studies", ["detector_id", "id"])
     op.create_table(
         "totps",
         sa.Column("account_id", BIG, autoincrement=False, nullable=False),
@@ -659,8 +672,8 @@ def _create_tables() -> None:
     )
     op.create_table(
         "versions",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("name", NAME, nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("queries", BIG, nullable=False),
@@ -674,8 +687,7 @@ def _create_tables() -> None:
         sa.ForeignKeyConstraint(
             ["detector_id"], ["detectors.id"], name="fk_versions_detector_id_detectors"
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_versions"),
-        sa.UniqueConstraint("detector_id", "id", name="uq_versions_detector_id_id"),
+        *_numbered("versions"),
         sa.UniqueConstraint("detector_id", "name", name="uq_versions_detector_id_name"),
         sqlite_autoincrement=True,
     )
@@ -720,8 +732,8 @@ def _create_tables() -> None:
     )
     op.create_table(
         "waiting_queries",
-        sa.Column("id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=False, nullable=False),
         sa.Column("input", NAME, nullable=True),
         sa.Column("version", NAME, nullable=True),
         sa.Column("created_at", INSTANT, nullable=False),
@@ -734,10 +746,7 @@ def _create_tables() -> None:
             ["detectors.id"],
             name="fk_waiting_queries_detector_id_detectors",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_waiting_queries"),
-    )
-    op.create_index(
-        "ix_waiting_queries_detector_id_id", "waiting_queries", ["detector_id", "id"]
+        *_numbered("waiting_queries"),
     )
     op.create_table(
         "webhook_detectors",
@@ -759,8 +768,8 @@ def _create_tables() -> None:
     )
     op.create_table(
         "audit_schedules",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("version_id", BIG, nullable=True),
         sa.Column("name", NAME, nullable=False),
         sa.Column("every", sa.Text(), nullable=False),
@@ -784,11 +793,11 @@ def _create_tables() -> None:
             name="fk_audit_schedules_detector_id_detectors",
         ),
         sa.ForeignKeyConstraint(
-            ["version_id"],
-            ["versions.id"],
-            name="fk_audit_schedules_version_id_versions",
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_audit_schedules_detector_id_version_id_versions",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_audit_schedules"),
+        *_numbered("audit_schedules"),
         sa.UniqueConstraint(
             "detector_id", "name", name="uq_audit_schedules_detector_id_name"
         ),
@@ -796,8 +805,8 @@ def _create_tables() -> None:
     )
     op.create_table(
         "audits",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("version_id", BIG, nullable=True),
         sa.Column("schedule_id", BIG, nullable=True),
         sa.Column("name", NAME, nullable=False),
@@ -828,23 +837,29 @@ def _create_tables() -> None:
             ["detector_id"], ["detectors.id"], name="fk_audits_detector_id_detectors"
         ),
         sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_audits_version_id_versions"
+            ["detector_id", "schedule_id"],
+            ["audit_schedules.detector_id", "audit_schedules.id"],
+            name="fk_audits_detector_id_schedule_id_audit_schedules",
         ),
         sa.ForeignKeyConstraint(
-            ["schedule_id"],
-            ["audit_schedules.id"],
-            name="fk_audits_schedule_id_audit_schedules",
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_audits_detector_id_version_id_versions",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_audits"),
-        sa.UniqueConstraint("schedule_id", "since", name="uq_audits_schedule_id_since"),
+        *_numbered("audits"),
         sa.UniqueConstraint("detector_id", "name", name="uq_audits_detector_id_name"),
+        sa.UniqueConstraint(
+            "detector_id",
+            "schedule_id",
+            "since",
+            name="uq_audits_detector_id_schedule_id_since",
+        ),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_audits_detector_id_id", "audits", ["detector_id", "id"])
     op.create_table(
         "events",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("version_id", BIG, nullable=True),
         sa.Column("type", sa.Text(), nullable=False),
         sa.Column("happened_at", INSTANT, nullable=False),
@@ -853,14 +868,17 @@ def _create_tables() -> None:
             ["detector_id"], ["detectors.id"], name="fk_events_detector_id_detectors"
         ),
         sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_events_version_id_versions"
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_events_detector_id_version_id_versions",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_events"),
+        *_numbered("events"),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_events_detector_id_id", "events", ["detector_id", "id"])
     op.create_index(
-        "ix_events_version_id_type_id", "events", ["version_id", "type", "id"]
+        "ix_events_detector_id_version_id_type_id",
+        "events",
+        ["detector_id", "version_id", "type", "id"],
     )
     op.create_table(
         "input_references",
@@ -886,8 +904,8 @@ def _create_tables() -> None:
     )
     op.create_table(
         "keyless_files",
-        sa.Column("id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("prefix", sa.Text(), nullable=False),
         sa.Column("hashes", sa.Text(), nullable=True),
@@ -896,7 +914,7 @@ def _create_tables() -> None:
             ["detectors.id"],
             name="fk_keyless_files_detector_id_detectors",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_keyless_files"),
+        *_numbered("keyless_files"),
         sa.UniqueConstraint(
             "detector_id", "digest", name="uq_keyless_files_detector_id_digest"
         ),
@@ -904,28 +922,38 @@ def _create_tables() -> None:
     )
     op.create_table(
         "import_batches",
-        sa.Column("batch", BIG, autoincrement=False, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("import_id", BIG, nullable=False),
+        sa.Column("batch", BIG, nullable=False),
         sa.ForeignKeyConstraint(
-            ["import_id"], ["imports.id"], name="fk_import_batches_import_id_imports"
+            ["detector_id", "import_id"],
+            ["imports.detector_id", "imports.id"],
+            name="fk_import_batches_detector_id_import_id_imports",
         ),
-        sa.PrimaryKeyConstraint("batch", name="pk_import_batches"),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "import_id", "batch", name="pk_import_batches"
+        ),
+        sqlite_with_rowid=False,
     )
-    op.create_index("ix_import_batches_import_id", "import_batches", ["import_id"])
     op.create_table(
         "import_pieces",
-        sa.Column("import_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("position", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("import_id", BIG, nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("content", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["import_id"], ["imports.id"], name="fk_import_pieces_import_id_imports"
+            ["detector_id", "import_id"],
+            ["imports.detector_id", "imports.id"],
+            name="fk_import_pieces_detector_id_import_id_imports",
         ),
-        sa.PrimaryKeyConstraint("import_id", "position", name="pk_import_pieces"),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "import_id", "position", name="pk_import_pieces"
+        ),
     )
     op.create_table(
         "queries",
-        sa.Column("id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=False, nullable=False),
         sa.Column("version_id", BIG, nullable=False),
         sa.Column("key", NAME, nullable=True),
         sa.Column("input", NAME, nullable=True),
@@ -961,9 +989,11 @@ def _create_tables() -> None:
             ["detector_id"], ["detectors.id"], name="fk_queries_detector_id_detectors"
         ),
         sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_queries_version_id_versions"
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_queries_detector_id_version_id_versions",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_queries"),
+        *_numbered("queries"),
         sa.UniqueConstraint("detector_id", "key", name="uq_queries_detector_id_key"),
     )
     op.create_index(
@@ -987,12 +1017,6 @@ def _create_tables() -> None:
         ["detector_id", "confidence", "id"],
     )
     op.create_index(
-        "ix_queries_detector_id_queue_rank_waiting",
-        "queries",
-        ["detector_id", "queue_rank"],
-        **where("queue_rank IS NOT NULL"),
-    )
-    op.create_index(
         "ix_queries_detector_id_confidence_unlabelled",
         "queries",
         ["detector_id", "confidence", "id"],
@@ -1008,7 +1032,10 @@ def _create_tables() -> None:
         "ix_queries_detector_id_gold", "queries", ["detector_id"], **where("is_gold")
     )
     op.create_index(
-        "ix_queries_detector_id_id", "queries", ["detector_id", "id"], unique=True
+        "ix_queries_detector_id_group_standing_given",
+        "queries",
+        ["detector_id", "group", "standing", "version_id"],
+        **where('"group" IS NOT NULL'),
     )
     op.create_index(
         "ix_queries_detector_id_id_tagged",
@@ -1021,18 +1048,6 @@ def _create_tables() -> None:
         "queries",
         ["detector_id", "id"],
         **where("label IS NULL"),
-    )
-    op.create_index(
-        "ix_queries_detector_id_group_standing_given",
-        "queries",
-        ["detector_id", "group", "standing", "version_id"],
-        **where('"group" IS NOT NULL'),
-    )
-    op.create_index(
-        "ix_queries_detector_id_unpooled",
-        "queries",
-        ["detector_id", "standing", "label", "predicted", "version_id"],
-        **where("NOT is_pooled"),
     )
     op.create_index(
         "ix_queries_detector_id_input_label_given",
@@ -1050,6 +1065,18 @@ def _create_tables() -> None:
         "ix_queries_detector_id_label_predicted_id",
         "queries",
         ["detector_id", "label", "predicted", "id"],
+    )
+    op.create_index(
+        "ix_queries_detector_id_queue_rank_waiting",
+        "queries",
+        ["detector_id", "queue_rank"],
+        **where("queue_rank IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_queries_detector_id_unpooled",
+        "queries",
+        ["detector_id", "standing", "label", "predicted", "version_id"],
+        **where("NOT is_pooled"),
     )
     op.create_table(
         "projections",
@@ -1071,14 +1098,15 @@ def _create_tables() -> None:
     )
     op.create_table(
         "sent_estimates",
-        sa.Column("version_id", BIG, autoincrement=False, nullable=False),
+        sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("version_id", BIG, nullable=False),
         sa.Column("sequence", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["version_id"],
-            ["versions.id"],
-            name="fk_sent_estimates_version_id_versions",
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_sent_estimates_detector_id_version_id_versions",
         ),
-        sa.PrimaryKeyConstraint("version_id", name="pk_sent_estimates"),
+        sa.PrimaryKeyConstraint("detector_id", "version_id", name="pk_sent_estimates"),
     )
     op.create_table(
         "snapshots",
@@ -1095,7 +1123,9 @@ def _create_tables() -> None:
         sa.Column("targeted_left_out", BIG, nullable=False),
         sa.CheckConstraint("kind IN ('checkpoint', 'run')", name="ck_snapshots_kind"),
         sa.ForeignKeyConstraint(
-            ["job_run_id"], ["job_runs.id"], name="fk_snapshots_job_run_id_job_runs"
+            ["detector_id", "job_run_id"],
+            ["job_runs.detector_id", "job_runs.id"],
+            name="fk_snapshots_detector_id_job_run_id_job_runs",
         ),
         sa.ForeignKeyConstraint(
             ["detector_id", "version_id"],
@@ -1114,6 +1144,7 @@ def _create_tables() -> None:
     )
     op.create_table(
         "study_rounds",
+        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("study_id", BIG, nullable=False),
         sa.Column("number", BIG, nullable=False),
         sa.Column("accuracy", sa.Double(), nullable=True),
@@ -1121,96 +1152,128 @@ def _create_tables() -> None:
         sa.Column("training", sa.Double(), nullable=True),
         sa.Column("no_information", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(
-            ["study_id"], ["studies.id"], name="fk_study_rounds_study_id_studies"
+            ["detector_id", "study_id"],
+            ["studies.detector_id", "studies.id"],
+            name="fk_study_rounds_detector_id_study_id_studies",
         ),
-        sa.PrimaryKeyConstraint("study_id", "number", name="pk_study_rounds"),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "study_id", "number", name="pk_study_rounds"
+        ),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "audit_draws",
-        sa.Column("audit_id", BIG, nullable=False),
-        sa.Column("number", BIG, autoincrement=False, nullable=False),
-        sa.Column("query_id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("audit_id", BIG, nullable=False),
+        sa.Column("number", BIG, nullable=False),
+        sa.Column("query_id", BIG, nullable=False),
         sa.Column("stratum", sa.Integer(), nullable=False),
         sa.Column("rank", BIG, nullable=False),
         sa.Column("labeler", NAME, nullable=False),
         sa.Column("drawn_at", INSTANT, nullable=False),
         sa.Column("until", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
-            ["audit_id"], ["audits.id"], name="fk_audit_draws_audit_id_audits"
+            ["detector_id", "audit_id"],
+            ["audits.detector_id", "audits.id"],
+            name="fk_audit_draws_detector_id_audit_id_audits",
         ),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_audit_draws_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_audit_draws_detector_id_query_id_queries",
         ),
-        sa.PrimaryKeyConstraint("audit_id", "number", name="pk_audit_draws"),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "audit_id", "number", name="pk_audit_draws"
+        ),
         sa.UniqueConstraint(
-            "audit_id", "query_id", name="uq_audit_draws_audit_id_query_id"
+            "detector_id",
+            "audit_id",
+            "query_id",
+            name="uq_audit_draws_detector_id_audit_id_query_id",
         ),
     )
     op.create_table(
         "audit_extensions",
+        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("audit_id", BIG, nullable=False),
-        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("half_width_before", sa.Double(), nullable=False),
         sa.Column("half_width", sa.Double(), nullable=False),
         sa.Column("labels", BIG, nullable=False),
         sa.Column("extended_by", sa.Text(), nullable=False),
         sa.Column("extended_at", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
-            ["audit_id"], ["audits.id"], name="fk_audit_extensions_audit_id_audits"
+            ["detector_id", "audit_id"],
+            ["audits.detector_id", "audits.id"],
+            name="fk_audit_extensions_detector_id_audit_id_audits",
         ),
-        sa.PrimaryKeyConstraint("audit_id", "number", name="pk_audit_extensions"),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "audit_id", "number", name="pk_audit_extensions"
+        ),
     )
     op.create_table(
         "audit_items",
-        sa.Column("audit_id", BIG, nullable=False),
-        sa.Column("stratum", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("rank", BIG, autoincrement=False, nullable=False),
-        sa.Column("query_id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("audit_id", BIG, nullable=False),
+        sa.Column("stratum", sa.Integer(), nullable=False),
+        sa.Column("rank", BIG, nullable=False),
+        sa.Column("query_id", BIG, nullable=False),
         sa.Column("known_from", sa.Integer(), nullable=True),
         sa.ForeignKeyConstraint(
-            ["audit_id"], ["audits.id"], name="fk_audit_items_audit_id_audits"
+            ["detector_id", "audit_id"],
+            ["audits.detector_id", "audits.id"],
+            name="fk_audit_items_detector_id_audit_id_audits",
         ),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_audit_items_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_audit_items_detector_id_query_id_queries",
         ),
         sa.PrimaryKeyConstraint(
-            "audit_id", "stratum", "rank", "query_id", name="pk_audit_items"
+            "detector_id",
+            "audit_id",
+            "stratum",
+            "rank",
+            "query_id",
+            name="pk_audit_items",
         ),
         sqlite_with_rowid=False,
     )
     op.create_index(
-        "ix_audit_items_audit_id_known",
+        "ix_audit_items_detector_id_audit_id_known",
         "audit_items",
-        ["audit_id", "known_from"],
+        ["detector_id", "audit_id", "known_from"],
         **where("known_from IS NOT NULL"),
     )
-    op.create_index("ix_audit_items_query_id", "audit_items", ["query_id"])
+    op.create_index(
+        "ix_audit_items_detector_id_query_id",
+        "audit_items",
+        ["detector_id", "query_id"],
+    )
     op.create_table(
         "audit_rounds",
+        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("audit_id", BIG, nullable=False),
-        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("frozen", sa.Text(), nullable=False),
         sa.Column("standing", sa.Text(), nullable=True),
         sa.Column("digest", sa.Text(), nullable=True),
         sa.Column("began_at", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
-            ["audit_id"], ["audits.id"], name="fk_audit_rounds_audit_id_audits"
+            ["detector_id", "audit_id"],
+            ["audits.detector_id", "audits.id"],
+            name="fk_audit_rounds_detector_id_audit_id_audits",
         ),
-        sa.PrimaryKeyConstraint("audit_id", "number", name="pk_audit_rounds"),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "audit_id", "number", name="pk_audit_rounds"
+        ),
     )
     op.create_table(
         "deliveries",
         sa.Column("id", BIG, nullable=False),
         sa.Column("webhook_id", BIG, nullable=False),
-        sa.Column("event_id", BIG, nullable=True),
         sa.Column("detector_id", BIG, nullable=True),
+        sa.Column("event_id", BIG, nullable=True),
         sa.Column("type", sa.Text(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
@@ -1221,13 +1284,9 @@ def _create_tables() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("next_try_at", INSTANT, nullable=True),
         sa.ForeignKeyConstraint(
-            ["event_id"], ["events.id"], name="fk_deliveries_event_id_events"
-        ),
-        sa.ForeignKeyConstraint(
             ["webhook_id"], ["webhooks.id"], name="fk_deliveries_webhook_id_webhooks"
         ),
         sa.PrimaryKeyConstraint("id", name="pk_deliveries"),
-        sqlite_autoincrement=True,
     )
     op.create_index(
         "ix_deliveries_waiting",
@@ -1238,44 +1297,44 @@ def _create_tables() -> None:
     op.create_index("ix_deliveries_webhook_id_id", "deliveries", ["webhook_id", "id"])
     op.create_table(
         "draws",
+        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("query_id", BIG, nullable=False),
         sa.Column("other_version_id", BIG, nullable=False),
-        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("drawn_at", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
-            ["other_version_id"],
-            ["versions.id"],
-            name="fk_draws_other_version_id_versions",
+            ["detector_id", "other_version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_draws_detector_id_other_version_id_versions",
         ),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_draws_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_draws_detector_id_query_id_queries",
             ondelete="CASCADE",
         ),
-        sa.PrimaryKeyConstraint("query_id", "other_version_id", name="pk_draws"),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "query_id", "other_version_id", name="pk_draws"
+        ),
     )
-    op.create_index("ix_draws_detector_id", "draws", ["detector_id"])
     op.create_table(
         "golds",
-        sa.Column("query_id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("query_id", BIG, nullable=False),
         sa.Column("label", NAME, nullable=False),
         sa.Column("marked_by", NAME, nullable=False),
         sa.Column("marked_at", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_golds_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_golds_detector_id_query_id_queries",
         ),
-        sa.PrimaryKeyConstraint("query_id", name="pk_golds"),
+        sa.PrimaryKeyConstraint("detector_id", "query_id", name="pk_golds"),
     )
-    op.create_index("ix_golds_detector_id", "golds", ["detector_id"])
     op.create_table(
         "judgements",
-        sa.Column("query_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("judge", NAME, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("query_id", BIG, nullable=False),
+        sa.Column("judge", NAME, nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("judged", NAME, nullable=False),
         sa.Column("score", sa.Float(), nullable=True),
@@ -1287,20 +1346,22 @@ def _create_tables() -> None:
             "kind IN ('human', 'model', 'code')", name="ck_judgements_kind"
         ),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_judgements_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_judgements_detector_id_query_id_queries",
         ),
-        sa.PrimaryKeyConstraint("query_id", "judge", name="pk_judgements"),
+        sa.PrimaryKeyConstraint(
+            "detector_id", "query_id", "judge", name="pk_judgements"
+        ),
     )
     op.create_index(
         "ix_judgements_detector_id_judge", "judgements", ["detector_id", "judge"]
     )
     op.create_table(
         "labels",
+        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("id", BIG, autoincrement=False, nullable=False),
         sa.Column("query_id", BIG, nullable=False),
-        sa.Column("detector_id", BIG, nullable=False),
         sa.Column("replaces_id", BIG, nullable=True),
         sa.Column("label", NAME, nullable=False),
         sa.Column("truth", NAME, nullable=True),
@@ -1317,11 +1378,11 @@ def _create_tables() -> None:
             "sampling IN ('random', 'targeted', 'unstated')", name="ck_labels_sampling"
         ),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_labels_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_labels_detector_id_query_id_queries",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_labels"),
+        *_numbered("labels"),
     )
     op.create_index("ix_labels_query_id", "labels", ["query_id"])
     op.create_index(
@@ -1332,9 +1393,9 @@ def _create_tables() -> None:
     )
     op.create_table(
         "notices",
-        sa.Column("id", BIG, nullable=False),
-        sa.Column("account_id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("id", BIG, autoincrement=True, nullable=False),
+        sa.Column("account_id", BIG, nullable=False),
         sa.Column("event_id", BIG, nullable=False),
         sa.ForeignKeyConstraint(
             ["account_id"], ["accounts.id"], name="fk_notices_account_id_accounts"
@@ -1343,9 +1404,11 @@ def _create_tables() -> None:
             ["detector_id"], ["detectors.id"], name="fk_notices_detector_id_detectors"
         ),
         sa.ForeignKeyConstraint(
-            ["event_id"], ["events.id"], name="fk_notices_event_id_events"
+            ["detector_id", "event_id"],
+            ["events.detector_id", "events.id"],
+            name="fk_notices_detector_id_event_id_events",
         ),
-        sa.PrimaryKeyConstraint("id", name="pk_notices"),
+        *_numbered("notices"),
         sqlite_autoincrement=True,
     )
     op.create_index(
@@ -1379,14 +1442,14 @@ def _create_tables() -> None:
             name="fk_investigations_detector_id_detectors",
         ),
         sa.ForeignKeyConstraint(
-            ["detector_id", "old_version_id"],
-            ["versions.detector_id", "versions.id"],
-            name="fk_investigations_detector_id_old_version_id_versions",
-        ),
-        sa.ForeignKeyConstraint(
             ["detector_id", "new_version_id"],
             ["versions.detector_id", "versions.id"],
             name="fk_investigations_detector_id_new_version_id_versions",
+        ),
+        sa.ForeignKeyConstraint(
+            ["detector_id", "old_version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_investigations_detector_id_old_version_id_versions",
         ),
         sa.PrimaryKeyConstraint("detector_id", "number", name="pk_investigations"),
         sqlite_with_rowid=False,
@@ -1410,8 +1473,8 @@ def _create_tables() -> None:
     )
     op.create_table(
         "rechecks",
-        sa.Column("query_id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("query_id", BIG, nullable=False),
         sa.Column("version_id", BIG, nullable=False),
         sa.Column("place", BIG, nullable=True),
         sa.Column("clock", sa.Double(), nullable=False),
@@ -1424,20 +1487,27 @@ def _create_tables() -> None:
         sa.Column("note", sa.Text(), nullable=True),
         sa.Column("answered_at", INSTANT, nullable=True),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_rechecks_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_rechecks_detector_id_query_id_queries",
         ),
         sa.ForeignKeyConstraint(
-            ["version_id"], ["versions.id"], name="fk_rechecks_version_id_versions"
+            ["detector_id", "version_id"],
+            ["versions.detector_id", "versions.id"],
+            name="fk_rechecks_detector_id_version_id_versions",
         ),
-        sa.PrimaryKeyConstraint("query_id", name="pk_rechecks"),
-        sa.UniqueConstraint("version_id", "place", name="uq_rechecks_version_id_place"),
+        sa.PrimaryKeyConstraint("detector_id", "query_id", name="pk_rechecks"),
+        sa.UniqueConstraint(
+            "detector_id",
+            "version_id",
+            "place",
+            name="uq_rechecks_detector_id_version_id_place",
+        ),
     )
     op.create_table(
         "reservations",
-        sa.Column("query_id", BIG, autoincrement=False, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("query_id", BIG, nullable=False),
         sa.Column("labeler", NAME, nullable=False),
         sa.Column("until", INSTANT, nullable=False),
         sa.Column("place", BIG, nullable=False),
@@ -1445,26 +1515,28 @@ def _create_tables() -> None:
             "queue", sa.Text(), server_default=sa.text("'random'"), nullable=False
         ),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_reservations_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_reservations_detector_id_query_id_queries",
         ),
-        sa.PrimaryKeyConstraint("query_id", name="pk_reservations"),
+        sa.PrimaryKeyConstraint("detector_id", "query_id", name="pk_reservations"),
     )
     op.create_index("ix_reservations_labeler", "reservations", ["labeler"])
-    op.create_index("ix_reservations_until", "reservations", ["until"])
+    op.create_index(
+        "ix_reservations_detector_id_until", "reservations", ["detector_id", "until"]
+    )
     op.create_table(
         "skips",
-        sa.Column("query_id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("query_id", BIG, nullable=False),
         sa.Column("labeler", NAME, nullable=False),
         sa.Column("skipped_at", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            ["queries.id", "queries.detector_id"],
-            name="fk_skips_query_id_detector_id_queries",
+            ["detector_id", "query_id"],
+            ["queries.detector_id", "queries.id"],
+            name="fk_skips_detector_id_query_id_queries",
         ),
-        sa.PrimaryKeyConstraint("query_id", "labeler", name="pk_skips"),
+        sa.PrimaryKeyConstraint("detector_id", "query_id", "labeler", name="pk_skips"),
     )
     op.create_index("ix_skips_labeler", "skips", ["labeler"])
     op.create_table(
@@ -1525,9 +1597,9 @@ def _create_tables() -> None:
     )
     op.create_table(
         "gold_answers",
-        sa.Column("label_id", BIG, autoincrement=False, nullable=False),
-        sa.Column("query_id", BIG, nullable=False),
         sa.Column("detector_id", BIG, nullable=False),
+        sa.Column("label_id", BIG, nullable=False),
+        sa.Column("query_id", BIG, nullable=False),
         sa.Column("labeler", NAME, nullable=False),
         sa.Column("label", NAME, nullable=False),
         sa.Column("sampling", sa.Text(), nullable=False),
@@ -1535,9 +1607,11 @@ def _create_tables() -> None:
         sa.Column("labelled_at", INSTANT, nullable=False),
         sa.Column("answered_at", INSTANT, nullable=False),
         sa.ForeignKeyConstraint(
-            ["query_id"], ["golds.query_id"], name="fk_gold_answers_query_id_golds"
+            ["detector_id", "query_id"],
+            ["golds.detector_id", "golds.query_id"],
+            name="fk_gold_answers_detector_id_query_id_golds",
         ),
-        sa.PrimaryKeyConstraint("label_id", name="pk_gold_answers"),
+        sa.PrimaryKeyConstraint("detector_id", "label_id", name="pk_gold_answers"),
     )
     op.create_index(
         "ix_gold_answers_detector_id_answered_at",
@@ -1545,5 +1619,7 @@ def _create_tables() -> None:
         ["detector_id", "answered_at"],
     )
     op.create_index(
-        "ix_gold_answers_query_id_labeler", "gold_answers", ["query_id", "labeler"]
+        "ix_gold_answers_detector_id_query_id_labeler",
+        "gold_answers",
+        ["detector_id", "query_id", "labeler"],
     )

@@ -174,14 +174,14 @@ def test_many_rows_and_images_wait_in_pieces_and_appear_together(
     waiting = send_later(api, rows, sent)
     assert waiting["bytes"] > 3 * 2**20
     with database.read() as session:
-        assert measure_pieces(session, 1) == waiting["bytes"]
+        assert measure_pieces(session, (1, 1)) == waiting["bytes"]
     assert importer.run() == 1
     ended = api.get(f"/imports/{waiting['id']}").json
     # The images were written before it was known that a row is wrong.
     store = ImageFolder(settings.image_dir)
     assert len(list(store.iter_names())) == 3
     with database.read() as session:
-        assert measure_pieces(session, 1) == 0
+        assert measure_pieces(session, (1, 1)) == 0
     if last == "MAYBE":
         assert (ended["state"], ended["report"]["bad_rows"]) == ("rejected", 1)
         changed = {name for name, held in tables().items() if held != before[name]}
@@ -206,7 +206,7 @@ def test_a_worker_tells_how_many_images_it_has_read(
     waiting = send_later(api, ROWS, IMAGES)
     store, seen = ImageFolder(settings.image_dir), []
     import_id = int(waiting["id"].removeprefix("imp_"))
-    take_images(import_id, database.read, store, on_progress=seen.append)
+    take_images((1, import_id), database.read, store, on_progress=seen.append)
     shares = [progress.bytes_read for progress in seen]
     whole = waiting["bytes"] - len(ROWS)
     assert shares == [whole // 3, whole * 2 // 3, whole]

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import query_of, wait_for_other
+from tests.databases import get_by_id
 from tracker.storage.queries.queries import Query
 
 Open = Callable[..., Watch]
@@ -68,7 +69,7 @@ def test_what_came_of_an_answer_is_announced(
     expect(region).to_have_text("")
     query = query_of(page)
     with site.database.read() as session:
-        said = session.get_one(Query, int(query.removeprefix("iq_"))).predicted
+        said = get_by_id(session, Query, int(query.removeprefix("iq_"))).predicted
     other = str((int(said) + 1) % 10)
     page.keyboard.press(said if is_agreed else other)
     wait_for_other(page, query)

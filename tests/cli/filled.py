@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from tests.cli.test_commands import Shell
 from tests.conftest import START, Clock, FillOnce, by
+from tests.databases import get_by_id
 from tests.jobs.imports import importing
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
@@ -195,7 +196,7 @@ def fill_beside(session: Session, detector: Detector, who: By) -> None:
     draw_next(session, audit, who)
     extend_audit(session, audit, AuditChange(half_width=0.1 / 3), who)
     create_schedule(session, detector, NewAudit(name="jede Wöche", every="week"), who)
-    note_sent(session, {list_versions(session, detector.id)[0].id: 1})
+    note_sent(session, {(detector.id, list_versions(session, detector.id)[0].id): 1})
     hook = NewWebhook(url="http://127.0.0.1:1/x", detectors=[f"det_{detector.id}"])
     create_webhook(session, hook, who, allowed_hosts=["127.0.0.1"])
     tell(session, "detector.failing", detector, at=who.at, data={"error": "é"})
@@ -217,7 +218,7 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
     )
     assert add_judgements(session, [judgement], who) == []
     version = choose_version(session, detector)
-    name = name_version(session, query.version_id)
+    name = name_version(session, query.detector_id, query.version_id)
     asked = NewInvestigation(
         old_version=name,
         new_version=name,
@@ -232,7 +233,7 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
     begin_investigation(session, detector, asked, who)
     frozen = freeze_labels(session, detector, version, who.at)
     assert draw_rechecks(session, version, frozen, NewRechecks(count=3), who) == 3
-    query = session.get_one(Query, frozen.line[0][0])
+    query = get_by_id(session, Query, frozen.line[0][0])
     again = NewRecheck(label="ÑO", note="é\u2028")
     add_recheck(session, detector, query, again, who.credit("zoë"))
     new = NewQuery(predicted="ÑO", key="gold", sampling="targeted")

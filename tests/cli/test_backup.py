@@ -19,6 +19,7 @@ from tests.cli.filled import (
 )
 from tests.cli.test_commands import Shell
 from tests.conftest import DATABASES, Clock
+from tests.databases import get_by_id
 from tests.jobs.imports import importing
 from tests.services.conftest import Bench
 from tracker.clock import utc_now
@@ -119,7 +120,7 @@ def test_a_restored_import_that_waited_says_that_its_file_is_to_be_sent_again(
         with opened(shell) as database:
             assert importing(database, utc_now).run() == 1
             with database.read() as session:
-                found = session.get_one(FileImport, 1)
+                found = get_by_id(session, FileImport, 1)
                 assert found.state == state
                 assert session.scalars(select(ImportPiece.position)).all() == []
     assert "send the file again" in second("doctor", status=1).stdout

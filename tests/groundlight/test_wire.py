@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.databases import get_by_id
 from tests.groundlight.conftest import encode, jpeg
 
 RESULT = {"from_edge": False, "result_type": "binary_classification"}
@@ -191,7 +192,7 @@ def test_version_and_input_come_with_the_prediction(device, door, database):
         made = device.log(door, {"prediction": "YES", **more})
         with database.read() as session:
             query = get_query(session, made["id"])
-            version = session.get_one(Version, query.version_id).name
+            version = get_by_id(session, Version, query.version_id).name
             found.append((version, query.input))
     assert found == [("v2", None), ("2", None), ("v2", "7"), ("default", None)]
 

@@ -94,7 +94,7 @@ def take(database: Database, worker: str, clock: Clock) -> Task | None:
     """Take an import, as a worker does that is then paused or dies."""
     with database.write() as session:
         for task in take_tasks(session, "import", worker, at=clock()):
-            start_import(session, int(task.key), at=clock())
+            start_import(session, task.row, at=clock())
             return task
     return None
 

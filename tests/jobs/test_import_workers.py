@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select, text
 
 from tests.conftest import Clock, by
-from tests.databases import held_statements
+from tests.databases import get_by_id, held_statements
 from tests.jobs.imports import (
     AFTER_A_HOLD,
     add,
@@ -132,7 +132,7 @@ def test_the_next_worker_goes_on_after_the_last_piece_of_one_that_was_killed(
     assert importing(database, clock, "next").run() == 1
 
     with database.write() as session:
-        assert session.get_one(Query, first).label == "YES"
+        assert get_by_id(session, Query, first).label == "YES"
         found_batches = session.scalars(
             select(ImportBatch.batch).where(ImportBatch.import_id == import_id)
         ).all()
@@ -210,12 +210,12 @@ def test_an_import_that_cannot_go_on_says_how_far_it_came_and_is_resumed(
     assert count(database, ImportPiece) == 1
 
     with database.write() as session:
-        resume_import(session, session.get_one(FileImport, import_id), by("alice"))
+        resume_import(session, get_by_id(session, FileImport, import_id), by("alice"))
     assert look(database, import_id).state == "waiting"
     assert importing(database, clock, "w").run() == 1
     assert_imported_once(database, import_id, rows)
     with database.write() as session, pytest.raises(ConflictError):
-        resume_import(session, session.get_one(FileImport, import_id), by("alice"))
+        resume_import(session, get_by_id(session, FileImport, import_id), by("alice"))
 
 
 def test_the_file_of_an_import_that_failed_is_kept_for_a_week(
@@ -244,14 +244,14 @@ def test_the_file_of_an_import_that_failed_is_kept_for_a_week(
         assert count(database, ImportPiece) == left
     # Its detector is archived; and were it not, its file would be gone.
     with database.write() as session, pytest.raises(ConflictError):
-        resume_import(session, session.get_one(FileImport, import_id), by("alice"))
+        resume_import(session, get_by_id(session, FileImport, import_id), by("alice"))
     with database.write() as session:
         session.get_one(Detector, 1).archived_at = None
     with (
         database.write() as session,
         pytest.raises(ConflictError, match="send it again"),
     ):
-        resume_import(session, session.get_one(FileImport, import_id), by("alice"))
+        resume_import(session, get_by_id(session, FileImport, import_id), by("alice"))
 
 
 def test_a_file_that_is_to_be_deleted_is_kept_when_its_import_is_resumed(
@@ -263,7 +263,7 @@ def test_a_file_that_is_to_be_deleted_is_kept_when_its_import_is_resumed(
     with database.write() as session:
         (late,) = take_tasks(session, CLEARING, "late", at=clock())
     with database.write() as session:
-        resume_import(session, session.get_one(FileImport, import_id), by("alice"))
+        resume_import(session, get_by_id(session, FileImport, import_id), by("alice"))
 
     clearing = Clearing(database=database, clock=clock)
     with pytest.raises(LostTaskError):

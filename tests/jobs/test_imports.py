@@ -53,7 +53,7 @@ def test_a_file_of_several_pieces_is_read_as_it_was(database: Database) -> None:
     with database.read() as session:
         assert count(database, ImportPiece) == 3
         whole = io.BufferedReader(
-            PieceFile(lambda: nullcontext(session), import_id, len(content))
+            PieceFile(lambda: nullcontext(session), (1, import_id), len(content))
         )
         assert whole.read() == content
         for place in (PIECE_BYTES - 5, len(content) - 3, len(content) + 9, 0):
@@ -104,7 +104,7 @@ def test_an_import_whose_file_is_gone_fails_and_says_what_to_do(
 ) -> None:
     import_id = add(database, rows_of(3))
     with database.write() as session:
-        delete_some_pieces(session, import_id, limit=9)
+        delete_some_pieces(session, (1, import_id), limit=9)
     assert importing(database, clock).run() == 1
 
     found = look(database, import_id)

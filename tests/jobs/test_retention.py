@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tests.conftest import Clock, by
+from tests.databases import get_by_id
 from tests.jobs.unlabelled import (
     DAYS,
     age,
@@ -122,7 +123,7 @@ def test_reservations_and_skips_go_with_their_query(
     ask(bench, "alice")
     skipped = ask(bench, "bob")
     with bench.database.write() as session:
-        query = session.get_one(Query, skipped)
+        query = get_by_id(session, Query, skipped)
         skip(session, query, by("bob", bench.clock()))
     age(bench)
 
@@ -277,13 +278,15 @@ def test_who_comes_while_a_query_is_being_deleted_waits_and_does_not_find_it(
     age(bench)
     young = bench.log("YES")
     long_ago = bench.clock() - ANSWERED_WITHIN
-    known = [place_of(query) for query in old]
+    chosen = bench.detector.id, [query.id for query in old]
     with ThreadPoolExecutor(2) as pool:
         with bench.database.write() as session:
-            locked = lock_disposable(session, known, reserved_until=long_ago)
+            locked = lock_disposable(session, *chosen, reserved_until=long_ago)
             labelling = pool.submit(label_if_there, bench, old[0], "bob")
             asking = pool.submit(ask, bench, "alice")
-            deleted = delete_disposable(session, locked, reserved_until=long_ago)
+            deleted = delete_disposable(
+                session, bench.detector.id, locked, reserved_until=long_ago
+            )
 
         assert deleted == len(old)
         assert labelling.result() is False

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conftest import by
+from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tests.services.test_comparison import log_pair
 from tracker.errors import InvalidInputError
@@ -133,7 +134,7 @@ def test_a_skipped_one_comes_again_when_nothing_else_is_left(bench: Bench) -> No
     first = take(bench)
     assert first is not None
     with bench.database.write() as session:
-        own = session.get_one(Query, first.id)
+        own = get_by_id(session, Query, first.id)
         skip(session, own, by("bob", bench.clock()))
     second = take(bench)
     assert second is not None

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Clock, by
+from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.detectors import NewDetector
@@ -278,7 +279,7 @@ def test_a_targeted_label_is_no_word_of_a_majority(bench: Bench) -> None:
         with bench.database.write() as session:
             new = NewLabel(label=label, sampling=sampling)
             add_label(session, query.id, new, by(name, bench.clock()))
-            now = session.get_one(Query, query.id)
+            now = get_by_id(session, Query, query.id)
             return now.label, now.standing, now.agreement
 
     first = bench.log("YES")
@@ -293,7 +294,7 @@ def test_a_targeted_label_is_no_word_of_a_majority(bench: Bench) -> None:
 
 def stand_of(bench: Bench, *queries: Query) -> list[tuple[str | None, str | None]]:
     with bench.database.read() as session:
-        found = [session.get_one(Query, one.id) for one in queries]
+        found = [get_by_id(session, Query, one.id) for one in queries]
         return [(one.label, one.standing) for one in found]
 
 
@@ -308,8 +309,8 @@ def test_a_label_that_comes_with_a_query_is_one_word_of_several(bench: Bench) ->
     assert bench.estimate(version="default").labels == 0
     # The queue asks others about it.
     with bench.database.read() as session:
-        assert session.get_one(Query, one.id).queue_rank is not None
-        assert session.get_one(Query, picked.id).queue_rank is None
+        assert get_by_id(session, Query, one.id).queue_rank is not None
+        assert get_by_id(session, Query, picked.id).queue_rank is None
     bench.label(one, "YES")
     assert stand_of(bench, one, other) == [
         ("YES", "unstated"),

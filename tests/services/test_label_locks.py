@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import select, text
 
 from tests.conftest import Clock, by
+from tests.databases import get_by_id
 from tests.processes import wait_until
 from tests.services.conftest import Bench
 from tracker.services.evidence.truths import join_input
@@ -43,7 +44,7 @@ def label_waits(bench: Bench, query: Query) -> threading.Thread:
 
 def label_of(bench: Bench, query: Query) -> str | None:
     with bench.database.read() as session:
-        return session.get_one(Query, query.id).label
+        return get_by_id(session, Query, query.id).label
 
 
 def test_the_truth_of_an_input_is_changed_by_one_at_a_time(bench: Bench) -> None:
@@ -87,7 +88,7 @@ def test_a_label_reaches_the_input_that_its_query_was_given_meanwhile(
 ) -> None:
     query, same = bench.log("YES"), bench.log("YES", input="a", version="v2")
     with bench.database.write() as session:
-        held = session.get_one(Query, query.id)
+        held = get_by_id(session, Query, query.id)
         join_input(session, bench.attached(session), held, "a", by())
         worker = label_waits(bench, query)
     worker.join()

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.conftest import START, Clock, by
+from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tracker import stats
@@ -348,7 +349,7 @@ def replace_a_later_label(bench: Bench) -> None:
         early = first_id(add_batch(session, bench.detector.id, created_at=START))
     bench.label(query, "NO")
     with bench.database.write() as session:
-        stored = session.get_one(Query, query.id)
+        stored = get_by_id(session, Query, query.id)
         assert stored.label_id is not None
         assert stored.label_id > early
         row = label_row(

@@ -10,6 +10,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from tests.conftest import by
+from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
@@ -41,7 +42,7 @@ def ask(bench: Bench, labeler: str, *, ahead: int = 0) -> list[int]:
 
 def set_aside(bench: Bench, labeler: str, query_id: int) -> None:
     with bench.database.write() as session:
-        query = session.get_one(Query, query_id)
+        query = get_by_id(session, Query, query_id)
         skip(session, query, by(labeler, bench.clock()))
 
 

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.conftest import START, by
+from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tests.services.test_recompute import import_steps
@@ -113,7 +114,7 @@ def test_running_counts_equal_a_recount_whenever_a_key_is_declared(
         elif action < 0.9:
             with bench.database.read() as session:
                 ids = session.scalars(select(Query.id)).all()
-                query = session.get(Query, draw.choice(ids)) if ids else None
+                query = get_by_id(session, Query, draw.choice(ids)) if ids else None
             if query is not None:
                 label = draw.choice(["YES", "NO", "UNCLEAR"])
                 bench.label(query, label, sampling=draw.choice(["random", "targeted"]))

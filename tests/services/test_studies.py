@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import func, select
 
 from tests.conftest import START, by
+from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tests.services.irises import SEEDS, add, iris
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
@@ -59,7 +60,7 @@ def test_rounds_come_back_as_they_were_added(bench: Bench) -> None:
     study, _ = add(bench, rounds)
 
     with bench.database.read() as session:
-        rows = list_study_rows(session, session.get_one(Study, study.id))
+        rows = list_study_rows(session, get_by_id(session, Study, study.id))
 
     assert rows == rounds
     assert list(rows[0]) == ["validation", "training"]

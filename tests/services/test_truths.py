@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Clock, by
+from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.recount import recount
@@ -27,7 +28,7 @@ Recompute = Callable[[], None]
 
 def load(bench: Bench, query: Query) -> Query:
     with bench.database.read() as session:
-        return session.get_one(Query, query.id)
+        return get_by_id(session, Query, query.id)
 
 
 def state(bench: Bench, query: Query) -> tuple[str | None, str]:
@@ -62,7 +63,9 @@ def test_a_query_takes_over_the_label_of_its_input(bench: Bench) -> None:
     assert numbers(bench.estimate(version="v1")) == [(0, 1), (0, 0)]
     assert numbers(bench.estimate(version="v2")) == [(1, 1), (0, 0)]
     with bench.database.read() as session:
-        [label] = list_label_history(session, session.get_one(Query, query.id), "ann")
+        [label] = list_label_history(
+            session, get_by_id(session, Query, query.id), "ann"
+        )
         shown = describe_label(label, is_current=True)
     assert (shown.labeler, shown.label, shown.note) == ("alice", "YES", None)
     assert shown.source is not None
@@ -269,7 +272,7 @@ class Crowd:
                 join_input(
                     session,
                     self.bench.attached(session),
-                    session.get_one(Query, query.id),
+                    get_by_id(session, Query, query.id),
                     self.any_input(),
                     by("alice", self.bench.clock()),
                 )

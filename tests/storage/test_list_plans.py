@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from tests.conftest import START
+from tests.databases import get_by_id
 from tests.storage.test_query_plans import fill, noting
 from tracker.services.estimates.query_lists import QueryFilter, find_queries
 from tracker.services.queries.tags import NewTags, set_tags
@@ -105,7 +106,7 @@ def steps_of(
     ids = select(Query.id).where(Query.detector_id == detector_id).order_by(Query.id)
     after = None
     if place is not None:
-        after = session.get_one(Query, session.scalars(ids).all()[place])
+        after = get_by_id(session, Query, session.scalars(ids).all()[place])
     with noting(session) as statements:
         find_queries(
             session,

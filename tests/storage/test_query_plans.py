@@ -38,9 +38,6 @@ from tracker.storage.labels import (
     iter_label_rows,
     list_labels,
 )
-from tracker.storage.operations.retention import (
-    Place,
-)
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import (
     add_queries,
@@ -150,11 +147,6 @@ def new_label(batch: int) -> dict[str, Any]:
         "keeps_rank": False,
     }
     return {"query_id": first_id(batch), "label_id": first_id(batch) + 9, **values}
-
-
-def places(detector_id: int, batch: int) -> list[Place]:
-    ids = range(first_id(batch), first_id(batch) + 50)
-    return [Place(START, number, detector_id) for number in ids]
 
 
 def reserved(session: Session, detector_id: int, batch: int) -> object:

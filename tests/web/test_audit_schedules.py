@@ -14,7 +14,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.labelling.auditing.audit_draws import draw_next
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
-from tracker.storage.labelling.audits import Audit, list_open_scheduled
+from tracker.storage.labelling.audits import list_open_scheduled
 
 DAY = timedelta(days=1)
 MONDAY = datetime(2026, 2, 2, tzinfo=UTC)
@@ -58,7 +58,7 @@ class Months:
     def answer(self, count: int, wrong_every: int) -> None:
         """Answer so many draws of the open audit."""
         with self.database.write() as session:
-            audit = session.get_one(Audit, list_open_scheduled(session)[0])
+            audit = list_open_scheduled(session)[0]
             for draw in draw_next(session, audit, by("ann", self.clock()), count=count):
                 number = int(draw.key.partition("-")[2])
                 is_wrong = number % wrong_every == 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from tests.databases import get_by_id
 from tests.web.conftest import Shelf, Visitor
 from tests.web.test_label_queues import answer
 from tracker.storage.database import Database
@@ -85,7 +86,7 @@ def test_after_a_few_labels_both_forecasts_are_those_of_the_beginning(
 ) -> None:
     address = begin(visitor, sheep, points="10")
     with database.write() as session:
-        audit = session.get_one(Audit, 1)
+        audit = get_by_id(session, Audit, 1)
         audit.labels_expected, audit.labels_at_random = 14, 17
     label(visitor, sheep, 3)
     page = visitor.get(address)
@@ -126,7 +127,7 @@ def test_an_audit_against_a_target_draws_it_where_its_axis_has_it(
 ) -> None:
     address = begin(visitor, sheep)
     with database.write() as session:
-        audit = session.get_one(Audit, 1)
+        audit = get_by_id(session, Audit, 1)
         audit.half_width, audit.target = None, 0.8
     label(visitor, sheep, 3)
     for path in (address, f"{address}/report"):

@@ -150,7 +150,9 @@ def test_of_each_odd_detector_all_doors_say_the_same(
                 session, detector, computed_at=clock(), method=DECIDING_METHOD, span=NOW
             )
             version = find_version(session, number, estimate.version or "")
-            told = find_last_verdicts(session, [version.id] if version else [])
+            told = find_last_verdicts(
+                session, [number], [version.id] if version else []
+            )
             doors = Doors(
                 page=visitor.get(path),
                 label=visitor.get(f"{path}/label"),

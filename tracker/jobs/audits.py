@@ -15,10 +15,10 @@ from tracker.services.telling.events import (
     is_reminder_due,
     remind_of_audit,
 )
+from tracker.storage.base import Key
 from tracker.storage.labelling.audit_draws import count_draws
 from tracker.storage.labelling.audits import (
     Audit,
-    find_audit,
     list_open_scheduled,
     list_running,
 )
@@ -43,10 +43,10 @@ class Audits(Handler):
         [task] = tasks
         errors: list[Exception] = []
 
-        def count(do: Callable[[Task, int], bool], number: int) -> int:
+        def count(do: Callable[[Task, Key], bool], key: Key) -> int:
             done = 0
             try:
-                while do(task, number):
+                while do(task, key):
                     watch.check()
                     done += 1
             except (LostTaskError, StoppedError, UnavailableError):
@@ -59,14 +59,14 @@ class Audits(Handler):
             schedules = list_running(session)
         done = sum(count(self._freeze, one) for one in schedules)
         with self.database.read() as session:
-            audits = list_open_scheduled(session)
-            answered = count_draws(session, audits)
-            found = [session.get_one(Audit, one) for one in audits]
-            due = [one.id for one in found if is_reminder_due(one, self.clock())]
+            found = list_open_scheduled(session)
+            answered = count_draws(session, found)
+            keys = {one.id: (one.detector_id, one.id) for one in found}
+            due = [keys[one.id] for one in found if is_reminder_due(one, self.clock())]
         done += sum(count(self._remind, one) for one in due)
         # A check takes some milliseconds, so only audits with new answers get one.
-        seen = {one: answered.get(one, 0) for one in audits}
-        changed = [one for one in audits if self._seen.get(one) != seen[one]]
+        seen = {one: answered.get(one, 0) for one in keys}
+        changed = [keys[one] for one in keys if self._seen.get(one) != seen[one]]
         done += sum(count(self._close_if_done, one) for one in changed)
         if errors:
             raise errors[0]
@@ -74,21 +74,21 @@ class Audits(Handler):
         self.database.run(lambda session: finish(session, hold(session, task)))
         return done
 
-    def _freeze(self, task: Task, schedule_id: int) -> bool:
+    def _freeze(self, task: Task, key: Key) -> bool:
         def freeze(session: Session) -> bool:
             check_held(session, task)
             at = self.clock()
-            before, is_frozen = freeze_next(session, schedule_id, at)
+            before, is_frozen = freeze_next(session, key, at)
             if before is not None:
                 close_audit(session, before, By(NOBODY, at))
             return is_frozen
 
         return self.database.run(freeze)
 
-    def _remind(self, task: Task, audit_id: int) -> bool:
+    def _remind(self, task: Task, key: Key) -> bool:
         def remind(session: Session) -> bool:
             check_held(session, task)
-            audit, at = session.get_one(Audit, audit_id), self.clock()
+            audit, at = session.get_one(Audit, key), self.clock()
             is_due = is_reminder_due(audit, at)
             if is_due:
                 remind_of_audit(session, audit, at)
@@ -96,10 +96,10 @@ class Audits(Handler):
 
         return self.database.run(remind)
 
-    def _close_if_done(self, task: Task, audit_id: int) -> bool:
+    def _close_if_done(self, task: Task, key: Key) -> bool:
         def close(session: Session) -> bool:
             check_held(session, task)
-            audit, at = find_audit(session, audit_id), self.clock()
+            audit, at = session.get(Audit, key), self.clock()
             if audit is None or audit.closed_at is not None:
                 return False
             is_done = get_audit_estimate(session, audit, computed_at=at).is_reached

@@ -32,7 +32,7 @@ from tracker.services.imports.background import clear_arriving, delete_file
 from tracker.services.imports.writing import LARGE_BYTES, Written
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.telling.events import tell_failed_import
-from tracker.storage.base import dump_id
+from tracker.storage.base import Key, dump_id
 from tracker.storage.images import ImageStore
 from tracker.storage.imports.files import (
     WAITING,
@@ -59,8 +59,8 @@ class _Course:
     noted: float = 0.0
 
     @property
-    def import_id(self) -> int:
-        return int(self.task.key)
+    def key(self) -> Key:
+        return self.task.row
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -74,10 +74,10 @@ class Imports(Handler):
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
         fail_import(session, task, error, at)
-        tell_failed_import(session, int(task.key), at)
+        tell_failed_import(session, task.row, at)
 
     def let_go(self, session: Session, task: Task) -> None:
-        change_import(session, int(task.key), state=WAITING)
+        change_import(session, task.row, state=WAITING)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Run one import, or store why it is refused."""
@@ -85,11 +85,11 @@ class Imports(Handler):
         course, begun = _Course(task, watch), time.perf_counter()
         with self.database.write() as session:
             check_held(session, task)
-            start_import(session, course.import_id, at=self.clock())
+            start_import(session, course.key, at=self.clock())
         ending = self._carry_out(course)
         log.info(
             "imported",
-            file_import=dump_id("imp", course.import_id),
+            file_import=dump_id("imp", course.key[1]),
             state=ending.state,
             seconds=round(time.perf_counter() - begun, 4),
         )
@@ -102,7 +102,7 @@ class Imports(Handler):
         reads = self.database.read
         try:
             choices = take_images(
-                course.import_id,
+                course.key,
                 reads,
                 self.images,
                 on_progress=note,
@@ -125,7 +125,7 @@ class Imports(Handler):
             with self.database.write() as session:
                 at = self.clock()
                 end_import(session, course.task, gone(), course.progress, at=at)
-                tell_failed_import(session, course.import_id, at)
+                tell_failed_import(session, course.key, at)
             return gone()
         except (InvalidInputError, ConflictError, NotFoundError) as error:
             with self.database.write() as session:
@@ -133,7 +133,7 @@ class Imports(Handler):
                 ending = refuse_import(
                     session, course.task, error, course.progress, at=at
                 )
-                tell_failed_import(session, course.import_id, at)
+                tell_failed_import(session, course.key, at)
                 return ending
 
     def _write(
@@ -163,7 +163,7 @@ class Imports(Handler):
         course.noted = time.monotonic()
         with suppress(UnavailableError), self.database.write() as session:
             check_held(session, course.task)
-            note_progress(session, course.import_id, progress)
+            note_progress(session, course.key, progress)
 
 
 class Clearing(Handler):
@@ -182,7 +182,7 @@ class Clearing(Handler):
                 hold(session, task)
                 yield session
 
-        if not clear_arriving(self.database.write, int(task.key)):
-            delete_file(write, int(task.key))
+        if not clear_arriving(self.database.write, task.row):
+            delete_file(write, task.row)
             self.finish(task)
         return 0

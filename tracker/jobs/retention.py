@@ -44,8 +44,18 @@ def delete_unlabelled(
     versions are compared.  So no estimate, count or comparison changes.
     """
     reserved_until = deleted_at - ANSWERED_WITHIN
-    locked = lock_disposable(session, places, reserved_until=reserved_until)
-    return delete_disposable(session, locked, reserved_until=reserved_until)
+    by_detector: dict[int, list[int]] = {}
+    for place in places:
+        by_detector.setdefault(place.detector_id, []).append(place.query_id)
+    gone = 0
+    for detector_id, ids in sorted(by_detector.items()):
+        found = lock_disposable(
+            session, detector_id, ids, reserved_until=reserved_until
+        )
+        gone += delete_disposable(
+            session, detector_id, found, reserved_until=reserved_until
+        )
+    return gone
 
 
 def delete_records(session: Session, at: datetime) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from sqlalchemy import (
     Select,
     Text,
     TypeDecorator,
+    and_,
     select,
     text,
 )
@@ -188,6 +189,28 @@ def stream(
 
 
 _Row = TypeVar("_Row", bound=Base)
+
+Key = tuple[int, int]
+"""The detector of a row and its id, which is the primary key."""
+
+
+def find_by_id(session: Session, entity: type[_Row], number: int) -> _Row | None:
+    """Return a row by an id that came without its detector; each is given once."""
+    statement = select(entity).where(entity.__table__.c.id == number)
+    return session.scalars(statement).one_or_none()
+
+
+def are_among(entity: type[_Row], keys: Collection[Key]) -> ColumnElement[bool]:
+    """Return the condition that a row has one of *keys*.
+
+    An id is enough to know it by.  Pairs would be one condition, but SQLite finds none
+    of them by an index that has the number of the row in it.
+    """
+    columns = entity.__table__.c
+    return and_(
+        columns.detector_id.in_({detector_id for detector_id, _ in keys}),
+        columns.id.in_([number for _, number in keys]),
+    )
 
 
 def list_newest(

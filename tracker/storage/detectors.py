@@ -10,10 +10,12 @@ from sqlalchemy import (
     CheckConstraint,
     ColumnElement,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Select,
     Text,
     UniqueConstraint,
+    and_,
     bindparam,
     false,
     func,
@@ -161,15 +163,10 @@ class Version(Base):
     """One trained state of a detector, with the progress of the job."""
 
     __tablename__ = "versions"
-    __table_args__ = (
-        UniqueConstraint("detector_id", "name"),
-        # Counts of a version refer to both ids.
-        UniqueConstraint("detector_id", "id"),
-        {"sqlite_autoincrement": True},
-    )
+    __table_args__ = (UniqueConstraint("detector_id", "name"),)
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     name: Mapped[str] = mapped_column(Name)
     created_at: Mapped[datetime]
     # Queries that the job has counted, with or without labels.
@@ -189,6 +186,19 @@ class Version(Base):
     # the measure, and whether it has passed: [3, 1, "balanced", true].
     family: Mapped[list[Any]] = mapped_column(
         TextList, default=list, server_default=text("'[]'")
+    )
+
+
+def is_of_version(rows_of: Any) -> ColumnElement[bool]:
+    """Return the condition that the row of a version is that of another row."""
+    is_near = Version.detector_id == rows_of.detector_id
+    return and_(is_near, Version.id == rows_of.version_id)
+
+
+def of_version() -> ForeignKeyConstraint:
+    """Return the constraint that a row is of a version of the same detector."""
+    return ForeignKeyConstraint(
+        ["detector_id", "version_id"], [Version.detector_id, Version.id]
     )
 
 
@@ -288,17 +298,25 @@ def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
     return listed[detector_ids]
 
 
-def name_version(session: Session, version_id: int) -> str:
+def name_version(session: Session, detector_id: int, version_id: int) -> str:
     """Return the name of a version, cached in the session."""
     names: dict[int, str] = session.info.setdefault(_NAMES, {})
     if version_id not in names:
-        named = select(Version.name).where(Version.id == version_id)
+        named = select(Version.name).where(
+            Version.detector_id == detector_id, Version.id == version_id
+        )
         names[version_id] = session.scalars(named).one()
     return names[version_id]
 
 
-def load_versions(session: Session, ids: Collection[int]) -> dict[int, Version]:
-    found = session.scalars(select(Version).where(Version.id.in_(ids)))
+def load_versions(
+    session: Session, detector_ids: Collection[int], ids: Collection[int]
+) -> dict[int, Version]:
+    """Return versions of detectors, by their ids."""
+    statement = select(Version).where(
+        Version.detector_id.in_(detector_ids), Version.id.in_(ids)
+    )
+    found = session.scalars(statement)
     return {version.id: version for version in found}
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     ColumnElement,
-    ForeignKeyConstraint,
     Index,
     Text,
     and_,
@@ -21,9 +20,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream, where
-from tracker.storage.detectors import Version
+from tracker.storage.detectors import Version, is_of_version
 from tracker.storage.inserting import insert_rows
-from tracker.storage.queries.queries import AnyQuery, Query
+from tracker.storage.queries.queries import AnyQuery, Query, of_query
 from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
 # Read within some milliseconds at each request of a labeler's page.
@@ -35,9 +34,7 @@ class Label(Base):
 
     __tablename__ = "labels"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["query_id", "detector_id"], [Query.id, Query.detector_id]
-        ),
+        of_query(),
         Index(None, "query_id"),
         Index(
             "ix_labels_detector_id_weighted",
@@ -47,9 +44,9 @@ class Label(Base):
         CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
     query_id: Mapped[int] = mapped_column(BigId)
-    detector_id: Mapped[int] = mapped_column(BigId)
     # The label that was current before this one.
     replaces_id: Mapped[int | None] = mapped_column(BigId)
     label: Mapped[str] = mapped_column(Name)
@@ -166,6 +163,12 @@ def is_of_query() -> ColumnElement[bool]:
     return and_(Label.query_id == Query.id, is_near)
 
 
+def is_current() -> ColumnElement[bool]:
+    """Return the condition that a label is the current one of its query."""
+    is_near = on_postgresql(Label.detector_id == Query.detector_id)
+    return and_(Label.id == Query.label_id, is_near)
+
+
 def is_replaced(old: Any) -> ColumnElement[bool]:
     is_near = on_postgresql(old.detector_id == Label.detector_id)
     return and_(old.id == Label.replaces_id, is_near)
@@ -176,13 +179,15 @@ def count_since(
 ) -> tuple[int, int, bool]:
     """Return the number of labels of a detector, by *labeler* and by all.
 
-    Only the newest labels of all detectors are read, because an import may bring
-    millions a day; the third value says whether they reach back to *since*.
+    Only the newest labels are read, because an import may bring millions a day; the
+    third value says whether they reach back to *since*.  On SQLite, which has labels in
+    the order of their ids alone, the newest are those of all detectors.
     """
     newest = (
         select(Label.detector_id, Label.labeler, Label.created_at)
         # A label taken over was given to another query.
         .where(Label.source_label_id.is_(None))
+        .where(on_postgresql(Label.detector_id == detector_id))
         .order_by(Label.id.desc())
         .limit(MOST_LOOKED_AT)
         .subquery()
@@ -230,7 +235,7 @@ def iter_label_rows(
             (Label.standing == GROUPED).label("is_grouped"),
         )
         .join(Query, is_of_query())
-        .join(Version, Version.id == Query.version_id)
+        .join(Version, is_of_version(Query))
         .where(Query.detector_id == detector_id, *conditions)
         .order_by(Label.id)
     )

@@ -91,6 +91,12 @@ class Task(Base):
     ended_at: Mapped[datetime | None]
 
     @property
+    def row(self) -> tuple[int, int]:
+        """Return the primary key of the row of its detector that *key* is the id of."""
+        assert self.detector_id is not None
+        return self.detector_id, int(self.key)
+
+    @property
     def vain_attempts(self) -> int:
         return self.attempts - self.advancing_attempt
 

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Text,
     bindparam,
@@ -18,8 +19,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, list_newest, where
-from tracker.storage.detectors import Detector, Version, select_open
+from tracker.storage.base import Base, BigId, Key, Name, list_newest, where
+from tracker.storage.detectors import Detector, Version, of_version, select_open
 from tracker.storage.dialect import upsert
 from tracker.storage.people import Account
 
@@ -29,14 +30,13 @@ class Event(Base):
 
     __tablename__ = "events"
     __table_args__ = (
-        Index(None, "detector_id", "id"),
-        Index(None, "version_id", "type", "id"),
-        {"sqlite_autoincrement": True},
+        of_version(),
+        Index(None, "detector_id", "version_id", "type", "id"),
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
-    version_id: Mapped[int | None] = mapped_column(ForeignKey(Version.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    version_id: Mapped[int | None] = mapped_column(BigId)
     type: Mapped[str] = mapped_column(Text)
     happened_at: Mapped[datetime]
     data: Mapped[dict[str, Any]] = mapped_column(JSON)
@@ -57,22 +57,33 @@ def list_detector_events(
 
 
 # Built once: every page of a detector asks this.
-_NEWEST = select(Event).where(
-    Event.id.in_(
-        select(func.max(Event.id))
-        .where(
-            Event.version_id.in_(bindparam("version_ids", expanding=True)),
-            Event.type == bindparam("kind"),
-        )
-        .group_by(Event.version_id)
+_LAST = (
+    select(Event.detector_id, func.max(Event.id).label("id"))
+    .where(
+        Event.detector_id.in_(bindparam("detector_ids", expanding=True)),
+        Event.version_id.in_(bindparam("version_ids", expanding=True)),
+        Event.type == bindparam("kind"),
     )
+    .group_by(Event.detector_id, Event.version_id)
+    .subquery()
+)
+_NEWEST = select(Event).join(
+    _LAST, (_LAST.c.detector_id == Event.detector_id) & (_LAST.c.id == Event.id)
 )
 
 
 def find_last_events(
-    session: Session, version_ids: Collection[int], kind: str
+    session: Session,
+    detector_ids: Collection[int],
+    version_ids: Collection[int],
+    kind: str,
 ) -> dict[int, Event]:
-    values = {"version_ids": tuple(version_ids), "kind": kind}
+    """Return the last such event of versions of detectors, by the version."""
+    values = {
+        "detector_ids": tuple(detector_ids),
+        "version_ids": tuple(version_ids),
+        "kind": kind,
+    }
     found = session.scalars(_NEWEST, values)
     return {event.version_id: event for event in found if event.version_id is not None}
 
@@ -223,8 +234,8 @@ class Delivery(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     webhook_id: Mapped[int] = mapped_column(ForeignKey(Webhook.id))
     # None for a test message.
-    event_id: Mapped[int | None] = mapped_column(ForeignKey(Event.id))
     detector_id: Mapped[int | None] = mapped_column(BigId)
+    event_id: Mapped[int | None] = mapped_column(BigId)
     type: Mapped[str] = mapped_column(Text)
     # The same bytes at each attempt.
     body: Mapped[str] = mapped_column(Text)
@@ -340,14 +351,16 @@ class Notice(Base):
 
     __tablename__ = "notices"
     __table_args__ = (
+        ForeignKeyConstraint(
+            ["detector_id", "event_id"], [Event.detector_id, Event.id]
+        ),
         Index(None, "account_id", "detector_id", "id"),
-        {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     account_id: Mapped[int] = mapped_column(ForeignKey(Account.id))
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
-    event_id: Mapped[int] = mapped_column(ForeignKey(Event.id))
+    event_id: Mapped[int] = mapped_column(BigId)
 
 
 def list_readers(session: Session) -> Sequence[Account]:
@@ -389,6 +402,7 @@ def list_notices(
         select(Notice.id, Event)
         .join(Event, Event.id == Notice.event_id)
         .where(
+            Event.detector_id == detector_id,
             Notice.account_id == account_id,
             Notice.detector_id == detector_id,
             Notice.id <= last,
@@ -398,13 +412,14 @@ def list_notices(
     return [(row.id, row.Event) for row in session.execute(statement)]
 
 
-def delete_told(session: Session, notices: Collection[int]) -> None:
+def delete_told(session: Session, detector_id: int, notices: Collection[int]) -> None:
     """Delete sent notices.
 
     They are given by id, because one with a lower id may be committed after the mail
     was composed.
     """
-    session.execute(delete(Notice).where(Notice.id.in_(notices)))
+    told = Notice.detector_id == detector_id, Notice.id.in_(notices)
+    session.execute(delete(Notice).where(*told))
 
 
 def delete_notices(
@@ -444,18 +459,22 @@ class SentEstimate(Base):
     """The newest snapshot of a version that was exported by OTLP."""
 
     __tablename__ = "sent_estimates"
+    __table_args__ = (of_version(),)
 
-    version_id: Mapped[int] = mapped_column(
-        ForeignKey(Version.id), primary_key=True, autoincrement=False
-    )
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     sequence: Mapped[int]
 
 
-def list_unsent(session: Session, *, limit: int) -> dict[int, int]:
+def list_unsent(session: Session, *, limit: int) -> dict[Key, int]:
     """Return some versions whose newest snapshot was not sent, with its number."""
     statement = (
-        select(Version.id, Version.sequence)
-        .outerjoin(SentEstimate, SentEstimate.version_id == Version.id)
+        select(Version.detector_id, Version.id, Version.sequence)
+        .outerjoin(
+            SentEstimate,
+            (SentEstimate.detector_id == Version.detector_id)
+            & (SentEstimate.version_id == Version.id),
+        )
         .where(
             Version.sequence > 0,
             or_(
@@ -466,9 +485,13 @@ def list_unsent(session: Session, *, limit: int) -> dict[int, int]:
         .order_by(Version.id)
         .limit(limit)
     )
-    return {row.id: row.sequence for row in session.execute(statement)}
+    found = session.execute(statement)
+    return {(detector_id, number): sequence for detector_id, number, sequence in found}
 
 
-def note_sent(session: Session, sent: Mapping[int, int]) -> None:
-    rows = [{"version_id": key, "sequence": value} for key, value in sent.items()]
+def note_sent(session: Session, sent: Mapping[Key, int]) -> None:
+    rows = [
+        {"detector_id": detector_id, "version_id": number, "sequence": sequence}
+        for (detector_id, number), sequence in sent.items()
+    ]
     upsert(session, SentEstimate, rows)

@@ -39,7 +39,7 @@ from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.services.imports.undoing import undo_import as undo_rows
 from tracker.services.imports.writing import CarryOut, importing
 from tracker.shapes import Shape
-from tracker.storage.base import dump_id
+from tracker.storage.base import Key, dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import list_imports as list_stored_imports
 
@@ -259,7 +259,7 @@ def _import_later(
         _save_mapping(session, detector, query, file)
         return services.describe_import(added), 202
 
-    arrived: list[int | None] = []
+    arrived: list[Key | None] = []
 
     @contextmanager
     def before() -> Iterator[None]:

@@ -241,7 +241,7 @@ def add_recheck(path: IdPath, body: NewRecheck) -> Response:
 def get_recheck(path: IdPath) -> dict[str, Any]:
     """Get the second label of a query; 404 until it has one."""
     with database().read() as session:
-        found = find_recheck(session, get_query(session, path.id).id)
+        found = find_recheck(session, get_query(session, path.id))
         if found is None or found.answered_at is None:
             raise missing("recheck", path.id)
         return rechecks.describe_recheck(found).dump()

@@ -289,8 +289,8 @@ def _describe(
     return Attribution.from_row(
         found,
         detector=dump_id("det", detector.id),
-        old_version=name_version(session, found.old_version_id),
-        new_version=name_version(session, found.new_version_id),
+        old_version=name_version(session, found.detector_id, found.old_version_id),
+        new_version=name_version(session, found.detector_id, found.new_version_id),
         level=level,
         anchors=anchors,
         then=then,

@@ -336,7 +336,7 @@ def _settle(session: Session, folds: Mapping[int, Fold]) -> None:
     importing = list_importing(session, folds)
     due = load_by_name(session, folds, CALENDAR, key=DUE)
     rows = load_versions(
-        session, {*due, *(key for one in folds.values() for key in one.versions)}
+        session, folds, {*due, *chain(*(one.versions for one in folds.values()))}
     )
     for fold in folds.values():
         fold.is_settled = fold.detector_id not in importing
@@ -547,7 +547,8 @@ def store_folds(
     if not advance_revisions(session, {one.detector_id: one.revision for one in folds}):
         raise StaleFoldError("another worker has folded these labels")
     store_traffic(session, {one.detector_id: one.traffic for one in folds})
-    if not end_batches(session, [(one.batches, one.until) for one in folds]):
+    ended = [(one.detector_id, one.batches, one.until) for one in folds]
+    if not end_batches(session, ended):
         raise StaleFoldError("another worker has taken these batches")
     runs = [
         JobRun(
@@ -564,7 +565,8 @@ def store_folds(
         for one in folds
     ]
     run_ids = add_job_runs(session, runs)
-    versions = load_versions(session, [key for one in folds for key in one.versions])
+    ids = {key for one in folds for key in one.versions}
+    versions = load_versions(session, {one.detector_id for one in folds}, ids)
     store_projections(session, dict(chain.from_iterable(map(_dump, folds))))
     _store_calendars(session, folds, computed_at)
     taken = map(Fold.take, folds, repeat(versions), run_ids)
@@ -591,7 +593,7 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
         find_calendars_again(session, fold.detector_id)
         add_batch(session, fold.detector_id, created_at=computed_at)
     store_projections(session, dict(_dump(fold)))
-    versions = load_versions(session, fold.versions)
+    versions = load_versions(session, [fold.detector_id], fold.versions)
     for listener in fold.listeners:
         listener.tell(session, fold, versions, at=computed_at)
     counted = {*detector.counted_slices, *fold.cut_by}

@@ -29,7 +29,7 @@ from tracker.services.imports.reports import (
 from tracker.services.imports.writing import SecondPass, Written
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.tasks import dump_error
-from tracker.storage.base import dump_id
+from tracker.storage.base import Key, dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.images import ImageStore
@@ -133,14 +133,13 @@ def begin_attempt(  # noqa: PLR0913 - as the worker says it.
     ConflictError for a detector that was archived.
     """
     check_held(session, task)
-    file_import = storage.find_import(session, int(task.key))
-    assert file_import is not None
+    file_import = session.get_one(FileImport, task.row)
     if not has_file(session, file_import):
         raise MissingFileError
     size = file_import.bytes
     if choices.images_from is not None:
         size = choices.images_from
-    pieces = PieceFile(reads, file_import.id, size)
+    pieces = PieceFile(reads, task.row, size)
     # What the actor may do was asked when the file came in.
     actor = Actor(file_import.actor, None, file_import.actor_kind)
     return Attempt(
@@ -162,7 +161,7 @@ def begin_attempt(  # noqa: PLR0913 - as the worker says it.
 
 
 def take_images(
-    import_id: int,
+    key: Key,
     reads: Reads,
     store: ImageStore | None,
     *,
@@ -176,8 +175,7 @@ def take_images(
     was archived, and InvalidInputError for what is no zip file.
     """
     with reads() as session:
-        file_import = storage.find_import(session, import_id)
-        assert file_import is not None
+        file_import = session.get_one(FileImport, key)
         choices = Choices(**(file_import.choices or {}))
         if choices.images_from is None:
             return choices
@@ -186,7 +184,7 @@ def take_images(
         detector = get_open_detector(session, dump_id("det", file_import.detector_id))
     assert store is not None
     whole, rows = (
-        io.BufferedReader(PieceFile(reads, import_id, size))
+        io.BufferedReader(PieceFile(reads, key, size))
         for size in (file_import.bytes, choices.images_from)
     )
     images_bytes = file_import.bytes - choices.images_from
@@ -211,12 +209,12 @@ def note_written(session: Session, task: Task, written: Written) -> None:
     advance(session, hold(session, task))
     storage.change_import(
         session,
-        int(task.key),
+        task.row,
         rows=written.outcome.rows,
         rows_done=written.rows_done,
         report=pack_report(written.outcome),
     )
-    note_batches(session, int(task.key), written.batches)
+    note_batches(session, task.row, written.batches)
 
 
 def end_import(
@@ -238,8 +236,7 @@ def end_import(
 
 def fail_import(session: Session, task: Task, error: str, at: datetime) -> None:
     """End an import that failed for good, for the caller who gives up its task."""
-    found = storage.find_import(session, int(task.key))
-    assert found is not None
+    found = session.get_one(FileImport, task.row)
     text = f"it failed {task.attempts} times, at last with {error}; "
     text += describe_rows_done(found)
     _end(session, task, Ending(FAILED, error=dump_error(text)), None, at)
@@ -252,12 +249,12 @@ def _end(
     progress: Progress | None,
     at: datetime,
 ) -> None:
-    storage.finish_import(session, int(task.key), ending, progress, at=at)
+    storage.finish_import(session, task.row, ending, progress, at=at)
     if task.detector_id is not None:
         # What waited for the end of the file is found by a fold, be it an empty one.
         add_batch(session, task.detector_id, created_at=at)
     due_at = at + FAILED_FILE_KEPT if ending.state == FAILED else at
-    enqueue(session, CLEARING, task.key, due_at=due_at)
+    enqueue(session, CLEARING, task.key, detector_id=task.detector_id, due_at=due_at)
 
 
 def finish_import(
@@ -285,8 +282,7 @@ def refuse_import(
     at: datetime,
 ) -> Ending:
     """End an import that the file or the detector does not allow."""
-    found = storage.find_import(session, int(task.key))
-    assert found is not None
+    found = session.get_one(FileImport, task.row)
     if found.rows_done:
         text = f"{error}; {describe_rows_done(found)}"
         ending = Ending(FAILED, error=dump_error(text))

@@ -26,7 +26,7 @@ from tracker.services.imports.saved import load_mapping
 from tracker.services.imports.writing import LARGE_BYTES
 from tracker.services.wording import missing
 from tracker.shapes import Shape
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import Key, dump_id, parse_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.imports import files as storage
@@ -103,7 +103,7 @@ def import_later(  # noqa: PLR0913 - what is imported, by whom and how.
     *,
     images: ImageFiles | None = None,
     on_error: str = REJECT,
-    arrived: int | None = None,
+    arrived: Key | None = None,
 ) -> FileImport:
     """Store *file* for a worker to import into *detector* in the background.
 
@@ -132,7 +132,7 @@ def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
     *,
     images: ImageFiles | None = None,
     on_error: str = REJECT,
-    arrived: int | None = None,
+    arrived: Key | None = None,
 ) -> FileImport:
     """Store *file*, and behind it *images*, unless that is done and *arrived* it.
 
@@ -141,15 +141,15 @@ def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
     file_import = _new_import(detector, file, by, on_error, images)
     if arrived is not None:
         _keep_arriving(session, arrived, at=by.at)
-        withdraw(session, CLEARING, str(arrived))
-        file_import.id = arrived
+        withdraw(session, CLEARING, str(arrived[1]))
+        file_import.id = arrived[1]
         file_import.bytes = measure_pieces(session, arrived)
         file_import = session.merge(file_import)
     else:
         session.add(file_import)
         session.flush()
         with _streams(file, images) as streams:
-            file_import.bytes = add_pieces(session, file_import.id, *streams)
+            file_import.bytes = add_pieces(session, _key_of(file_import), *streams)
     session.flush()
     _enqueue(session, file_import, at=by.at)
     return file_import
@@ -165,12 +165,24 @@ def _enqueue(session: Session, file_import: FileImport, *, at: datetime) -> None
     )
 
 
-def _keep_arriving(session: Session, import_id: int, *, at: datetime) -> None:
+def _key_of(file_import: FileImport) -> Key:
+    return file_import.detector_id, file_import.id
+
+
+def _keep_arriving(session: Session, key: Key, *, at: datetime) -> None:
     """Put off the task that deletes a file of which nothing more arrives."""
-    if not storage.is_arriving(session, import_id):
+    if not storage.is_arriving(session, key):
         raise UnavailableError("the file took too long to arrive: send it again")
     due_at = at + _ARRIVES_WITHIN
-    enqueue(session, CLEARING, str(import_id), due_at=due_at, replaces=True)
+    detector_id, import_id = key
+    enqueue(
+        session,
+        CLEARING,
+        str(import_id),
+        detector_id=detector_id,
+        due_at=due_at,
+        replaces=True,
+    )
 
 
 @contextmanager
@@ -215,10 +227,10 @@ def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
     *,
     images: ImageFiles | None = None,
     clock: Clock,
-) -> Iterator[int | None]:
+) -> Iterator[Key | None]:
     """Store much in pieces that let others write to SQLite in between.
 
-    Give the id for ``add_import``, None where the file is left to that.  Nobody sees
+    Give the key for ``add_import``, None where the file is left to that.  Nobody sees
     the import before, and what is not taken up at the end of the block is deleted.
     """
     size = file.size + (images.size if images is not None else 0)
@@ -232,43 +244,43 @@ def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
             file_import.bytes = STILL_ARRIVING
             session.add(file_import)
             session.flush()
-            import_id = file_import.id
-            _keep_arriving(session, import_id, at=clock())
+            key = _key_of(file_import)
+            _keep_arriving(session, key, at=clock())
         try:
             for position, content in enumerate(cut_pieces(*streams)):
                 with database.write() as session:
-                    _keep_arriving(session, import_id, at=clock())
-                    add_piece(session, import_id, position, content)
-            yield import_id
+                    _keep_arriving(session, key, at=clock())
+                    add_piece(session, key, position, content)
+            yield key
         finally:
-            clear_arriving(database.write, import_id)
+            clear_arriving(database.write, key)
 
 
-def clear_arriving(writes: Writes, import_id: int) -> bool:
+def clear_arriving(writes: Writes, key: Key) -> bool:
     """Delete a file that will not arrive any more, with its import and its task.
 
     False, and nothing is done, if it has arrived.
     """
     with writes() as session:
-        is_over = storage.give_up_arriving(session, import_id)
+        is_over = storage.give_up_arriving(session, key)
     if is_over:
-        delete_file(writes, import_id)
+        delete_file(writes, key)
         with writes() as session:
-            storage.delete_import(session, import_id)
-            withdraw(session, CLEARING, str(import_id))
+            storage.delete_import(session, key)
+            withdraw(session, CLEARING, str(key[1]))
     return is_over
 
 
-def delete_file(writes: Writes, import_id: int) -> None:
+def delete_file(writes: Writes, key: Key) -> None:
     """Delete the file of an import, some pieces at a time."""
     is_left = True
     while is_left:
         with writes() as session:
-            is_left = delete_some_pieces(session, import_id, limit=_DELETED_AT_ONCE)
+            is_left = delete_some_pieces(session, key, limit=_DELETED_AT_ONCE)
 
 
 def has_file(session: Session, file_import: FileImport) -> bool:
-    return measure_pieces(session, file_import.id) == file_import.bytes
+    return measure_pieces(session, _key_of(file_import)) == file_import.bytes
 
 
 def resume_import(session: Session, file_import: FileImport, by: By) -> FileImport:
@@ -288,7 +300,7 @@ def resume_import(session: Session, file_import: FileImport, by: By) -> FileImpo
         raise ConflictError(
             "the file of the import is gone: send it again, which adds what is missing"
         )
-    if storage.resume_import(session, file_import.id):
+    if storage.resume_import(session, _key_of(file_import)):
         _enqueue(session, file_import, at=by.at)
         by.record(session, "import resumed", dump_id("imp", file_import.id))
     session.refresh(file_import)

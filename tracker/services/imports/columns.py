@@ -225,7 +225,7 @@ class Opinions:
         query_ids = [query["id"] for query in known]
         for word in iter_words(self._session, self._detector.id, query_ids):
             self._words.setdefault(word["query_id"], {})[word["labeler"]] = word
-        self._seconds = find_rechecks(self._session, query_ids)
+        self._seconds = find_rechecks(self._session, self._detector.id, query_ids)
 
     def is_new(self, query_id: int, labeler: str, label: str) -> bool:
         """Return whether *labeler* says *label* for the first time or changes to it."""

@@ -56,7 +56,7 @@ def undo_import(session: Session, file_import: FileImport, by: By) -> FileImport
             if file_import.state == UNDONE
             else "the import added nothing"
         )
-    batches = storage.list_import_batches(session, file_import.id)
+    batches = storage.list_import_batches(session, file_import)
     undo = _Undo(session, detector, set(batches), by)
     for start in range(0, len(batches), _AT_ONCE):
         some = batches[start : start + _AT_ONCE]
@@ -127,7 +127,7 @@ class _Undo:
             changed.append(found)
         add_labels(session, new)
         storage.restore(session, detector_id, changed)
-        storage.clear_beside(session, gone)
+        storage.clear_beside(session, detector_id, gone)
         references = storage.delete_references_of(session, detector_id, batch)
         self.counts["queries_taken_back"] += len(gone)
         self.counts["labels_taken_back"] += len(new)

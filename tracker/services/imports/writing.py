@@ -247,7 +247,7 @@ def _note_import(
     )
     session.add(noted)
     session.flush()
-    note_batches(session, noted.id, second.batches)
+    note_batches(session, (detector.id, noted.id), second.batches)
     return noted.id
 
 

@@ -73,8 +73,8 @@ def mark_gold(session: Session, query_id: str, new: NewGold, by: By) -> Gold:
     if not query.is_gold:
         _check_may_be_gold(session, query)
         query.is_gold = True
-        delete_of_query(session, query.id)
-    found = session.get(storage.Gold, query.id)
+        delete_of_query(session, query)
+    found = session.get(storage.Gold, (detector.id, query.id))
     old = None if found is None else found.label
     if found is None:
         found = storage.Gold(query_id=query.id, detector_id=detector.id)
@@ -104,7 +104,7 @@ def _check_may_be_gold(session: Session, query: Query) -> None:
             "its version was put to the same input before; choose the first query "
             "with that input"
         )
-    if is_awaited(session, query.id):
+    if is_awaited(session, query):
         raise ConflictError(
             "an audit that is open may ask for the label of this query; close the "
             "audit first or choose another query"
@@ -120,7 +120,7 @@ def unmark_gold(session: Session, query_id: str, by: By) -> None:
     if not query.is_gold:
         raise missing("gold query", query_id)
     query.is_gold = False
-    delete_of_query(session, query.id)
+    delete_of_query(session, query)
     detector = session.get_one(Detector, query.detector_id)
     by.record(session, "gold query ended", query_id, detector=detector.name)
 
@@ -128,7 +128,7 @@ def unmark_gold(session: Session, query_id: str, by: By) -> None:
 def get_gold(session: Session, query_id: str) -> Gold:
     """Return what is known of a query; raises NotFoundError if it never was gold."""
     query = get_query(session, query_id)
-    found = session.get(storage.Gold, query.id)
+    found = session.get(storage.Gold, (query.detector_id, query.id))
     if found is None:
         raise missing("gold query", query_id)
     answers = _counted(storage.list_answers(session, query.detector_id))
@@ -215,12 +215,12 @@ def takes_answer(session: Session, query: AnyQuery) -> bool:
 
     An audit that asks for it gets its label, which ends the gold query.
     """
-    return query.is_gold and not is_awaited(session, query.id)
+    return query.is_gold and not is_awaited(session, query)
 
 
 def last_sampling(session: Session, query: AnyQuery, name: str) -> str | None:
     """Return how *name* said last that a gold query was chosen, None before."""
-    own = storage.list_answers_of(session, query.id, name) if query.is_gold else []
+    own = storage.list_answers_of(session, query, name) if query.is_gold else []
     return own[0].sampling if own else None
 
 
@@ -249,7 +249,7 @@ def add_answer(
         )
     )
     session.flush()
-    storage.release(session, row["query_id"])
+    storage.release(session, query)
 
 
 def see_as(session: Session, query: Query, name: str) -> Query:
@@ -258,7 +258,7 @@ def see_as(session: Session, query: Query, name: str) -> Query:
     Only for reading: what is returned is no longer the session's.
     """
     if query.is_gold:
-        own = storage.list_answers_of(session, query.id, name)
+        own = storage.list_answers_of(session, query, name)
         if own:
             session.expunge(query)
             query.label, query.label_id = own[0].label, own[0].label_id
@@ -268,7 +268,7 @@ def see_as(session: Session, query: Query, name: str) -> Query:
 
 def list_own_labels(session: Session, query: Query, name: str) -> list[Label]:
     """Return what *name* answered to a gold query as labels, the newest first."""
-    own = storage.list_answers_of(session, query.id, name)
+    own = storage.list_answers_of(session, query, name)
     return [
         Label(
             id=one.label_id,

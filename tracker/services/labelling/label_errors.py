@@ -48,7 +48,7 @@ def get_recheck_report(
     session: Session, detector: Detector, version: Version, estimate: Estimate
 ) -> RecheckReport:
     """Return what was drawn of *version*, whose *estimate* it is, and what it says."""
-    rows = storage.list_rechecks(session, version.id)
+    rows = storage.list_rechecks(session, version)
     answered = sum(row.answer is not None for row in rows)
     return RecheckReport(
         detector=dump_id("det", detector.id),
@@ -56,7 +56,7 @@ def get_recheck_report(
         drawn=len(rows),
         answered=answered,
         waiting=len(rows) - answered,
-        label_errors=_build(session, detector, version.id, rows, estimate),
+        label_errors=_build(session, detector, version, rows, estimate),
     )
 
 
@@ -70,23 +70,23 @@ def find_label_errors(
     """
     if estimate.version is None or estimate.version == ALL:
         return None
-    ids = {one.name: one.id for one in list_versions(session, detector.id)}
-    version_id = ids.get(estimate.version)
-    if version_id is None:
+    versions = {one.name: one for one in list_versions(session, detector.id)}
+    version = versions.get(estimate.version)
+    if version is None:
         return None
-    rows = storage.list_rechecks(session, version_id)
-    return _build(session, detector, version_id, rows, estimate)
+    rows = storage.list_rechecks(session, version)
+    return _build(session, detector, version, rows, estimate)
 
 
 def _build(
     session: Session,
     detector: Detector,
-    version_id: int,
+    version: Version,
     rows: Sequence[Any],
     estimate: Estimate,
 ) -> LabelErrors | None:
     standings = standings_of(estimate.population.kind, detector.label_sampling)
-    found = storage.find_set(session, version_id)
+    found = storage.find_set(session, version)
     # What counts in another population says nothing of this one.
     if found is None or not any(row.standing in standings for row in rows):
         return None

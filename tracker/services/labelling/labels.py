@@ -44,7 +44,7 @@ from tracker.storage.labelling.golds import count_answers
 from tracker.storage.labelling.labelers import count_label
 from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries.queries import LabelledQuery, Query
+from tracker.storage.queries.queries import LabelledQuery, Query, find_owner
 from tracker.words import EDITOR, RANDOM, TARGETED, SamplingWord
 
 
@@ -148,7 +148,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     )
     truths.units.write()
     if labelled.is_held:
-        delete_of_query(session, current.id)
+        delete_of_query(session, current)
     if current.input is not None:
         truths.pass_on(
             {current.input: Truth.of(row, decision)},
@@ -167,7 +167,7 @@ def _find_words(
     for label in storage.list_labels(session, query):
         if label.sampling != TARGETED:
             words.setdefault(label.labeler, label.label)
-    second = find_recheck(session, query.id)
+    second = find_recheck(session, query)
     return {"words": words, "second": None if second is None else second.answer}
 
 
@@ -201,17 +201,21 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     """
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
-    labelled = lock_alone(session, query_id, by.name)
+    detector_id = find_owner(session, query_id)
+    if detector_id is None:
+        raise missing("query", dump_id("iq", query_id))
+    key = detector_id, query_id
+    labelled = lock_alone(session, key, by.name)
     if labelled is not None:
         _check_open(labelled)
         return labelled, Truths(session, labelled.detector, by)
-    labelled = find_labelled(session, query_id, by.name)
+    labelled = find_labelled(session, key, by.name)
     if labelled is None:
         raise missing("query", dump_id("iq", query_id))
     _check_open(labelled)
     truths = Truths(session, labelled.detector, by)
     truths.lock([labelled.query.input], [labelled.query.group])
-    labelled = lock_labelled(session, query_id, by.name)
+    labelled = lock_labelled(session, key, by.name)
     if labelled is None:
         raise missing("query", dump_id("iq", query_id))
     # It may have got another group meanwhile.

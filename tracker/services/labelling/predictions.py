@@ -225,12 +225,15 @@ def complete_query(
     session.flush()
     withdraw(session, PREDICTION, str(waiting.id))
     # With the labels, which were not written through this object.
-    return session.get_one(Query, query.id, populate_existing=True)
+    return session.get_one(Query, (query.detector_id, query.id), populate_existing=True)
 
 
 def _lock(session: Session, query_id: str) -> WaitingQuery | None:
     number = parse_id("iq", query_id)
-    return None if number is None else storage.lock_waiting(session, number)
+    found = None if number is None else storage.find_waiting(session, number)
+    if found is None:
+        return None
+    return storage.lock_waiting(session, (found.detector_id, found.id))
 
 
 def _complete_known(
@@ -245,11 +248,11 @@ def _complete_known(
     if new.input is not None:
         detector = get_open_detector(session, dump_id("det", query.detector_id))
         join_input(session, detector, query, new.input, by)
-    return session.get_one(Query, query.id, populate_existing=True)
+    return session.get_one(Query, (query.detector_id, query.id), populate_existing=True)
 
 
 def _check_same(session: Session, query: Query, new: QueryCompletion) -> None:
-    version = name_version(session, query.version_id)
+    version = name_version(session, query.detector_id, query.version_id)
     said = (query.predicted, query.confidence, version)
     if said != (new.predicted, new.confidence, new.version or version):
         raise ConflictError(
@@ -297,7 +300,7 @@ class Reply:
 
 def find_question(session: Session, task: Task) -> Question | None:
     """Return what a task is to ask; None if there is nothing to ask any more."""
-    waiting = storage.find_waiting(session, int(task.key))
+    waiting = session.get(WaitingQuery, task.row)
     if waiting is None or waiting.image is None:
         return None
     detector = find_detector(session, waiting.detector_id)
@@ -348,7 +351,7 @@ def settle(
     Raises LostTaskError.
     """
     # Others who complete or delete a query lock it before its task, too.
-    waiting = storage.lock_waiting(session, question.query_id)
+    waiting = storage.lock_waiting(session, task.row)
     row = hold(session, task)
     problem = reply.problem
     if reply.completion is not None:

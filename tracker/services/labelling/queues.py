@@ -238,16 +238,17 @@ def reserve(session: Session, queue: Queue, by: By, *, ahead: int = 0) -> list[Q
     # Two requests at once would be given two queries, and the one that is shown last
     # would not be the one that comes again.
     lock(session, f"labeler {queue.detector_id} {labeler}")
-    storage.delete_expired(session, at=reserved_at)
+    storage.delete_expired(session, queue.detector_id, at=reserved_at)
     if queue.sampling == TARGETED:
         storage.release_others(session, queue, labeler)
     if isinstance(queue, AuditQueue):
         aside = storage.list_skipped(session, queue, labeler)
-        if not draw_ahead(session, queue.audit_id, by, count=ahead + 1, aside=aside):
+        key = queue.detector_id, queue.audit_id
+        if not draw_ahead(session, key, by, count=ahead + 1, aside=aside):
             return []
     until = reserved_at + RESERVED_FOR
     own = storage.list_reserved(session, queue, labeler, at=reserved_at)
-    storage.renew(session, [query.id for query in own], until=until)
+    storage.renew(session, own, until=until)
     while len(own) <= ahead:
         query = storage.find_free_query(session, queue, labeler, at=reserved_at)
         if query is None and not own:
@@ -269,10 +270,10 @@ def reserve(session: Session, queue: Queue, by: By, *, ahead: int = 0) -> list[Q
 def skip(session: Session, query: Query, by: By) -> None:
     """Set *query* aside: ``by.name`` gets it again only when nothing else is left."""
     is_open = query.label is None or query.queue_rank is not None
-    if is_open or is_waiting(session, query.id):
+    if is_open or is_waiting(session, query):
         storage.set_aside(session, query, by.name, skipped_at=by.at)
         # Others may be given at once what an audit has drawn.
-        release_draws(session, query.id, by.name, at=by.at)
+        release_draws(session, query, by.name, at=by.at)
 
 
 def count_waiting(

@@ -165,7 +165,7 @@ def draw_rechecks(
     """
     # Two draws at once would take the same places.
     lock(session, f"rechecks {version.id}")
-    found = storage.find_set(session, version.id)
+    found = storage.find_set(session, version)
     if frozen is not None and (found is None or new.new_set):
         storage.begin_set(session, frozen)
         found = frozen
@@ -193,7 +193,7 @@ def freeze_if_needed(
 ) -> tuple[Version, storage.RecheckSet | None]:
     """Return the version to draw from, and a set of its labels if one is to begin."""
     version = choose_version(session, detector, new.version)
-    if not new.new_set and storage.find_set(session, version.id) is not None:
+    if not new.new_set and storage.find_set(session, version) is not None:
         return version, None
     return version, freeze_labels(session, detector, version, at)
 
@@ -227,7 +227,7 @@ def add_recheck(
     session.flush()
     if current.input is not None:
         storage.share_answers(session, detector.id, [current.input])
-    delete_of_query(session, current.id)
+    delete_of_query(session, current)
     return found
 
 
@@ -238,7 +238,7 @@ def _find_open(
 
     Who is trusted may answer what others have answered.
     """
-    found = storage.find_recheck(session, query.id)
+    found = storage.find_recheck(session, query)
     if found is None:
         raise ConflictError("the label of this query was not drawn to be given again")
     if found.answered_at is not None and (found.is_trusted or not is_trusted):

@@ -26,7 +26,7 @@ from tracker.services.fields import (
 from tracker.services.wording import invalid, missing, show
 from tracker.shapes import Shape
 from tracker.stats import Interval
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import dump_id, find_by_id, parse_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import studies as storage
 from tracker.words import one_of
@@ -189,7 +189,12 @@ def add_study(
     storage.add_rounds(
         session,
         [
-            {"study_id": study.id, "number": number, **dict(one)}
+            {
+                "detector_id": study.detector_id,
+                "study_id": study.id,
+                "number": number,
+                **dict(one),
+            }
             for number, one in enumerate(new.rounds, start=1)
         ],
     )
@@ -209,9 +214,7 @@ def _check_same(session: Session, stored: storage.Study, new: NewStudy) -> None:
         None,
     )
     sent = [tuple(getattr(one, name) for name in ROUND_FIELDS) for one in new.rounds]
-    if other is None and sent != list(
-        map(tuple, storage.list_rounds(session, stored.id))
-    ):
+    if other is None and sent != list(map(tuple, storage.list_rounds(session, stored))):
         other = "rounds"
     if other is not None:
         raise ConflictError(
@@ -222,7 +225,7 @@ def _check_same(session: Session, stored: storage.Study, new: NewStudy) -> None:
 
 def get_study(session: Session, reference: str) -> storage.Study:
     study_id = parse_id("stu", reference)
-    study = None if study_id is None else session.get(storage.Study, study_id)
+    study = None if study_id is None else find_by_id(session, storage.Study, study_id)
     if study is None:
         raise missing("study", reference)
     return study
@@ -376,7 +379,7 @@ def describe_study_report(analysis: StudyAnalysis) -> StudyReport:
 
 def load_columns(session: Session, study: storage.Study) -> dict[str, _Rounds]:
     """Return the rounds of *study* by field, in the order of a file of them."""
-    rows = storage.list_rounds(session, study.id)
+    rows = storage.list_rounds(session, study)
     known = {
         name: column
         for name, column in zip(ROUND_FIELDS, zip(*rows, strict=True), strict=True)

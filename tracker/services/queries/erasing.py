@@ -32,7 +32,7 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     for its label.
     """
     query, detector = _lock(session, query_id)
-    if query.label is None and is_awaited(session, query.id):
+    if query.label is None and is_awaited(session, query):
         raise ConflictError(
             "an audit that is open may ask for the label of this query; label it or "
             "close the audit first"
@@ -54,7 +54,7 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     erase_recheck(session, query)
     erase_answers(session, query)
     delete_judgements(session, query)
-    delete_of_query(session, query.id)
+    delete_of_query(session, query)
     count_slices_again(session, detector, created_at=by.at)
     by.record(session, "query erased", query_id, detector=detector.name)
     return _find_unshown(session, name)

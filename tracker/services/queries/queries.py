@@ -144,7 +144,7 @@ def describe_query(
         query,
         id=dump_id("iq", query.id),
         detector=dump_id("det", query.detector_id),
-        version=name_version(session, query.version_id),
+        version=name_version(session, query.detector_id, query.version_id),
         predicted=said(query.predicted),
         metadata=load_metadata(query),
         image=image,
@@ -317,7 +317,7 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
 def _check_same(
     session: Session, query: storage.Query, new: NewQuery, image: str | None
 ) -> None:
-    version = name_version(session, query.version_id)
+    version = name_version(session, query.detector_id, query.version_id)
     stored = {
         "input": query.input,
         "group": query.group if query.is_group_given else None,

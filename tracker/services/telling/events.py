@@ -1,6 +1,6 @@
 """Events of detectors, written in the transaction of their cause."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,10 +29,10 @@ from tracker.services.wording import dump_instant
 from tracker.shapes import Shape
 from tracker.stats import log_evidence_above
 from tracker.storage import telling as storage
-from tracker.storage.base import dump_id
+from tracker.storage.base import Key, dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.imports.files import FileImport
-from tracker.storage.labelling.audits import Audit, AuditSchedule
+from tracker.storage.labelling.audits import Audit, find_schedule
 from tracker.storage.telling import find_last_event, find_last_events
 from tracker.words import (
     AUDITED,
@@ -207,9 +207,9 @@ def _evidence_above(
 
 
 def find_last_verdicts(
-    session: Session, versions: Sequence[int]
+    session: Session, detector_ids: Collection[int], versions: Collection[int]
 ) -> dict[int, storage.Event]:
-    return find_last_events(session, versions, VERDICT)
+    return find_last_events(session, detector_ids, versions, VERDICT)
 
 
 def tell_stalls(session: Session, at: datetime) -> int:
@@ -254,7 +254,7 @@ def close_audit(session: Session, audit: Audit, by: By) -> Audit:
         detector = session.get_one(Detector, ended.detector_id)
         tell(session, AUDIT_FINISHED, detector, at=by.at, data=data)
         if result.below_target:
-            schedule = session.get_one(AuditSchedule, ended.schedule_id)
+            schedule = find_schedule(session, ended)
             data |= {"schedule": schedule.name, "target": schedule.target}
             tell(session, AUDIT_BELOW, detector, at=by.at, data=data)
     return ended
@@ -274,7 +274,7 @@ def is_reminder_due(audit: Audit, at: datetime) -> bool:
 
 def remind_of_audit(session: Session, audit: Audit, at: datetime) -> None:
     """Tell that an audit waits for labels, and mail its labelers."""
-    schedule = session.get_one(AuditSchedule, audit.schedule_id)
+    schedule = find_schedule(session, audit)
     audit.reminders = 2 if audit.reminders else 1
     found = get_audit_estimate(session, audit, computed_at=at)
     data = {
@@ -288,10 +288,10 @@ def remind_of_audit(session: Session, audit: Audit, at: datetime) -> None:
     tell(session, AUDIT_WAITING, detector, at=at, data=data)
 
 
-def tell_failed_import(session: Session, import_id: int, at: datetime) -> None:
-    found = session.get_one(FileImport, import_id, populate_existing=True)
+def tell_failed_import(session: Session, key: Key, at: datetime) -> None:
+    found = session.get_one(FileImport, key, populate_existing=True)
     detector = session.get_one(Detector, found.detector_id)
-    data = {"id": dump_id("imp", import_id), "state": found.state, "error": found.error}
+    data = {"id": dump_id("imp", found.id), "state": found.state, "error": found.error}
     tell(session, IMPORT_FAILED, detector, at=at, data=data)
 
 
@@ -304,13 +304,11 @@ class FoldEvents:
 
     def load(self, session: Session, folds: Sequence[Fold]) -> None:
         """Read the last verdicts of the versions in *folds*."""
-        seen = [
-            version_id
-            for fold in folds
-            if fold.target is not None
-            for version_id in fold.calendars
-        ]
-        self._last = dict(find_last_verdicts(session, seen)) if seen else {}
+        aimed = [fold for fold in folds if fold.target is not None]
+        seen = [version_id for fold in aimed for version_id in fold.calendars]
+        if seen:
+            owners = [fold.detector_id for fold in aimed]
+            self._last = find_last_verdicts(session, owners, seen)
 
     def follow(self, folds: Sequence[Fold]) -> None:
         """Find the changes of verdicts."""

@@ -366,11 +366,11 @@ def end_digest(  # noqa: PLR0913 - the result of an attempt.
     )
     if failure is not None and not is_over:
         return False
-    storage.delete_told(session, told)
+    account_id, detector_id = map(int, task.key.split("/"))
+    storage.delete_told(session, detector_id, told)
     if is_sent and failure is None:
         repeat(session, row, due_at=at + _DIGEST_EVERY)
         return False
-    account_id, detector_id = map(int, task.key.split("/"))
     if failure is None:
         finish(session, row)
     if storage.find_last_notice(session, account_id, detector_id) is not None:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from tracker.services.estimates.counted import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.evidence.populations import LIVE
+from tracker.storage.base import Key
 from tracker.storage.detectors import Detector, find_detector
 from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.storage.estimates.snapshots import list_newest_intervals
@@ -22,7 +23,7 @@ _MOST_VERSIONS = 100
 _EVENT = "gen_ai.evaluation.result"
 
 
-def write_estimates(session: Session) -> tuple[bytes, dict[int, int]] | None:
+def write_estimates(session: Session) -> tuple[bytes, dict[Key, int]] | None:
     """Return new estimates as an OTLP request, and their snapshots; None if all sent.
 
     There is an event for each class and one for the balanced accuracy, by each stored
@@ -35,9 +36,10 @@ def write_estimates(session: Session) -> tuple[bytes, dict[int, int]] | None:
     resource = request.resource_logs.add()
     _add(resource.resource.attributes, {"service.name": "tracker"})
     records = resource.scope_logs.add().log_records
-    rows = list_newest_intervals(session, version_ids=unsent)
+    rows = list_newest_intervals(session, versions=unsent)
     owners = {row.detector_id for row in rows}
-    calendars = load_by_name(session, owners, CALENDAR, unsent, key="")
+    ids = [number for _, number in unsent]
+    calendars = load_by_name(session, owners, CALENDAR, ids, key="")
     for row in rows:
         detector = find_detector(session, row.detector_id)
         assert detector is not None

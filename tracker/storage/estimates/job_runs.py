@@ -14,7 +14,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.clock import Clock
-from tracker.storage.base import Base, BigId, where
+from tracker.storage.base import Base, BigId, are_among, where
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
 
@@ -30,14 +30,12 @@ class JobRun(Base):
 
     __tablename__ = "job_runs"
     __table_args__ = (
-        Index(None, "detector_id", "id"),
         Index("ix_job_runs_started_at_empty", "started_at", **where("snapshots = 0")),
         CheckConstraint("outcome IN ('done', 'failed')", name="outcome"),
-        {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     worker: Mapped[str] = mapped_column(Text)
     started_at: Mapped[datetime]
     seconds: Mapped[float]
@@ -64,9 +62,10 @@ def add_job_runs(session: Session, runs: Sequence[JobRun]) -> list[int]:
 
 
 def delete_runs(session: Session, *, before: datetime, limit: int) -> None:
-    old = select(JobRun.id).where(JobRun.snapshots == 0, JobRun.started_at < before)
-    ids = session.scalars(old.limit(limit)).all()
-    session.execute(delete(JobRun).where(JobRun.id.in_(ids)))
+    key = JobRun.detector_id, JobRun.id
+    old = select(*key).where(JobRun.snapshots == 0, JobRun.started_at < before)
+    found = [(*row,) for row in session.execute(old.limit(limit))]
+    session.execute(delete(JobRun).where(are_among(JobRun, found)))
 
 
 def forget_future(session: Session, clock: Clock) -> bool:

@@ -19,7 +19,6 @@ from sqlalchemy import (
     ColumnElement,
     CursorResult,
     ForeignKey,
-    Index,
     Table,
     Text,
     and_,
@@ -53,14 +52,9 @@ class PendingBatch(Base):
     """A batch that the job has not folded in yet."""
 
     __tablename__ = "pending_batches"
-    __table_args__ = (
-        Index(None, "detector_id", "id"),
-        # An id that is used twice would give two labels one id.
-        {"sqlite_autoincrement": True},
-    )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     created_at: Mapped[datetime]
     # The first row that waits, of a batch that is folded in part; None: all wait.
     next_id: Mapped[int | None] = mapped_column(BigId)
@@ -91,7 +85,7 @@ def count_groups_again(
 
 def draw_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
     batch = add_batch(session, detector_id, created_at=created_at)
-    delete_batches(session, [batch])
+    delete_batches(session, detector_id, [batch])
     return batch
 
 
@@ -123,8 +117,9 @@ def belongs_to(column: InstrumentedAttribute[int]) -> ColumnElement[bool]:
     start = PendingBatch.id * BATCH_LIMIT
     first = func.coalesce(PendingBatch.next_id, start)
     in_range = column.between(first, start + (BATCH_LIMIT - 1))
+    is_near = on_postgresql(column.class_.detector_id == PendingBatch.detector_id)
     # What PostgreSQL can find by a hash table, instead of batch by batch.
-    return and_(in_range, on_postgresql(batch_of(column) == PendingBatch.id))
+    return and_(in_range, is_near, on_postgresql(batch_of(column) == PendingBatch.id))
 
 
 def is_pending(
@@ -260,25 +255,25 @@ def advance_revisions(session: Session, seen: Mapping[int, int]) -> bool:
     return result.rowcount == len(seen)
 
 
-def delete_batches(session: Session, batches: Sequence[int]) -> int:
+def delete_batches(session: Session, detector_id: int, batches: Sequence[int]) -> int:
     """Delete batches that are folded in, and return how many were still there."""
-    deleted = 0
+    deleted, mine = 0, PendingBatch.detector_id == detector_id
     for start in range(0, len(batches), 500):
-        chunk = batches[start : start + 500]
-        result = session.execute(delete(PendingBatch).where(PendingBatch.id.in_(chunk)))
+        chunk = PendingBatch.id.in_(batches[start : start + 500])
+        result = session.execute(delete(PendingBatch).where(mine, chunk))
         assert isinstance(result, CursorResult)
         deleted += result.rowcount
     return deleted
 
 
-def advance_batch(session: Session, batch: int, next_id: int) -> bool:
+def advance_batch(session: Session, detector_id: int, batch: int, next_id: int) -> bool:
     """Note that the rows of a batch before *next_id* are folded in.
 
     False means that the batch is no longer there, or is further.
     """
     result = session.execute(
         update(PendingBatch)
-        .where(PendingBatch.id == batch)
+        .where(PendingBatch.detector_id == detector_id, PendingBatch.id == batch)
         .where(func.coalesce(PendingBatch.next_id, 0) < next_id)
         .values(next_id=next_id)
     )
@@ -287,17 +282,19 @@ def advance_batch(session: Session, batch: int, next_id: int) -> bool:
 
 
 def end_batches(
-    session: Session, folded: Iterable[tuple[Sequence[int], int | None]]
+    session: Session, folded: Iterable[tuple[int, Sequence[int], int | None]]
 ) -> bool:
-    """Note which batches are folded in; False if another worker has done so.
+    """Note which batches of detectors are folded in; False if another worker did so.
 
-    Of each list of them those whose ids are below the second, None for all.
+    Of each list of them those whose ids are below the third, None for all.
     """
-    whole = []
-    for batches, until in folded:
+    for detector_id, batches, until in folded:
+        whole = []
         for batch in batches:
             if until is None or first_id(batch + 1) <= until:
                 whole.append(batch)
-            elif not advance_batch(session, batch, until):
+            elif not advance_batch(session, detector_id, batch, until):
                 return False
-    return delete_batches(session, whole) == len(whole)
+        if delete_batches(session, detector_id, whole) < len(whole):
+            return False
+    return True

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     JSON,
-    ForeignKeyConstraint,
     Text,
     bindparam,
     delete,
@@ -16,7 +15,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name
-from tracker.storage.detectors import Version
+from tracker.storage.detectors import Version, of_version
 from tracker.storage.dialect import upsert
 from tracker.storage.estimates.cells import Counts, pool
 
@@ -43,9 +42,7 @@ class Projection(Base):
 
     __tablename__ = "projections"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["detector_id", "version_id"], [Version.detector_id, Version.id]
-        ),
+        of_version(),
         {"sqlite_with_rowid": False},
     )
 

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     ColumnElement,
-    ForeignKey,
     ForeignKeyConstraint,
     Index,
     Select,
@@ -19,8 +18,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, stream
-from tracker.storage.detectors import Version
+from tracker.storage.base import Base, BigId, Key, are_among, stream
+from tracker.storage.detectors import Version, of_version
 from tracker.storage.estimates.job_runs import JobRun
 from tracker.storage.inserting import insert_rows
 from tracker.words import EXACT, RECALL
@@ -33,8 +32,9 @@ class Snapshot(Base):
 
     __tablename__ = "snapshots"
     __table_args__ = (
+        of_version(),
         ForeignKeyConstraint(
-            ["detector_id", "version_id"], [Version.detector_id, Version.id]
+            ["detector_id", "job_run_id"], [JobRun.detector_id, JobRun.id]
         ),
         Index(None, "detector_id", "version_id", "kind", "sequence"),
         CheckConstraint("kind IN ('checkpoint', 'run')", name="kind"),
@@ -48,7 +48,7 @@ class Snapshot(Base):
     sequence: Mapped[int] = mapped_column(BigId, primary_key=True)
     kind: Mapped[str] = mapped_column(Text)
     computed_at: Mapped[datetime]
-    job_run_id: Mapped[int] = mapped_column(ForeignKey(JobRun.id))
+    job_run_id: Mapped[int] = mapped_column(BigId)
     confidence_level: Mapped[float]
     # Whose labels it counts: live, replayed or unstated.
     population: Mapped[str] = mapped_column(Text)
@@ -175,7 +175,7 @@ def list_snapshots(
 
 
 def list_newest_intervals(
-    session: Session, *, version_ids: Collection[int] | None = None
+    session: Session, *, versions: Collection[Key] | None = None
 ) -> Sequence[Any]:
     """Return the rows of the newest snapshot of every version, or of some of them.
 
@@ -195,8 +195,8 @@ def list_newest_intervals(
             Snapshot.version_id, SnapshotInterval.method, SnapshotInterval.position
         )
     )
-    if version_ids is not None:
-        statement = statement.where(Version.id.in_(version_ids))
+    if versions is not None:
+        statement = statement.where(are_among(Version, versions))
     return session.execute(statement).all()
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     CheckConstraint,
+    ColumnElement,
     ForeignKey,
     Index,
     Text,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, where
+from tracker.storage.base import Base, BigId, Key, find_by_id, where
 from tracker.storage.detectors import Detector
 from tracker.words import ON_ERROR, ActorKind
 
@@ -44,18 +45,16 @@ class FileImport(Base):
 
     __tablename__ = "imports"
     __table_args__ = (
-        Index(None, "detector_id", "id"),
         Index("ix_imports_id_unfinished", "id", **where("finished_at IS NULL")),
         CheckConstraint(f"on_error IN {ON_ERROR}", name="on_error"),
         CheckConstraint(
             f"state IN {STATES}",
             name="state",
         ),
-        {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     # A name in services/imports/reading/files.py.
     format: Mapped[str] = mapped_column(Text)
     on_error: Mapped[str] = mapped_column(Text)
@@ -109,7 +108,7 @@ class Ending:
 
 def find_import(session: Session, import_id: int) -> FileImport | None:
     """Return an import whose file is there."""
-    found = session.get(FileImport, import_id)
+    found = find_by_id(session, FileImport, import_id)
     return None if found is None or found.bytes == STILL_ARRIVING else found
 
 
@@ -167,14 +166,12 @@ def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
     return session.scalars(statement).all()
 
 
-def start_import(session: Session, import_id: int, *, at: datetime) -> None:
-    change_import(
-        session, import_id, state=RUNNING, started_at=at, rows_read=0, bytes_read=0
-    )
+def start_import(session: Session, key: Key, *, at: datetime) -> None:
+    change_import(session, key, state=RUNNING, started_at=at, rows_read=0, bytes_read=0)
 
 
-def note_progress(session: Session, import_id: int, progress: Progress) -> None:
-    change_import(session, import_id, **_noted(progress))
+def note_progress(session: Session, key: Key, progress: Progress) -> None:
+    change_import(session, key, **_noted(progress))
 
 
 def _noted(progress: Progress) -> dict[str, int]:
@@ -184,7 +181,7 @@ def _noted(progress: Progress) -> dict[str, int]:
 
 def finish_import(
     session: Session,
-    import_id: int,
+    key: Key,
     ending: Ending,
     progress: Progress | None,
     *,
@@ -193,7 +190,7 @@ def finish_import(
     """End an import."""
     change_import(
         session,
-        import_id,
+        key,
         state=ending.state,
         error=ending.error,
         **({} if ending.report is None else {"report": ending.report}),
@@ -202,38 +199,42 @@ def finish_import(
     )
 
 
-def resume_import(session: Session, import_id: int) -> bool:
+def resume_import(session: Session, key: Key) -> bool:
     """Let an import that failed wait for a worker; False if it did not fail."""
     statement = (
         update(FileImport)
-        .where(FileImport.id == import_id, FileImport.state == FAILED, _HAS_ARRIVED)
+        .where(*_has(key), FileImport.state == FAILED, _HAS_ARRIVED)
         .values(state=WAITING, finished_at=None, error=None)
     )
     result: Any = session.execute(statement)
     return bool(result.rowcount == 1)
 
 
-def change_import(session: Session, import_id: int, **values: Any) -> None:
+def change_import(session: Session, key: Key, **values: Any) -> None:
     # Not by its object, which may have been read before others changed the row.
-    statement = update(FileImport).where(FileImport.id == import_id).values(values)
-    session.execute(statement)
+    session.execute(update(FileImport).where(*_has(key)).values(values))
 
 
-def is_arriving(session: Session, import_id: int) -> bool:
+def _has(key: Key) -> tuple[ColumnElement[bool], ...]:
+    detector_id, import_id = key
+    return FileImport.detector_id == detector_id, FileImport.id == import_id
+
+
+def is_arriving(session: Session, key: Key) -> bool:
     """Whether the file of an import is still arriving, and was not given up."""
     statement = select(FileImport.id).where(
-        FileImport.id == import_id, ~_HAS_ARRIVED, FileImport.state == WAITING
+        *_has(key), ~_HAS_ARRIVED, FileImport.state == WAITING
     )
     return session.scalar(statement) is not None
 
 
-def give_up_arriving(session: Session, import_id: int) -> bool:
+def give_up_arriving(session: Session, key: Key) -> bool:
     """Let nothing more be added to the file of an import; False if it is complete."""
-    statement = update(FileImport).where(FileImport.id == import_id, ~_HAS_ARRIVED)
+    statement = update(FileImport).where(*_has(key), ~_HAS_ARRIVED)
     result: Any = session.execute(statement.values(state=FAILED))
     return bool(result.rowcount)
 
 
-def delete_import(session: Session, import_id: int) -> None:
+def delete_import(session: Session, key: Key) -> None:
     """Delete an import that nobody has heard of, and whose file is gone."""
-    session.execute(delete(FileImport).where(FileImport.id == import_id, ~_HAS_ARRIVED))
+    session.execute(delete(FileImport).where(*_has(key), ~_HAS_ARRIVED))

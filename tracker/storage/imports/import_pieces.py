@@ -4,39 +4,49 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, delete, func, insert, select
+from sqlalchemy import ForeignKeyConstraint, LargeBinary, delete, func, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.files import PlacedFile
-from tracker.storage.base import Base, BigId
+from tracker.storage.base import Base, BigId, Key
 from tracker.storage.imports.files import FileImport
 
 PIECE_BYTES = 2**20
+
+
+def _of_import() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
+        ["detector_id", "import_id"], [FileImport.detector_id, FileImport.id]
+    )
+
+
+def _of(key: Key) -> dict[str, Any]:
+    return dict(zip(("detector_id", "import_id"), key, strict=True))
 
 
 class ImportPiece(Base):
     """A part of a file; all but the last are as large as can be."""
 
     __tablename__ = "import_pieces"
+    __table_args__ = (_of_import(),)
 
-    import_id: Mapped[int] = mapped_column(
-        ForeignKey(FileImport.id), primary_key=True, autoincrement=False
-    )
-    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    import_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
     content: Mapped[bytes] = mapped_column(LargeBinary)
 
 
-def add_pieces(session: Session, import_id: int, *files: BinaryIO) -> int:
+def add_pieces(session: Session, key: Key, *files: BinaryIO) -> int:
     """Store *files* as one, a piece at a time, and return its size."""
     size = 0
     for position, content in enumerate(cut_pieces(*files)):
-        add_piece(session, import_id, position, content)
+        add_piece(session, key, position, content)
         size += len(content)
     return size
 
 
-def add_piece(session: Session, import_id: int, position: int, content: bytes) -> None:
-    row = {"import_id": import_id, "position": position, "content": content}
+def add_piece(session: Session, key: Key, position: int, content: bytes) -> None:
+    row = _of(key) | {"position": position, "content": content}
     session.execute(insert(ImportPiece), row)
 
 
@@ -54,17 +64,17 @@ def cut_pieces(*files: BinaryIO) -> Iterator[bytes]:
         yield held
 
 
-def measure_pieces(session: Session, import_id: int) -> int:
+def measure_pieces(session: Session, key: Key) -> int:
     statement = select(func.coalesce(func.sum(func.length(ImportPiece.content)), 0))
-    found = session.scalar(statement.where(ImportPiece.import_id == import_id))
+    found = session.scalar(statement.filter_by(**_of(key)))
     return int(found or 0)
 
 
-def delete_some_pieces(session: Session, import_id: int, *, limit: int) -> bool:
+def delete_some_pieces(session: Session, key: Key, *, limit: int) -> bool:
     """Delete so many parts of a file; False if there was none."""
-    mine = ImportPiece.import_id == import_id
-    some = select(ImportPiece.position).where(mine).limit(limit)
-    statement = delete(ImportPiece).where(mine, ImportPiece.position.in_(some))
+    some = select(ImportPiece.position).filter_by(**_of(key)).limit(limit)
+    statement = delete(ImportPiece).filter_by(**_of(key))
+    statement = statement.where(ImportPiece.position.in_(some))
     result: Any = session.execute(statement)
     return bool(result.rowcount)
 
@@ -75,12 +85,12 @@ class PieceFile(PlacedFile):
     def __init__(
         self,
         reads: Callable[[], AbstractContextManager[Session]],
-        import_id: int,
+        key: Key,
         size: int,
     ) -> None:
         super().__init__(size)
         self._reads = reads
-        self._import_id = import_id
+        self._key = key
         self._held: tuple[int, bytes] = (-1, b"")
         # How much was read in all; some formats are not read from front to back.
         self.bytes_read = 0
@@ -98,9 +108,8 @@ class PieceFile(PlacedFile):
         return len(found)
 
     def _load(self, position: int) -> bytes:
-        statement = select(ImportPiece.content).where(
-            ImportPiece.import_id == self._import_id, ImportPiece.position == position
-        )
+        mine = _of(self._key) | {"position": position}
+        statement = select(ImportPiece.content).filter_by(**mine)
         with self._reads() as session:
             return session.scalar(statement) or b""
 
@@ -109,13 +118,14 @@ class ImportBatch(Base):
     """A batch of queries and labels that an import wrote."""
 
     __tablename__ = "import_batches"
-    __table_args__ = (Index(None, "import_id"),)
+    __table_args__ = (_of_import(), {"sqlite_with_rowid": False})
 
-    batch: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    import_id: Mapped[int] = mapped_column(ForeignKey(FileImport.id))
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    import_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    batch: Mapped[int] = mapped_column(BigId, primary_key=True)
 
 
-def note_batches(session: Session, import_id: int, batches: Sequence[int]) -> None:
+def note_batches(session: Session, key: Key, batches: Sequence[int]) -> None:
     """Note batches that an import wrote."""
-    session.add_all(ImportBatch(batch=batch, import_id=import_id) for batch in batches)
+    session.add_all(ImportBatch(batch=batch, **_of(key)) for batch in batches)
     session.flush()

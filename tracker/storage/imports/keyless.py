@@ -18,13 +18,10 @@ class KeylessFile(Base):
     """A file with rows that have no key, and what each of them said."""
 
     __tablename__ = "keyless_files"
-    __table_args__ = (
-        UniqueConstraint("detector_id", "digest"),
-        {"sqlite_autoincrement": True},
-    )
+    __table_args__ = (UniqueConstraint("detector_id", "digest"),)
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     # The beginning of the file's hash.
     digest: Mapped[str] = mapped_column(Text)
     # How the keys of its rows begin; several files share it where one goes on with

@@ -8,6 +8,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.estimates.pending import first_id
+from tracker.storage.imports.files import FileImport
 from tracker.storage.imports.import_pieces import ImportBatch
 from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
@@ -17,15 +18,18 @@ from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labelling.reservations import Draw, Reservation, Skip
 from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import look_up
-from tracker.storage.queries.queries import Query, update_each
+from tracker.storage.queries.queries import Query, is_about, update_each
 
 _NEEDED_BY = (AuditItem, Draw, Gold, Recheck)
 _BESIDE = (Reservation, Skip, Judgement)
 
 
-def list_import_batches(session: Session, import_id: int) -> Sequence[int]:
-    mine = ImportBatch.import_id == import_id
-    statement = select(ImportBatch.batch).where(mine).order_by(ImportBatch.batch)
+def list_import_batches(session: Session, found: FileImport) -> Sequence[int]:
+    mine = (
+        ImportBatch.detector_id == found.detector_id,
+        ImportBatch.import_id == found.id,
+    )
+    statement = select(ImportBatch.batch).where(*mine).order_by(ImportBatch.batch)
     return session.scalars(statement).all()
 
 
@@ -73,7 +77,7 @@ def find_needed(
     mine = and_(Query.detector_id == detector_id, _is_in(Query.id, batch))
     found = set[int]()
     for needs in _NEEDED_BY:
-        among = select(Query.id).join(needs, needs.query_id == Query.id).where(mine)
+        among = select(Query.id).join(needs, is_about(needs, Query)).where(mine)
         found.update(session.scalars(among))
     repeat = aliased(Query)
     repeats = (
@@ -138,9 +142,11 @@ def restore(
         session.connection().execute(statement, rows)
 
 
-def clear_beside(session: Session, query_ids: Sequence[int]) -> None:
+def clear_beside(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
     for beside in _BESIDE:
-        statement = delete(beside).where(beside.query_id.in_(query_ids))
+        statement = delete(beside).where(
+            beside.detector_id == detector_id, beside.query_id.in_(query_ids)
+        )
         session.execute(statement)
 
 

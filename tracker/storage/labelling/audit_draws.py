@@ -4,26 +4,30 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Select, UniqueConstraint, func, select, update
+from sqlalchemy import Select, UniqueConstraint, func, select, update
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.inserting import insert_rows
-from tracker.storage.labelling.audits import Audit, AuditItem, of_query
+from tracker.storage.labelling.audits import Audit, AuditItem, is_of, of_audit
 from tracker.storage.labels import Label
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import Query, of_query
 
 
 class AuditDraw(Base):
     """A query that was drawn; it stays drawn, whether it is answered or not."""
 
     __tablename__ = "audit_draws"
-    __table_args__ = (of_query(), UniqueConstraint("audit_id", "query_id"))
+    __table_args__ = (
+        of_audit(),
+        of_query(),
+        UniqueConstraint("detector_id", "audit_id", "query_id"),
+    )
 
-    audit_id: Mapped[int] = mapped_column(ForeignKey(Audit.id), primary_key=True)
-    number: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    audit_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    number: Mapped[int] = mapped_column(BigId, primary_key=True)
     query_id: Mapped[int] = mapped_column(BigId)
-    detector_id: Mapped[int] = mapped_column(BigId)
     stratum: Mapped[int]
     rank: Mapped[int] = mapped_column(BigId)
     labeler: Mapped[str] = mapped_column(Name)
@@ -82,7 +86,7 @@ def _select_draws(audit: Audit, *columns: Any) -> Select[Any]:
     return (
         select(*columns)
         .join(Query, (Query.id == AuditDraw.query_id) & near)
-        .where(AuditDraw.audit_id == audit.id)
+        .where(is_of(AuditDraw, audit))
         .order_by(AuditDraw.number)
     )
 
@@ -102,36 +106,36 @@ def list_offered(
     return session.execute(statement.limit(limit)).all()
 
 
-def count_drawn(session: Session, audit_id: int) -> Sequence[Any]:
+def count_drawn(session: Session, audit: Audit) -> Sequence[Any]:
     """Count the draws from each stratum: stratum, how many, the last rank."""
     statement = (
         select(AuditDraw.stratum, func.count(), func.max(AuditDraw.rank))
-        .where(AuditDraw.audit_id == audit_id)
+        .where(is_of(AuditDraw, audit))
         .group_by(AuditDraw.stratum)
     )
     return session.execute(statement).all()
 
 
-def count_known_items(session: Session, audit_id: int) -> Sequence[Any]:
+def count_known_items(session: Session, audit: Audit) -> Sequence[Any]:
     """Count what is known without a draw: known_from, stratum, how many."""
     # In the order of the index, or else SQLite reads the whole set by its key.
     keys = (AuditItem.known_from, AuditItem.stratum)
     statement = (
         select(*keys, func.count())
-        .where(AuditItem.audit_id == audit_id, AuditItem.known_from >= 0)
+        .where(is_of(AuditItem, audit), AuditItem.known_from >= 0)
         .group_by(*keys)
     )
     return session.execute(statement).all()
 
 
 def find_next_item(
-    session: Session, audit_id: int, stratum: int, *, after: int
+    session: Session, audit: Audit, stratum: int, *, after: int
 ) -> tuple[int, int]:
     """Return rank and query of the next in line in a stratum, behind rank *after*."""
     statement = (
         select(AuditItem.rank, AuditItem.query_id)
         .where(
-            AuditItem.audit_id == audit_id,
+            is_of(AuditItem, audit),
             AuditItem.stratum == stratum,
             AuditItem.rank > after,
             AuditItem.known_from.is_(None),
@@ -145,7 +149,7 @@ def find_next_item(
 
 def reserve_draws(
     session: Session,
-    audit_id: int,
+    audit: Audit,
     numbers: Sequence[int],
     *,
     labeler: str,
@@ -153,17 +157,19 @@ def reserve_draws(
 ) -> None:
     """Give these draws to *labeler* until then."""
     statement = update(AuditDraw).where(
-        AuditDraw.audit_id == audit_id, AuditDraw.number.in_(numbers)
+        is_of(AuditDraw, audit), AuditDraw.number.in_(numbers)
     )
     session.execute(statement.values(labeler=labeler, until=until))
 
 
 def release_draws(
-    session: Session, query_id: int, labeler: str, *, at: datetime
+    session: Session, query: Query, labeler: str, *, at: datetime
 ) -> None:
     """Offer what *labeler* was given of a query to others from then on."""
     statement = update(AuditDraw).where(
-        AuditDraw.query_id == query_id, AuditDraw.labeler == labeler
+        AuditDraw.detector_id == query.detector_id,
+        AuditDraw.query_id == query.id,
+        AuditDraw.labeler == labeler,
     )
     session.execute(statement.values(until=at))
 
@@ -178,12 +184,17 @@ def set_sampling(
     session.execute(statement.values(sampling=sampling))
 
 
-def count_draws(session: Session, audit_ids: Sequence[int]) -> dict[int, int]:
+def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
     """Count the answered draws of each audit."""
+    near = on_postgresql(Query.detector_id == AuditDraw.detector_id)
     statement = (
         select(AuditDraw.audit_id, func.count())
-        .join(Query, Query.id == AuditDraw.query_id)
-        .where(AuditDraw.audit_id.in_(audit_ids), Query.label.is_not(None))
+        .join(Query, (Query.id == AuditDraw.query_id) & near)
+        .where(
+            AuditDraw.detector_id.in_({audit.detector_id for audit in audits}),
+            AuditDraw.audit_id.in_([audit.id for audit in audits]),
+            Query.label.is_not(None),
+        )
         .group_by(AuditDraw.audit_id)
     )
     return {row[0]: row[1] for row in session.execute(statement)}
@@ -201,7 +212,7 @@ def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
     statement = (
         select(Label.labeler, func.count())
         .join(AuditDraw, (AuditDraw.query_id == Label.query_id) & near)
-        .where(AuditDraw.audit_id == audit.id, ~is_replaced.exists())
+        .where(is_of(AuditDraw, audit), ~is_replaced.exists())
         .group_by(Label.labeler)
         .order_by(func.count().desc(), Label.labeler)
     )
@@ -225,7 +236,7 @@ def count_known(session: Session, audit: Audit) -> Sequence[Any]:
     statement = (
         select(*keys, func.count(), func.max(Query.label_id))
         .join(Query, (Query.id == AuditItem.query_id) & near)
-        .where(AuditItem.audit_id == audit.id, AuditItem.known_from >= 0)
+        .where(is_of(AuditItem, audit), AuditItem.known_from >= 0)
         .group_by(*keys)
     )
     return session.execute(statement).all()
@@ -233,13 +244,14 @@ def count_known(session: Session, audit: Audit) -> Sequence[Any]:
 
 def mark_known(session: Session, audit: Audit, round_number: int) -> None:
     """Let labels that are there without a draw count from this round on."""
-    drawn = select(AuditDraw.query_id).where(AuditDraw.audit_id == audit.id)
+    drawn = select(AuditDraw.query_id).where(is_of(AuditDraw, audit))
     # From the few labels to the items: the other way reads the whole set, and SQLite
     # would go it unless it is told that the index by audit does not help.
     labelled = select(Query.id).where(
         Query.detector_id == audit.detector_id, Query.label > ""
     )
     statement = update(AuditItem).where(
+        AuditItem.detector_id == audit.detector_id,
         AuditItem.query_id.in_(labelled),
         AuditItem.audit_id + 0 == audit.id,
         AuditItem.known_from.is_(None),

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Index,
     Text,
     UniqueConstraint,
+    and_,
     case,
     cast,
     distinct,
@@ -21,11 +22,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, TextList, list_newest, stream
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.base import Base, BigId, Key, Name, TextList, list_newest, stream
+from tracker.storage.detectors import Detector, of_version
 from tracker.storage.inserting import insert_columns
 from tracker.storage.queries.finding import Condition
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import AnyQuery, Query, of_query
 
 
 class AuditSchedule(Base):
@@ -34,12 +35,12 @@ class AuditSchedule(Base):
     __tablename__ = "audit_schedules"
     __table_args__ = (
         UniqueConstraint("detector_id", "name"),
-        {"sqlite_autoincrement": True},
+        of_version(),
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
-    version_id: Mapped[int | None] = mapped_column(ForeignKey(Version.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    version_id: Mapped[int | None] = mapped_column(BigId)
     name: Mapped[str] = mapped_column(Name)
     every: Mapped[Literal["week", "day", "month"]] = mapped_column(Text)
     time_zone: Mapped[str] = mapped_column(Text)
@@ -76,11 +77,16 @@ def find_schedule_by_name(
     return session.scalars(statement).one_or_none()
 
 
-def lock_schedule(session: Session, schedule_id: int) -> AuditSchedule:
+def lock_schedule(session: Session, key: Key) -> AuditSchedule:
     """Return a schedule that nobody else goes on with before this transaction ends."""
-    statement = select(AuditSchedule).where(AuditSchedule.id == schedule_id)
-    statement = statement.with_for_update().execution_options(populate_existing=True)
-    return session.scalars(statement).one()
+    options: Any = {"with_for_update": True, "populate_existing": True}
+    return session.get_one(AuditSchedule, key, **options)
+
+
+def find_schedule(session: Session, audit: "Audit") -> AuditSchedule:
+    """Return the schedule that made an audit."""
+    key = audit.detector_id, audit.schedule_id
+    return session.get_one(AuditSchedule, key)
 
 
 def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule]:
@@ -89,19 +95,13 @@ def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule
     return session.scalars(statement.order_by(AuditSchedule.id.desc())).all()
 
 
-def list_running(session: Session) -> Sequence[int]:
-    statement = select(AuditSchedule.id).where(AuditSchedule.stopped_at.is_(None))
-    return session.scalars(statement.order_by(AuditSchedule.id)).all()
+def list_running(session: Session) -> list[Key]:
+    key = AuditSchedule.detector_id, AuditSchedule.id
+    statement = select(*key).where(AuditSchedule.stopped_at.is_(None))
+    return [(*row,) for row in session.execute(statement.order_by(AuditSchedule.id))]
 
 
 _KNOWN = text("known_from IS NOT NULL")
-
-
-def of_query() -> ForeignKeyConstraint:
-    """Return the constraint that a row is of a query of the same detector."""
-    return ForeignKeyConstraint(
-        ["query_id", "detector_id"], [Query.id, Query.detector_id]
-    )
 
 
 class Audit(Base):
@@ -110,16 +110,19 @@ class Audit(Base):
     __tablename__ = "audits"
     __table_args__ = (
         UniqueConstraint("detector_id", "name"),
-        UniqueConstraint("schedule_id", "since"),
-        Index(None, "detector_id", "id"),
-        {"sqlite_autoincrement": True},
+        UniqueConstraint("detector_id", "schedule_id", "since"),
+        of_version(),
+        ForeignKeyConstraint(
+            ["detector_id", "schedule_id"],
+            [AuditSchedule.detector_id, AuditSchedule.id],
+        ),
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
-    version_id: Mapped[int | None] = mapped_column(ForeignKey(Version.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    version_id: Mapped[int | None] = mapped_column(BigId)
     # The schedule that made it; of each span at most one.
-    schedule_id: Mapped[int | None] = mapped_column(ForeignKey(AuditSchedule.id))
+    schedule_id: Mapped[int | None] = mapped_column(BigId)
     name: Mapped[str] = mapped_column(Name)
     since: Mapped[datetime | None]
     until: Mapped[datetime | None]
@@ -157,13 +160,22 @@ class Audit(Base):
     result: Mapped[str | None] = mapped_column(Text)
 
 
+def of_audit() -> ForeignKeyConstraint:
+    """Return the constraint that a row is of an audit of the same detector."""
+    return ForeignKeyConstraint(
+        ["detector_id", "audit_id"], [Audit.detector_id, Audit.id]
+    )
+
+
 class AuditExtension(Base):
     """A narrower aim that was set while the audit went on."""
 
     __tablename__ = "audit_extensions"
+    __table_args__ = (of_audit(),)
 
-    audit_id: Mapped[int] = mapped_column(ForeignKey(Audit.id), primary_key=True)
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    audit_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
     half_width_before: Mapped[float]
     half_width: Mapped[float]
     # How many draws had a label by then.
@@ -177,10 +189,12 @@ class AuditItem(Base):
 
     __tablename__ = "audit_items"
     __table_args__ = (
+        of_audit(),
         of_query(),
-        Index(None, "query_id"),
+        Index(None, "detector_id", "query_id"),
         Index(
-            "ix_audit_items_audit_id_known",
+            "ix_audit_items_detector_id_audit_id_known",
+            "detector_id",
             "audit_id",
             "known_from",
             sqlite_where=_KNOWN,
@@ -189,11 +203,11 @@ class AuditItem(Base):
         {"sqlite_with_rowid": False},
     )
 
-    audit_id: Mapped[int] = mapped_column(ForeignKey(Audit.id), primary_key=True)
-    stratum: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    rank: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    detector_id: Mapped[int] = mapped_column(BigId)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    audit_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    stratum: Mapped[int] = mapped_column(primary_key=True)
+    rank: Mapped[int] = mapped_column(BigId, primary_key=True)
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     # The round from which on its label counts without a draw.
     known_from: Mapped[int | None]
 
@@ -202,9 +216,11 @@ class AuditRound(Base):
     """What was written down before the first draw of a round."""
 
     __tablename__ = "audit_rounds"
+    __table_args__ = (of_audit(),)
 
-    audit_id: Mapped[int] = mapped_column(ForeignKey(Audit.id), primary_key=True)
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    audit_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
     frozen: Mapped[str] = mapped_column(Text)
     # What stood when it began, which saves computing it again, and of which labels.
     standing: Mapped[str | None] = mapped_column(Text)
@@ -276,10 +292,6 @@ def add_items(session: Session, columns: dict[str, Sequence[Any]]) -> None:
     insert_columns(session, AuditItem, columns)
 
 
-def find_audit(session: Session, audit_id: int) -> Audit | None:
-    return session.get(Audit, audit_id)
-
-
 def find_audit_by_name(session: Session, detector_id: int, name: str) -> Audit | None:
     statement = select(Audit).where(
         Audit.detector_id == detector_id, Audit.name == name
@@ -287,11 +299,10 @@ def find_audit_by_name(session: Session, detector_id: int, name: str) -> Audit |
     return session.scalars(statement).one_or_none()
 
 
-def lock_audit(session: Session, audit_id: int) -> Audit:
+def lock_audit(session: Session, key: Key) -> Audit:
     """Return an audit from which nobody else draws before this transaction ends."""
-    statement = select(Audit).where(Audit.id == audit_id).with_for_update()
-    statement = statement.execution_options(populate_existing=True)
-    return session.scalars(statement).one()
+    options: Any = {"with_for_update": True, "populate_existing": True}
+    return session.get_one(Audit, key, **options)
 
 
 def list_audits(
@@ -305,58 +316,80 @@ def list_audits(
     """Return the audits of a detector, or those made *every* span; the newest first."""
     own = [Audit.detector_id == detector_id]
     if every is not None:
-        made = select(AuditSchedule.id).where(AuditSchedule.every == every)
+        made = select(AuditSchedule.id).where(
+            AuditSchedule.detector_id == detector_id, AuditSchedule.every == every
+        )
         own.append(Audit.schedule_id.in_(made))
     return list_newest(session, Audit, *own, before=before, limit=limit)
 
 
+def _is_made_by(schedule: AuditSchedule) -> ColumnElement[bool]:
+    is_near = Audit.detector_id == schedule.detector_id
+    return is_near & (Audit.schedule_id == schedule.id)
+
+
 def list_scheduled(
-    session: Session, schedule_id: int, *, limit: int, before: datetime | None = None
+    session: Session,
+    schedule: AuditSchedule,
+    *,
+    limit: int,
+    before: datetime | None = None,
 ) -> Sequence[Audit]:
     """Return the audits that a schedule made, the newest span first."""
-    statement = select(Audit).where(Audit.schedule_id == schedule_id)
+    statement = select(Audit).where(_is_made_by(schedule))
     if before is not None:
         statement = statement.where(Audit.since < before)
     return session.scalars(statement.order_by(Audit.since.desc()).limit(limit)).all()
 
 
-def list_results(session: Session, schedule_id: int) -> Sequence[Any]:
+def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
     """Return id, since and result of each audit of a schedule, the newest first."""
     columns = Audit.id, Audit.since, Audit.result
-    statement = select(*columns).where(Audit.schedule_id == schedule_id)
+    statement = select(*columns).where(_is_made_by(schedule))
     return session.execute(statement.order_by(Audit.since.desc())).all()
 
 
-def list_open_scheduled(session: Session) -> Sequence[int]:
-    """Return the ids of the audits that schedules made and that are not closed."""
-    statement = select(Audit.id).where(
+def list_open_scheduled(session: Session) -> Sequence[Audit]:
+    """Return the audits that schedules made and that are not closed."""
+    statement = select(Audit).where(
         Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
     )
     return session.scalars(statement.order_by(Audit.id)).all()
 
 
-def list_extensions(session: Session, audit_id: int) -> Sequence[AuditExtension]:
-    statement = select(AuditExtension).where(AuditExtension.audit_id == audit_id)
+def is_of(rows_of: Any, audit: Audit) -> ColumnElement[bool]:
+    """Return the condition that a row, such as a draw, is of *audit*."""
+    is_near = rows_of.detector_id == audit.detector_id
+    return and_(is_near, rows_of.audit_id == audit.id)
+
+
+def list_extensions(session: Session, audit: Audit) -> Sequence[AuditExtension]:
+    statement = select(AuditExtension).where(is_of(AuditExtension, audit))
     return session.scalars(statement.order_by(AuditExtension.number)).all()
 
 
-def list_rounds(session: Session, audit_id: int) -> Sequence[AuditRound]:
-    statement = select(AuditRound).where(AuditRound.audit_id == audit_id)
+def list_rounds(session: Session, audit: Audit) -> Sequence[AuditRound]:
+    statement = select(AuditRound).where(is_of(AuditRound, audit))
     return session.scalars(statement.order_by(AuditRound.number)).all()
 
 
-def get_last_round(session: Session, audit_id: int) -> AuditRound:
-    statement = select(AuditRound).where(AuditRound.audit_id == audit_id)
+def get_last_round(session: Session, audit: Audit) -> AuditRound:
+    statement = select(AuditRound).where(is_of(AuditRound, audit))
     statement = statement.order_by(AuditRound.number.desc()).limit(1)
     return session.scalars(statement).one()
 
 
-def is_awaited(session: Session, query_id: int) -> bool:
+def is_awaited(session: Session, query: AnyQuery) -> bool:
     """Return whether a query belongs to an audit that is not closed."""
     statement = (
         select(AuditItem.query_id)
         .join(Audit, Audit.id == AuditItem.audit_id)
-        .where(AuditItem.query_id == query_id, Audit.closed_at.is_(None))
+        .where(
+            AuditItem.detector_id == query.detector_id,
+            AuditItem.query_id == query.id,
+            Audit.detector_id == query.detector_id,
+            Audit.closed_at.is_(None),
+        )
         .limit(1)
     )
     return session.scalar(statement) is not None

@@ -7,11 +7,17 @@ from typing import Any
 from sqlalchemy import Boolean, Text, bindparam, case, false, func, or_, select
 from sqlalchemy.orm import Session
 
+from tracker.storage.base import Key
 from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.inserting import Prepared
 from tracker.storage.labelling.labelers import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import LabelledQuery, Query, update_each
+from tracker.storage.queries.queries import (
+    LabelledQuery,
+    Query,
+    is_about,
+    update_each,
+)
 from tracker.words import RANDOM
 
 
@@ -39,7 +45,7 @@ _IS_ASSIGNED = (
 )
 _IS_HELD = or_(
     *(
-        select(rows_of.query_id).where(rows_of.query_id == Query.id).exists()
+        select(rows_of.query_id).where(is_about(rows_of, Query)).exists()
         for rows_of in (Reservation, Skip)
     )
 )
@@ -47,7 +53,7 @@ _IS_HELD = or_(
 _IS_DRAWN = (
     select(Reservation.query_id)
     .where(
-        Reservation.query_id == Query.id,
+        is_about(Reservation, Query),
         Reservation.labeler == bindparam("labeler"),
         Reservation.queue == RANDOM,
     )
@@ -58,38 +64,42 @@ _OF_DETECTOR = [Detector.__table__.c[name] for name in LabelledDetector._fields]
 _SELECT = (
     select(*_OF_QUERY, *_OF_DETECTOR, _IS_ASSIGNED, _IS_HELD, _IS_DRAWN)
     .join(Detector.__table__, Detector.id == Query.detector_id)
-    .where(Query.id == bindparam("query_id"))
+    .where(
+        Query.detector_id == bindparam("detector_id"),
+        Query.id == bindparam("query_id"),
+    )
 )
 _LOCK = _SELECT.with_for_update(of=Query, key_share=True)
 _FIND, _LOCK_ANY = Prepared(_SELECT), Prepared(_LOCK)
 _LOCK_ALONE = Prepared(_LOCK.where(Query.input.is_(None), Query.group.is_(None)))
 
 
-def lock_alone(session: Session, query_id: int, labeler: str) -> Labelled | None:
+def lock_alone(session: Session, key: Key, labeler: str) -> Labelled | None:
     """Return a query without input and group, which nobody else can label meanwhile.
 
     None if there is no such query, or if it has one of them, which is to be locked
     before its queries.
     """
-    return _find(session, _LOCK_ALONE, query_id, labeler)
+    return _find(session, _LOCK_ALONE, key, labeler)
 
 
-def lock_labelled(session: Session, query_id: int, labeler: str) -> Labelled | None:
+def lock_labelled(session: Session, key: Key, labeler: str) -> Labelled | None:
     """Return a query that nobody else can label meanwhile.
 
     Its input and its group are locked.
     """
-    return _find(session, _LOCK_ANY, query_id, labeler)
+    return _find(session, _LOCK_ANY, key, labeler)
 
 
-def find_labelled(session: Session, query_id: int, labeler: str) -> Labelled | None:
-    return _find(session, _FIND, query_id, labeler)
+def find_labelled(session: Session, key: Key, labeler: str) -> Labelled | None:
+    return _find(session, _FIND, key, labeler)
 
 
 def _find(
-    session: Session, statement: Prepared, query_id: int, labeler: str
+    session: Session, statement: Prepared, key: Key, labeler: str
 ) -> Labelled | None:
-    row = statement.first(session, {"query_id": query_id, "labeler": labeler})
+    values = {"detector_id": key[0], "query_id": key[1], "labeler": labeler}
+    row = statement.first(session, values)
     if row is None:
         return None
     *of_query, is_assigned, is_held, is_drawn = row

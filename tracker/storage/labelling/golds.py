@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    ForeignKey,
     ForeignKeyConstraint,
     Index,
     Text,
@@ -22,22 +21,17 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
 
 
 class Gold(Base):
     """A query whose answer is known."""
 
     __tablename__ = "golds"
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["query_id", "detector_id"], [Query.id, Query.detector_id]
-        ),
-        Index(None, "detector_id"),
-    )
+    __table_args__ = (of_query(),)
 
-    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    detector_id: Mapped[int] = mapped_column(BigId)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     label: Mapped[str] = mapped_column(Name)
     marked_by: Mapped[str] = mapped_column(Name)
     marked_at: Mapped[datetime]
@@ -48,15 +42,18 @@ class GoldAnswer(Base):
 
     __tablename__ = "gold_answers"
     __table_args__ = (
-        Index(None, "query_id", "labeler"),
+        ForeignKeyConstraint(
+            ["detector_id", "query_id"], [Gold.detector_id, Gold.query_id]
+        ),
+        Index(None, "detector_id", "query_id", "labeler"),
         Index(None, "detector_id", "answered_at"),
     )
 
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     # Shown to the labeler as the label's id, so that gold queries cannot be told apart.
     # No row in labels has it.
-    label_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    query_id: Mapped[int] = mapped_column(ForeignKey(Gold.query_id))
-    detector_id: Mapped[int] = mapped_column(BigId)
+    label_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    query_id: Mapped[int] = mapped_column(BigId)
     labeler: Mapped[str] = mapped_column(Name)
     label: Mapped[str] = mapped_column(Name)
     sampling: Mapped[str] = mapped_column(Text)
@@ -109,10 +106,10 @@ def list_open(
         Query.is_gold,
         *([] if version_id is None else [Query.version_id == version_id]),
         select(Gold.query_id)
-        .where(Gold.query_id == Query.id, Gold.marked_by.not_in(names))
+        .where(is_about(Gold, Query), Gold.marked_by.not_in(names))
         .exists(),
         *(
-            ~select(rows.query_id).where(rows.query_id == Query.id, whose).exists()
+            ~select(rows.query_id).where(is_about(rows, Query), whose).exists()
             for rows, whose in (
                 (GoldAnswer, GoldAnswer.labeler.in_(names)),
                 (Skip, Skip.labeler.in_(names)),
@@ -139,11 +136,11 @@ def count_used(session: Session, detector_id: int, names: Collection[str]) -> in
 
 
 def list_answers_of(
-    session: Session, query_id: int, labeler: str
+    session: Session, query: AnyQuery, labeler: str
 ) -> Sequence[GoldAnswer]:
     statement = (
         select(GoldAnswer)
-        .where(GoldAnswer.query_id == query_id, GoldAnswer.labeler == labeler)
+        .where(is_about(GoldAnswer, query), GoldAnswer.labeler == labeler)
         .order_by(GoldAnswer.answered_at.desc(), GoldAnswer.label_id.desc())
     )
     return session.scalars(statement).all()
@@ -165,7 +162,9 @@ def list_answers(session: Session, detector_id: int) -> Sequence[Any]:
         )
         .join(Gold, Gold.query_id == GoldAnswer.query_id)
         .where(
-            GoldAnswer.detector_id == detector_id, GoldAnswer.labeler != Gold.marked_by
+            Gold.detector_id == detector_id,
+            GoldAnswer.detector_id == detector_id,
+            GoldAnswer.labeler != Gold.marked_by,
         )
         .order_by(GoldAnswer.answered_at, GoldAnswer.label_id)
     )
@@ -184,12 +183,11 @@ def count_answers(
     return session.scalars(statement).one()
 
 
-def release(session: Session, query_id: int) -> None:
+def release(session: Session, query: AnyQuery) -> None:
     """End the reservation of a gold query; what others set aside stays so."""
-    statement = delete(Reservation).where(Reservation.query_id == query_id)
-    session.execute(statement)
+    session.execute(delete(Reservation).where(is_about(Reservation, query)))
 
 
 def erase_answers(session: Session, query: Query) -> None:
-    statement = update(GoldAnswer).where(GoldAnswer.query_id == query.id)
+    statement = update(GoldAnswer).where(is_about(GoldAnswer, query))
     session.execute(statement.values(note=None))

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     Float,
-    ForeignKeyConstraint,
     Index,
     Text,
     case,
@@ -24,7 +23,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, Name, stream
 from tracker.storage.dialect import upsert
 from tracker.storage.queries.lookup import look_up
-from tracker.storage.queries.queries import Query, has_standing
+from tracker.storage.queries.queries import Query, has_standing, is_about, of_query
 from tracker.words import JUDGE_KINDS, MODEL
 
 
@@ -33,16 +32,14 @@ class Judgement(Base):
 
     __tablename__ = "judgements"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["query_id", "detector_id"], [Query.id, Query.detector_id]
-        ),
+        of_query(),
         Index(None, "detector_id", "judge"),
         CheckConstraint(f"kind IN {JUDGE_KINDS}", name="kind"),
     )
 
-    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     judge: Mapped[str] = mapped_column(Name, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(BigId)
     kind: Mapped[str] = mapped_column(Text)
     judged: Mapped[str] = mapped_column(Name)
     score: Mapped[float | None] = mapped_column(Float)
@@ -74,10 +71,14 @@ def store_judgements(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     upsert(session, Judgement, rows)
 
 
-def find_judgements(session: Session, query_ids: Sequence[int]) -> Sequence[Any]:
+def find_judgements(
+    session: Session, detector_id: int, query_ids: Sequence[int]
+) -> Sequence[Any]:
     """Return query_id, judge, kind, judged and judged_at of what is said of queries."""
     columns = ("query_id", "judge", "kind", "judged", "judged_at")
-    statement = select(*(getattr(Judgement, name) for name in columns))
+    statement = select(*(getattr(Judgement, name) for name in columns)).where(
+        Judgement.detector_id == detector_id
+    )
     return look_up(session, statement, Judgement.query_id, query_ids)
 
 
@@ -98,7 +99,7 @@ def iter_verdicts(
 
 
 def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
-    statement = select(Judgement).where(Judgement.query_id == query.id)
+    statement = select(Judgement).where(is_about(Judgement, query))
     return session.scalars(statement.order_by(Judgement.judge)).all()
 
 
@@ -155,12 +156,13 @@ def add_verdicts(
     They are classes of the detector, and as old as the import that brings them.
     """
     ids = sorted({query_id for query_id, _ in found})
-    known = {(row.query_id, row.judge): row for row in find_judgements(session, ids)}
+    said = find_judgements(session, detector_id, ids)
+    known = {(row.query_id, row.judge): row for row in said}
     new = [
         which
         for which, verdict in found.items()
-        if (said := known.get(which)) is None
-        or (said.judged != verdict and said.judged_at < at)
+        if (one := known.get(which)) is None
+        or (one.judged != verdict and one.judged_at < at)
     ]
     rows = [
         {
@@ -182,4 +184,4 @@ def add_verdicts(
 
 
 def delete_judgements(session: Session, query: Query) -> None:
-    session.execute(delete(Judgement).where(Judgement.query_id == query.id))
+    session.execute(delete(Judgement).where(is_about(Judgement, query)))

@@ -12,7 +12,7 @@ from tracker.storage.detectors import Detector, select_open
 from tracker.storage.labelling.audit_draws import AuditDraw
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labels import Label
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import Query, is_about
 from tracker.words import RANDOM, REPLAYED_UNSTATED, TARGETED, UNSTATED
 
 
@@ -195,7 +195,9 @@ class AuditQueue:
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
         drawn = select(AuditDraw.query_id).where(
-            AuditDraw.audit_id == self.audit_id, AuditDraw.labeler == self.labeler
+            AuditDraw.detector_id == self.detector_id,
+            AuditDraw.audit_id == self.audit_id,
+            AuditDraw.labeler == self.labeler,
         )
         return [
             Query.detector_id == self.detector_id,
@@ -205,7 +207,9 @@ class AuditQueue:
 
     def order(self) -> list[Any]:
         number = select(AuditDraw.number).where(
-            AuditDraw.audit_id == self.audit_id, AuditDraw.query_id == Query.id
+            AuditDraw.detector_id == self.detector_id,
+            AuditDraw.audit_id == self.audit_id,
+            AuditDraw.query_id == Query.id,
         )
         return [number.scalar_subquery()]
 
@@ -235,7 +239,9 @@ class RecheckQueue:
         if self.is_trusted:
             is_open |= Recheck.is_trusted.is_(False)
         drawn = select(Recheck.query_id).where(
-            Recheck.version_id == self.version_id, is_open
+            Recheck.detector_id == self.detector_id,
+            Recheck.version_id == self.version_id,
+            is_open,
         )
         return [
             Query.detector_id == self.detector_id,
@@ -249,7 +255,7 @@ class RecheckQueue:
         ]
 
     def order(self) -> list[Any]:
-        place = select(Recheck.place).where(Recheck.query_id == Query.id)
+        place = select(Recheck.place).where(is_about(Recheck, Query))
         return [place.scalar_subquery()]
 
     def holds(self, query: Query) -> bool:

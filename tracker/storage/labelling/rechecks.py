@@ -9,8 +9,7 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
-    ForeignKey,
-    ForeignKeyConstraint,
+    ColumnElement,
     Text,
     UniqueConstraint,
     bindparam,
@@ -23,9 +22,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
-from tracker.storage.detectors import Version
+from tracker.storage.detectors import Version, of_version
 from tracker.storage.queries.lookup import listed
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
 from tracker.words import TARGETED
 
 # The clock of what an earlier set drew for another reason than chance alone.
@@ -42,9 +41,7 @@ class RecheckSet(Base):
 
     __tablename__ = "recheck_sets"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["detector_id", "version_id"], [Version.detector_id, Version.id]
-        ),
+        of_version(),
         {"sqlite_with_rowid": False},
     )
 
@@ -63,15 +60,14 @@ class Recheck(Base):
 
     __tablename__ = "rechecks"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["query_id", "detector_id"], [Query.id, Query.detector_id]
-        ),
-        UniqueConstraint("version_id", "place"),
+        of_query(),
+        of_version(),
+        UniqueConstraint("detector_id", "version_id", "place"),
     )
 
-    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    detector_id: Mapped[int] = mapped_column(BigId)
-    version_id: Mapped[int] = mapped_column(ForeignKey(Version.id))
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(BigId)
     # In which order they were drawn; None once another set was frozen.
     place: Mapped[int | None] = mapped_column(BigId)
     clock: Mapped[float]
@@ -97,7 +93,7 @@ def iter_candidates(
     """
     statement = (
         select(Query.id, Query.predicted, Query.label_id, Query.label, Recheck.answer)
-        .outerjoin(Recheck, (Recheck.query_id == Query.id) & Recheck.is_trusted)
+        .outerjoin(Recheck, is_about(Recheck, Query) & Recheck.is_trusted)
         .where(
             Query.detector_id == version.detector_id,
             Query.version_id == version.id,
@@ -111,14 +107,19 @@ def iter_candidates(
     return stream(session, statement)
 
 
-def find_set(session: Session, version_id: int) -> RecheckSet | None:
-    return session.scalar(select(RecheckSet).where(RecheckSet.version_id == version_id))
+def find_set(session: Session, version: Version) -> RecheckSet | None:
+    return session.get(RecheckSet, (version.detector_id, version.id))
+
+
+def _is_in(found: RecheckSet) -> ColumnElement[bool]:
+    is_near = Recheck.detector_id == found.detector_id
+    return is_near & (Recheck.version_id == found.version_id)
 
 
 def begin_set(session: Session, found: RecheckSet) -> None:
     """Put *found* in the place of the version's set; trusted answers stay known."""
-    mine = Recheck.version_id == found.version_id
-    before = find_set(session, found.version_id)
+    mine = _is_in(found)
+    before = session.get(RecheckSet, (found.detector_id, found.version_id))
     if before is not None:
         unanswered = delete(Recheck).where(mine, Recheck.is_trusted.is_not(True))
         session.execute(unanswered)
@@ -135,7 +136,7 @@ def draw_more(
     session: Session, found: RecheckSet, count: int, *, drawn_at: datetime
 ) -> Sequence[int] | None:
     """Draw the next *count* of a set; return their queries, None if one was deleted."""
-    last = select(func.max(Recheck.place)).where(Recheck.version_id == found.version_id)
+    last = select(func.max(Recheck.place)).where(_is_in(found))
     start = session.scalar(last) or 0
     drawn = found.line[start : start + count]
     ids = [one[0] for one in drawn]
@@ -144,7 +145,7 @@ def draw_more(
     )
     if len(session.scalars(of_query).all()) < len(ids):
         return None
-    there = find_rechecks(session, ids)
+    there = find_rechecks(session, found.detector_id, ids)
     for place, (query_id, label_id, label, clock, time) in enumerate(drawn, start + 1):
         row = there.get(query_id) or Recheck(
             query_id=query_id,
@@ -175,17 +176,21 @@ def list_inputs(
     return [name for name in session.scalars(statement) if name is not None]
 
 
-def find_recheck(session: Session, query_id: int) -> Recheck | None:
-    return session.get(Recheck, query_id)
+def find_recheck(session: Session, query: AnyQuery) -> Recheck | None:
+    return session.get(Recheck, (query.detector_id, query.id))
 
 
-def find_rechecks(session: Session, query_ids: Sequence[int]) -> dict[int, Recheck]:
-    statement = select(Recheck).where(Recheck.query_id.in_(query_ids))
+def find_rechecks(
+    session: Session, detector_id: int, query_ids: Sequence[int]
+) -> dict[int, Recheck]:
+    statement = select(Recheck).where(
+        Recheck.detector_id == detector_id, Recheck.query_id.in_(query_ids)
+    )
     return {found.query_id: found for found in session.scalars(statement)}
 
 
-def is_waiting(session: Session, query_id: int) -> bool:
-    found = find_recheck(session, query_id)
+def is_waiting(session: Session, query: AnyQuery) -> bool:
+    found = find_recheck(session, query)
     return found is not None and found.answered_at is None
 
 
@@ -204,18 +209,23 @@ _OF_VERSION = (
         (Query.id == Recheck.query_id)
         & on_postgresql(Query.detector_id == Recheck.detector_id),
     )
-    .where(Recheck.version_id == bindparam("version_id"), Recheck.place.is_not(None))
+    .where(
+        Recheck.detector_id == bindparam("detector_id"),
+        Recheck.version_id == bindparam("version_id"),
+        Recheck.place.is_not(None),
+    )
     .order_by(Recheck.place)
 )
 
 
-def list_rechecks(session: Session, version_id: int) -> Sequence[Any]:
+def list_rechecks(session: Session, version: Version) -> Sequence[Any]:
     """Return what was drawn of the set of a version, in order.
 
     Each row has ``label``, ``answer`` and ``is_trusted``, and of its query
     ``predicted``, ``standing`` and ``erased_at``.
     """
-    return session.execute(_OF_VERSION, {"version_id": version_id}).all()
+    of_version = {"detector_id": version.detector_id, "version_id": version.id}
+    return session.execute(_OF_VERSION, of_version).all()
 
 
 def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> None:
@@ -249,7 +259,9 @@ def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> 
     for name, query_id in session.execute(of_input).all():
         if name in answers:
             one = answers[name]
-            statement = update(Recheck).where(Recheck.query_id == query_id)
+            statement = update(Recheck).where(
+                Recheck.detector_id == detector_id, Recheck.query_id == query_id
+            )
             session.execute(
                 statement.values(
                     answer=one.answer,
@@ -261,5 +273,5 @@ def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> 
 
 
 def erase_recheck(session: Session, query: Query) -> None:
-    statement = update(Recheck).where(Recheck.query_id == query.id)
+    statement = update(Recheck).where(is_about(Recheck, query))
     session.execute(statement.values(note=None))

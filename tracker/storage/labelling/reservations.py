@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    ForeignKey,
     ForeignKeyConstraint,
     Index,
     Text,
@@ -31,29 +30,34 @@ from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.queues import DisagreementQueue, Queue
-from tracker.storage.queries.queries import Query, find_query_of, has_standing
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    Query,
+    find_query_of,
+    has_standing,
+    is_about,
+    of_query,
+)
 from tracker.words import RANDOM, TARGETED, UNCLEAR
 
 # One request clears away so many at most, or it would pay for all others.
 _MOST_EXPIRED = 100
 
 
-def _of_query() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(
-        ["query_id", "detector_id"], [Query.id, Query.detector_id]
-    )
-
-
 class Reservation(Base):
     """A query that one labeler was given, and for a while nobody else is."""
 
     __tablename__ = "reservations"
-    __table_args__ = (_of_query(), Index(None, "labeler"), Index(None, "until"))
+    __table_args__ = (
+        of_query(),
+        Index(None, "labeler"),
+        Index(None, "detector_id", "until"),
+    )
 
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     # The key decides who got a query, not a SELECT beforehand: two requests may
     # both find it free.
-    query_id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    detector_id: Mapped[int] = mapped_column(BigId)
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     labeler: Mapped[str] = mapped_column(Name)
     until: Mapped[datetime]
     # A labeler's queries come in this order.
@@ -66,10 +70,10 @@ class Skip(Base):
     """A query that one labeler set aside; others may still be given it."""
 
     __tablename__ = "skips"
-    __table_args__ = (_of_query(), Index(None, "labeler"))
+    __table_args__ = (of_query(), Index(None, "labeler"))
 
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(BigId)
     labeler: Mapped[str] = mapped_column(Name, primary_key=True)
     skipped_at: Mapped[datetime]
 
@@ -102,11 +106,15 @@ def _waits(query_id: InstrumentedAttribute[int], queue: Queue) -> ColumnElement[
 
 
 def _is_reserved(
-    query_id: InstrumentedAttribute[int], at: datetime
+    query_id: InstrumentedAttribute[int], queue: Queue, at: datetime
 ) -> ColumnElement[bool]:
     return (
         select(Reservation.query_id)
-        .where(Reservation.query_id == query_id, Reservation.until > at)
+        .where(
+            Reservation.detector_id == queue.detector_id,
+            Reservation.query_id == query_id,
+            Reservation.until > at,
+        )
         .exists()
     )
 
@@ -121,7 +129,9 @@ def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
     until: datetime,
 ) -> bool:
     """Reserve a query behind the others of *labeler*; False if it is another's."""
-    last = select(func.max(Reservation.place)).where(Reservation.labeler == labeler)
+    last = select(func.max(Reservation.place)).where(
+        Reservation.detector_id == queue.detector_id, Reservation.labeler == labeler
+    )
     values = {
         "labeler": labeler,
         "until": until,
@@ -132,28 +142,32 @@ def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
     return upsert(session, Reservation, [row], where=Reservation.until <= at) == 1
 
 
-def renew(session: Session, query_ids: Sequence[int], *, until: datetime) -> None:
-    statement = update(Reservation).where(Reservation.query_id.in_(query_ids))
+def renew(session: Session, queries: Sequence[Query], *, until: datetime) -> None:
+    """Give queries of one detector to their labeler until then."""
+    statement = update(Reservation).where(
+        Reservation.detector_id.in_({one.detector_id for one in queries}),
+        Reservation.query_id.in_([one.id for one in queries]),
+    )
     session.execute(statement.values(until=until))
 
 
-def delete_expired(session: Session, *, at: datetime) -> None:
+def delete_expired(session: Session, detector_id: int, *, at: datetime) -> None:
     """Delete some reservations that ended, leaving out what others delete just now."""
+    mine = Reservation.detector_id == detector_id
     ended = (
         select(Reservation.query_id)
-        .where(Reservation.until <= at)
+        .where(mine, Reservation.until <= at)
         .order_by(Reservation.until)
         .limit(_MOST_EXPIRED)
         .with_for_update(skip_locked=True)
     )
-    statement = delete(Reservation).where(Reservation.query_id.in_(ended))
+    statement = delete(Reservation).where(mine, Reservation.query_id.in_(ended))
     session.execute(statement)
 
 
-def delete_of_query(session: Session, query_id: int) -> None:
+def delete_of_query(session: Session, query: AnyQuery) -> None:
     for rows_of in (Reservation, Skip):
-        statement = delete(rows_of).where(rows_of.query_id == query_id)
-        session.execute(statement)
+        session.execute(delete(rows_of).where(is_about(rows_of, query)))
 
 
 def set_aside(
@@ -161,7 +175,7 @@ def set_aside(
 ) -> None:
     """End the reservation of *labeler*, and offer the query to others first."""
     own = delete(Reservation).where(
-        Reservation.query_id == query.id, Reservation.labeler == labeler
+        is_about(Reservation, query), Reservation.labeler == labeler
     )
     session.execute(own)
     row = {
@@ -182,12 +196,16 @@ def find_free_query(
     """
     is_skipped = (
         select(Skip.query_id)
-        .where(Skip.query_id == Query.id, Skip.labeler == labeler)
+        .where(
+            Skip.detector_id == queue.detector_id,
+            Skip.query_id == Query.id,
+            Skip.labeler == labeler,
+        )
         .exists()
     )
     statement = (
         select(Query)
-        .where(*queue.conditions(), ~_is_reserved(Query.id, at), ~is_skipped)
+        .where(*queue.conditions(), ~_is_reserved(Query.id, queue, at), ~is_skipped)
         .order_by(*queue.order())
         .limit(1)
     )
@@ -204,7 +222,7 @@ def find_skipped_query(
             Skip.labeler == labeler,
             Skip.detector_id == queue.detector_id,
             _waits(Skip.query_id, queue),
-            ~_is_reserved(Skip.query_id, at),
+            ~_is_reserved(Skip.query_id, queue, at),
         )
         .order_by(Skip.skipped_at, Skip.query_id)
         .limit(1)
@@ -249,19 +267,15 @@ class Draw(Base):
     __tablename__ = "draws"
     # A query without a label is deleted when its time has come.
     __table_args__ = (
+        of_query(ondelete="CASCADE"),
         ForeignKeyConstraint(
-            ["query_id", "detector_id"],
-            [Query.id, Query.detector_id],
-            ondelete="CASCADE",
+            ["detector_id", "other_version_id"], [Version.detector_id, Version.id]
         ),
-        Index(None, "detector_id"),
     )
 
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    other_version_id: Mapped[int] = mapped_column(
-        ForeignKey(Version.id), primary_key=True
-    )
-    detector_id: Mapped[int] = mapped_column(BigId)
+    other_version_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     drawn_at: Mapped[datetime]
 
 

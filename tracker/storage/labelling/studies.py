@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     ForeignKey,
-    Index,
+    ForeignKeyConstraint,
     Text,
     UniqueConstraint,
     select,
@@ -25,13 +25,11 @@ class Study(Base):
     __tablename__ = "studies"
     __table_args__ = (
         UniqueConstraint("detector_id", "name"),
-        Index(None, "detector_id", "id"),
         CheckConstraint("kind IN ('bootstrap', 'seeds')", name="kind"),
-        {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     name: Mapped[str] = mapped_column(Name)
     kind: Mapped[str] = mapped_column(Text)
     # By name: a version is studied before its first query arrives.
@@ -47,9 +45,15 @@ class StudyRound(Base):
     """The accuracies of one training; all rounds of a study have the same ones."""
 
     __tablename__ = "study_rounds"
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["detector_id", "study_id"], [Study.detector_id, Study.id]
+        ),
+        {"sqlite_with_rowid": False},
+    )
 
-    study_id: Mapped[int] = mapped_column(ForeignKey(Study.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    study_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     number: Mapped[int] = mapped_column(BigId, primary_key=True)
     accuracy: Mapped[float | None]
     validation: Mapped[float | None]
@@ -79,7 +83,7 @@ def list_studies(
     return list_newest(session, Study, own, before=before, limit=limit)
 
 
-def list_rounds(session: Session, study_id: int) -> Sequence[Any]:
+def list_rounds(session: Session, study: Study) -> Sequence[Any]:
     """Return the rounds of a study in order: every accuracy, None where not given."""
     statement = (
         select(
@@ -88,7 +92,10 @@ def list_rounds(session: Session, study_id: int) -> Sequence[Any]:
             StudyRound.training,
             StudyRound.no_information,
         )
-        .where(StudyRound.study_id == study_id)
+        .where(
+            StudyRound.detector_id == study.detector_id,
+            StudyRound.study_id == study.id,
+        )
         .order_by(StudyRound.number)
     )
     return session.execute(statement).all()

@@ -1,10 +1,10 @@
 """Deleting unlabelled queries, in small pieces, oldest first."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, case, delete, select, tuple_, update
+from sqlalchemy import ColumnElement, case, delete, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.detectors import Version
@@ -15,7 +15,7 @@ from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.judgements import Judgement
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.labels import Label, is_of_query
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import Query, is_about
 
 _PLACE = (Query.created_at, Query.id, Query.detector_id)
 
@@ -44,53 +44,52 @@ def list_unlabelled(
     return [Place(*row) for row in found]
 
 
-def _among(places: Sequence[Place]) -> ColumnElement[bool]:
-    # The id alone is unique; with the detector, the index on both is used.
-    return and_(
-        Query.id.in_([place.query_id for place in places]),
-        Query.detector_id.in_({place.detector_id for place in places}),
-    )
-
-
 def lock_disposable(
-    session: Session, places: Sequence[Place], *, reserved_until: datetime
-) -> Sequence[Place]:
+    session: Session,
+    detector_id: int,
+    query_ids: Collection[int],
+    *,
+    reserved_until: datetime,
+) -> Sequence[int]:
     """Lock and return the queries that may be deleted.
 
     From then on nobody can label, reserve or skip one, because those lock the query.
     Queries locked by others are skipped; a later run gets them.
     """
     statement = (
-        select(*_PLACE)
-        .where(_among(places), *_is_disposable(reserved_until))
+        select(Query.id)
+        .where(*_are_disposable(detector_id, query_ids, reserved_until))
         .with_for_update(skip_locked=True)
     )
-    return [Place(*row) for row in session.execute(statement)]
+    return session.scalars(statement).all()
 
 
 def delete_disposable(
-    session: Session, places: Sequence[Place], *, reserved_until: datetime
+    session: Session,
+    detector_id: int,
+    query_ids: Collection[int],
+    *,
+    reserved_until: datetime,
 ) -> int:
     """Delete the locked queries that may still be deleted, and count them.
 
     The deleting statement repeats the condition: it sees everything committed before
     the lock, which the locking statement may not.
     """
-    expired = Reservation.until <= reserved_until
-    query_ids = [place.query_id for place in places]
-    ended = delete(Reservation).where(Reservation.query_id.in_(query_ids), expired)
+    ended = delete(Reservation).where(
+        Reservation.detector_id == detector_id,
+        Reservation.query_id.in_(query_ids),
+        Reservation.until <= reserved_until,
+    )
     session.execute(ended)
-    disposable = _is_disposable(reserved_until)
-    known = _among(places)
-    skips = delete(Skip).where(
-        Skip.query_id.in_(select(Query.id).where(known, *disposable))
-    )
-    session.execute(skips)
-    said = delete(Judgement).where(
-        Judgement.query_id.in_(select(Query.id).where(known, *disposable))
-    )
-    session.execute(said)
-    gone = delete(Query).where(known, *disposable)
+    disposable = _are_disposable(detector_id, query_ids, reserved_until)
+    for beside in (Skip, Judgement):
+        statement = delete(beside).where(
+            beside.detector_id == detector_id,
+            beside.query_id.in_(select(Query.id).where(*disposable)),
+        )
+        session.execute(statement)
+    gone = delete(Query).where(*disposable)
     rows: Sequence[Any] = session.execute(
         gone.returning(
             Query.detector_id, Query.version_id, Query.confidence, Query.asked_at
@@ -103,30 +102,37 @@ def delete_disposable(
     for version_id, instants in sorted(asked.items()):
         last, known_to = max(instants), Version.deleted_to
         is_later = known_to.is_(None) | (known_to < last)
-        counted = update(Version).where(Version.id == version_id)
+        counted = update(Version).where(
+            Version.detector_id == detector_id, Version.id == version_id
+        )
         session.execute(
             counted.values(
                 deleted=Version.deleted + len(instants),
                 deleted_to=case((is_later, last), else_=known_to),
             )
         )
-    return sum(map(len, asked.values()))
+    return len(rows)
 
 
-def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:
-    """Return the conditions of a query that nothing needs any more."""
+def _are_disposable(
+    detector_id: int, query_ids: Collection[int], reserved_until: datetime
+) -> list[ColumnElement[bool]]:
+    """Return the conditions of queries that nothing needs any more."""
     beside, repeat = aliased(Query), aliased(Query)
     kept_by = (
         select(Label.id).where(is_of_query()),
         select(Reservation.query_id).where(
-            Reservation.query_id == Query.id, Reservation.until > reserved_until
+            is_about(Reservation, Query), Reservation.until > reserved_until
         ),
         # The answers to gold queries measure the labelers' errors.
-        select(Gold.query_id).where(Gold.query_id == Query.id),
+        select(Gold.query_id).where(is_about(Gold, Query)),
         # The set of an audit is fixed, even of a closed one: labels may come late.
-        select(AuditItem.query_id).where(AuditItem.query_id == Query.id),
+        select(AuditItem.query_id).where(is_about(AuditItem, Query)),
         # The job has yet to count it.
-        select(PendingBatch.id).where(PendingBatch.id == batch_of(Query.id)),
+        select(PendingBatch.id).where(
+            PendingBatch.detector_id == Query.detector_id,
+            PendingBatch.id == batch_of(Query.id),
+        ),
         # The first query with an input counts for its repeats.
         select(repeat.id).where(
             repeat.detector_id == Query.detector_id,
@@ -143,4 +149,6 @@ def _is_disposable(reserved_until: datetime) -> list[ColumnElement[bool]]:
             beside.label > "",
         ),
     )
-    return [Query.label.is_(None), *(~found.exists() for found in kept_by)]
+    chosen = Query.detector_id == detector_id, Query.id.in_(query_ids)
+    needless = (~found.exists() for found in kept_by)
+    return [*chosen, Query.label.is_(None), *needless]

@@ -32,7 +32,7 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.labels import Label
+from tracker.storage.labels import Label, is_current
 from tracker.storage.queries.queries import Query
 from tracker.words import NO_VALUE
 
@@ -131,7 +131,7 @@ def list_answers(
             Query.tags,
             Label.labeler,
         )
-        .join(Label, Label.id == Query.label_id)
+        .join(Label, is_current())
         .where(*conditions)
         .order_by(Query.id.desc())
         .limit(limit)
@@ -140,8 +140,7 @@ def list_answers(
 
 
 def is_labelled_by(labeler: str) -> ColumnElement[bool]:
-    own = select(literal(1)).where(Label.id == Query.label_id, Label.labeler == labeler)
-    return own.exists()
+    return select(literal(1)).where(is_current(), Label.labeler == labeler).exists()
 
 
 def find_first_asked(session: Session, version: Version) -> datetime | None:

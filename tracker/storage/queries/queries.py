@@ -10,6 +10,7 @@ from sqlalchemy import (
     CheckConstraint,
     ColumnElement,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Select,
     Text,
@@ -27,8 +28,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, where
-from tracker.storage.detectors import Detector, Version, select_open
+from tracker.storage.base import Base, BigId, Name, find_by_id, where
+from tracker.storage.detectors import Detector, Version, of_version, select_open
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared, insert_rows
 from tracker.words import DISPUTED, GROUPED, REPEAT, UNCLEAR
@@ -40,8 +41,7 @@ class Query(Base):
     __tablename__ = "queries"
     __table_args__ = (
         UniqueConstraint("detector_id", "key"),
-        # Unique, because what refers to a query names its detector too.
-        Index(None, "detector_id", "id", unique=True),
+        of_version(),
         Index(None, "detector_id", "label", "predicted", "id"),
         Index(None, "detector_id", "asked_at"),
         Index(None, "detector_id", "confidence", "id"),
@@ -138,9 +138,9 @@ class Query(Base):
         CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
-    version_id: Mapped[int] = mapped_column(ForeignKey(Version.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(BigId)
     key: Mapped[str | None] = mapped_column(Name)
     # What was put in; the same for the queries of several versions about one thing.
     input: Mapped[str | None] = mapped_column(Name)
@@ -208,6 +208,19 @@ class LabelledQuery(NamedTuple):
 AnyQuery = Query | LabelledQuery
 
 
+def of_query(**options: Any) -> ForeignKeyConstraint:
+    """Return the constraint that a row is of a query of the same detector."""
+    return ForeignKeyConstraint(
+        ["detector_id", "query_id"], [Query.detector_id, Query.id], **options
+    )
+
+
+def is_about(rows_of: Any, query: Any) -> ColumnElement[bool]:
+    """Return the condition that a row, such as a label, is of *query* or its table."""
+    is_near = rows_of.detector_id == query.detector_id
+    return and_(is_near, rows_of.query_id == query.id)
+
+
 def has_standing(query: Any, standings: Collection[str]) -> ColumnElement[bool]:
     """Return the condition that the label of *query* has one of *standings*.
 
@@ -226,11 +239,21 @@ def update_each() -> Any:
 
 
 def find_query(session: Session, query_id: int) -> Query | None:
-    return session.get(Query, query_id)
+    return find_by_id(session, Query, query_id)
 
 
 def find_query_of(session: Session, detector_id: int, query_id: int) -> Query | None:
     return session.scalars(_select_query(detector_id, query_id)).one_or_none()
+
+
+# Every label that is given asks this.
+_OWNER = Prepared(select(Query.detector_id).where(Query.id == bindparam("query_id")))
+
+
+def find_owner(session: Session, query_id: int) -> int | None:
+    """Return the detector of the query whose id came without it."""
+    row = _OWNER.first(session, {"query_id": query_id})
+    return None if row is None else int(row[0])
 
 
 def _select_query(detector_id: int, query_id: int) -> Select[Query]:
@@ -246,7 +269,7 @@ def lock_query(session: Session, detector_id: int, query_id: int) -> Query | Non
     SQLite has one writer at a time, so that what was read is still true.
     """
     if is_sqlite(session):
-        return session.get(Query, query_id)
+        return session.get(Query, (detector_id, query_id))
     statement = (
         _select_query(detector_id, query_id)
         .with_for_update(key_share=True)
@@ -409,7 +432,8 @@ def list_written_versions(
     ids = select(Query.version_id).where(
         Query.detector_id == detector_id, Query.created_at == at
     )
-    return session.scalars(select(Version.name).where(Version.id.in_(ids))).all()
+    named = select(Version.name).where(Version.detector_id == detector_id)
+    return session.scalars(named.where(Version.id.in_(ids))).all()
 
 
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     ForeignKey,
-    Index,
     Text,
     bindparam,
     cast,
@@ -19,7 +18,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, list_newest
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Key,
+    Name,
+    are_among,
+    find_by_id,
+    list_newest,
+)
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import PREDICTION, withdraw
@@ -33,10 +40,9 @@ class WaitingQuery(Base):
     """
 
     __tablename__ = "waiting_queries"
-    __table_args__ = (Index(None, "detector_id", "id"),)
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
+    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
     input: Mapped[str | None] = mapped_column(Name)
     version: Mapped[str | None] = mapped_column(Name)
     created_at: Mapped[datetime]
@@ -49,18 +55,13 @@ class WaitingQuery(Base):
 
 
 def find_waiting(session: Session, query_id: int) -> WaitingQuery | None:
-    return session.get(WaitingQuery, query_id)
+    return find_by_id(session, WaitingQuery, query_id)
 
 
-def lock_waiting(session: Session, query_id: int) -> WaitingQuery | None:
-    """Return the same, and let nobody label or complete it in this transaction."""
-    statement = (
-        select(WaitingQuery)
-        .where(WaitingQuery.id == query_id)
-        .with_for_update()
-        .execution_options(populate_existing=True)
-    )
-    return session.scalars(statement).one_or_none()
+def lock_waiting(session: Session, key: Key) -> WaitingQuery | None:
+    """Return a query that nobody else labels or completes in this transaction."""
+    options: Any = {"with_for_update": True, "populate_existing": True}
+    return session.get(WaitingQuery, key, **options)
 
 
 # Built once: every list of queries asks this.
@@ -88,19 +89,19 @@ def forget_problems(session: Session, detector_id: int) -> None:
 
 def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
     """Delete some queries from before an instant that wait and have no label."""
+    key = WaitingQuery.detector_id, WaitingQuery.id
     old = (
-        select(WaitingQuery.id)
+        select(*key)
         .where(
             WaitingQuery.created_at < before, cast(WaitingQuery.labels, Text) == "[]"
         )
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    ids = session.scalars(old).all()
-    statement = delete(WaitingQuery).where(WaitingQuery.id.in_(ids))
-    session.execute(statement)
-    withdraw(session, PREDICTION, *map(str, ids))
-    return len(ids)
+    found = [(*row,) for row in session.execute(old)]
+    session.execute(delete(WaitingQuery).where(are_among(WaitingQuery, found)))
+    withdraw(session, PREDICTION, *(str(query_id) for _, query_id in found))
+    return len(found)
 
 
 def list_waiting(

@@ -238,7 +238,8 @@ def _told(
     """Return the verdicts of a version, and what events say of it."""
     if version is None:
         return {"states": [], "state": None, "changes": []}
-    state = find_last_verdicts(session, [version.id]).get(version.id)
+    last = find_last_verdicts(session, [detector.id], [version.id])
+    state = last.get(version.id)
     if state is not None and state.data["target"] != detector.target:
         # It is about another target; the next label brings one about this.
         state = None

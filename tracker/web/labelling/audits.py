@@ -486,7 +486,7 @@ def _render_list(
     before = parse_id("aud", request.args.get("before", ""))
     found = storage.list_audits(session, detector.id, before=before, limit=_PAGE + 1)
     audits, last = cut_page(found, _PAGE)
-    counts = count_draws(session, [audit.id for audit in audits])
+    counts = count_draws(session, audits)
     return render_template(
         "audits/list.html",
         detector=detector,
@@ -517,7 +517,7 @@ def _render_audit(session: Session, audit_id: str, form: Form) -> str:
         audit=audit,
         read=read_audit(session, audit, at=now()),
         result=find_result(audit),
-        extensions=storage.list_extensions(session, audit.id),
+        extensions=storage.list_extensions(session, audit),
         form=form,
     )
 
@@ -535,7 +535,7 @@ def show_audit_report(audit_id: str) -> ResponseReturnValue:
             audit=audit,
             read=read_audit(session, audit, at=now()),
             result=find_result(audit),
-            extensions=storage.list_extensions(session, audit.id),
+            extensions=storage.list_extensions(session, audit),
             style=style,
             at=now(),
         )

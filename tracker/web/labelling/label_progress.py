@@ -278,7 +278,7 @@ def _audit_progress(
     session: Session, detector: Detector, chosen: Chosen, queue: AuditQueue
 ) -> Progress:
     """Return the progress of an audit, which ignores other queries."""
-    audit = session.get_one(Audit, queue.audit_id)
+    audit = session.get_one(Audit, (queue.detector_id, queue.audit_id))
     found = get_audit_estimate(session, audit, computed_at=now())
     balanced, classes = read_balanced(found), read_classes(found)
     reading = read_aimed(audit, found, [balanced, *classes])

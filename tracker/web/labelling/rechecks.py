@@ -75,7 +75,7 @@ def _read(bounds: Bounds | None) -> Reading | None:
 
 def find_answer(session: Session, query: Query) -> Recheck | None:
     """Return what this visitor said of *query* the second time and may still change."""
-    found = find_recheck(session, query.id)
+    found = find_recheck(session, query)
     return found if may_answer_again(found, account().name, now()) else None
 
 

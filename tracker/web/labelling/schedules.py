@@ -56,7 +56,7 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
         schedule = get_schedule(session, schedule_id)
         summary = describe_schedule(session, schedule)
         detector = session.get_one(Detector, schedule.detector_id)
-        made = list_scheduled(session, schedule.id, limit=_MOST_SPANS)
+        made = list_scheduled(session, schedule, limit=_MOST_SPANS)
         found = _read_spans(session, schedule, detector, made)
         drawn = draw_weeks(found)
         lates = {one.id: count_late(session, one) for one in made}

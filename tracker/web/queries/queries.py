@@ -199,7 +199,7 @@ def render_query(session: Session, query: Query, form: Form) -> str:
         second=_find_second(session, query),
         detector=detector,
         query=query,
-        version=session.get_one(Version, query.version_id),
+        version=session.get_one(Version, (query.detector_id, query.version_id)),
         picture=build_picture(detector, query),
         history=list_label_history(session, query, account().name),
         labels=[*detector.classes, UNCLEAR],
@@ -221,7 +221,7 @@ def _find_gold(session: Session, query: Query) -> Gold | None:
 
 def _find_second(session: Session, query: Query) -> Recheck | None:
     """Return what was said of *query* when its label was given again."""
-    found = find_recheck(session, query.id)
+    found = find_recheck(session, query)
     return None if found is None or found.answered_at is None else found
 
 

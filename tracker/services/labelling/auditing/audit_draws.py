@@ -32,6 +32,7 @@ from tracker.stats import (
     next_round,
     round_length,
 )
+from tracker.storage.base import Key
 from tracker.storage.labelling import audit_draws as drawn
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit, AuditRound
@@ -67,7 +68,7 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
     *in_full*, its draws say who was to answer them, and when.
     """
     strata = strata_of(audit)
-    rounds = storage.list_rounds(session, audit.id)
+    rounds = storage.list_rounds(session, audit)
     read = drawn.list_draws if in_full else drawn.list_answers
     draws = read(session, audit)
     known = np.zeros(
@@ -129,7 +130,7 @@ def draw_next(
     time was up, then new draws.  None is ever taken back: it is answered, or marked
     UNCLEAR.  Raises ConflictError for an audit that is paused or closed.
     """
-    audit = storage.lock_audit(session, audit.id)
+    audit = storage.lock_audit(session, (audit.detector_id, audit.id))
     for state, since in (("closed", audit.closed_at), ("paused", audit.paused_at)):
         if since is not None:
             raise ConflictError(f"the audit {show(audit.name)} is {state}")
@@ -137,7 +138,7 @@ def draw_next(
     offered = drawn.list_offered(session, audit, labeler=by.name, at=by.at, limit=count)
     kept = [one.number for one in offered if one.query_id not in aside]
     if kept:
-        drawn.reserve_draws(session, audit.id, kept, labeler=by.name, until=until)
+        drawn.reserve_draws(session, audit, kept, labeler=by.name, until=until)
     numbers = [one.number for one in offered]
     if len(numbers) < count:
         common = {"labeler": by.name, "drawn_at": by.at, "until": until}
@@ -146,14 +147,14 @@ def draw_next(
 
 
 def draw_ahead(
-    session: Session, audit_id: int, by: By, *, count: int, aside: Sequence[int]
+    session: Session, key: Key, by: By, *, count: int, aside: Sequence[int]
 ) -> bool:
     """Let ``by.name`` have so many draws beside what they set *aside*.
 
     A few can be set aside; then the first of them comes again, since evidence waits
     for it.  False where nothing is drawn, from an audit that is paused or closed.
     """
-    audit = storage.lock_audit(session, audit_id)
+    audit = storage.lock_audit(session, key)
     is_open = audit.closed_at is None and audit.paused_at is None
     if is_open:
         count += min(len(aside), MOST_ASIDE)
@@ -177,12 +178,12 @@ class _Place:
 
 
 def _find_place(session: Session, audit: Audit) -> _Place:
-    latest = json.loads(storage.get_last_round(session, audit.id).frozen)
+    latest = json.loads(storage.get_last_round(session, audit).frozen)
     left = np.array(audit.strata["sizes"], dtype=np.int64)
     last, number = np.full_like(left, -1), 0
-    for _, stratum, many in drawn.count_known_items(session, audit.id):
+    for _, stratum, many in drawn.count_known_items(session, audit):
         left[stratum] -= many
-    for stratum, many, rank in drawn.count_drawn(session, audit.id):
+    for stratum, many, rank in drawn.count_drawn(session, audit):
         left[stratum] -= many
         last[stratum] = rank
         number += many
@@ -204,7 +205,7 @@ def _draw_new(
             break
         stratum = choose_stratum(key, place.number, place.left, place.weights)
         rank, query_id = drawn.find_next_item(
-            session, audit.id, stratum, after=int(place.last[stratum])
+            session, audit, stratum, after=int(place.last[stratum])
         )
         row = {"audit_id": audit.id, "number": place.number, "query_id": query_id}
         row |= {"detector_id": audit.detector_id, "stratum": stratum, "rank": rank}
@@ -232,6 +233,7 @@ def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
     following = next_round(ledger, known, goal_of(audit), carried=carried_of(audit))
     session.add(
         AuditRound(
+            detector_id=audit.detector_id,
             audit_id=audit.id,
             number=number,
             frozen=json.dumps(following.as_json(), separators=(",", ":")),

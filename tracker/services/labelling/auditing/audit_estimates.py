@@ -148,7 +148,7 @@ def _is_reached(audit: Audit, aimed: Accuracy, labels: int, record: Record) -> b
 
 def _name_version(session: Session, audit: Audit) -> str:
     version = audit.version_id
-    return "*" if version is None else name_version(session, version)
+    return "*" if version is None else name_version(session, audit.detector_id, version)
 
 
 def _find_last_label_at(

@@ -81,14 +81,15 @@ def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) ->
             "half_width",
             f"{change.half_width:g} is not narrower than {before:g}, the aim now",
         )
-    earlier = storage.list_extensions(session, locked.id)
+    earlier = storage.list_extensions(session, locked)
     session.add(
         AuditExtension(
+            detector_id=locked.detector_id,
             audit_id=locked.id,
             number=len(earlier),
             half_width_before=before,
             half_width=change.half_width,
-            labels=count_draws(session, [locked.id]).get(locked.id, 0),
+            labels=count_draws(session, [locked]).get(locked.id, 0),
             extended_by=by.name,
             extended_at=by.at,
         )
@@ -121,7 +122,7 @@ def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
     Nothing is drawn any more.  Late answers still count for what is computed: a draw
     that was handed out is never forgotten.  The record stays as it is.
     """
-    locked = storage.lock_audit(session, audit.id)
+    locked = storage.lock_audit(session, (audit.detector_id, audit.id))
     if locked.closed_at is not None:
         return locked, False
     result = _build_result(session, locked, by)
@@ -154,7 +155,7 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
     values: dict[str, Any] = dict.fromkeys(names)
     if audit.schedule_id is None:
         return values
-    schedule = session.get_one(AuditSchedule, audit.schedule_id)
+    schedule = storage.find_schedule(session, audit)
     aim, ledger = goal_of(audit).aim, load_record(session, audit).ledger
     values["change"] = _find_change(session, audit, schedule, ledger)
     if schedule.target is not None:
@@ -173,7 +174,7 @@ def _find_change(
 ) -> ChangeSince | None:
     """Compare a span with those before, by as many draws as were fixed beforehand."""
     earlier = storage.list_scheduled(
-        session, schedule.id, limit=_MOST_BEFORE, before=audit.since
+        session, schedule, limit=_MOST_BEFORE, before=audit.since
     )
     ledgers = [load_record(session, one).ledger for one in earlier]
     draws = schedule.labels or round(_COMPARED / (schedule.half_width or 1.0))
@@ -193,7 +194,7 @@ def _find_change(
 
 
 def _lock_open(session: Session, audit: Audit) -> Audit:
-    locked = storage.lock_audit(session, audit.id)
+    locked = storage.lock_audit(session, (audit.detector_id, audit.id))
     if locked.closed_at is not None:
         raise ConflictError(f"the audit {show(locked.name)} is closed")
     return locked

@@ -37,12 +37,12 @@ from tracker.stats import (
     next_round,
     rank_of,
 )
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import dump_id, find_by_id, parse_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audit_draws import mark_known
-from tracker.storage.labelling.audits import Audit, AuditRound, AuditSchedule
+from tracker.storage.labelling.audits import Audit, AuditRound
 from tracker.words import BALANCED, RECALL
 
 MOST_CLASSES = 50
@@ -173,7 +173,7 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
     version, result = audit.version_id, find_result(audit)
     every, late, with_late = None, None, None
     if audit.schedule_id is not None:
-        every = session.get_one(AuditSchedule, audit.schedule_id).every
+        every = storage.find_schedule(session, audit).every
         late = count_late(session, audit)
         with_late = include_late(audit, result, late) if result and late else None
     return AuditSummary.from_row(
@@ -185,11 +185,13 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
         labels=audit.budget,
         id=dump_id("aud", audit.id),
         detector=dump_id("det", audit.detector_id),
-        version=None if version is None else name_version(session, version),
+        version=None
+        if version is None
+        else name_version(session, audit.detector_id, version),
         aim=audit.aim or BALANCED,
         extensions=[
             AuditExtended.from_row(one, at=one.extended_at, by=one.extended_by)
-            for one in storage.list_extensions(session, audit.id)
+            for one in storage.list_extensions(session, audit)
         ],
         result=result,
         key=None if audit.closed_at is None else audit.secret,
@@ -345,7 +347,15 @@ def create_audit(
     session.flush()
     _add_items(session, audit, plan.ids, plan.index)
     frozen = json.dumps(first.as_json(), separators=(",", ":"))
-    session.add(AuditRound(audit_id=audit.id, number=0, frozen=frozen, began_at=by.at))
+    session.add(
+        AuditRound(
+            detector_id=detector.id,
+            audit_id=audit.id,
+            number=0,
+            frozen=frozen,
+            began_at=by.at,
+        )
+    )
     session.flush()
     mark_known(session, audit, 0)
     by.record(
@@ -386,7 +396,7 @@ def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> 
 
 def get_audit(session: Session, reference: str) -> Audit:
     audit_id = parse_id("aud", reference)
-    audit = None if audit_id is None else storage.find_audit(session, audit_id)
+    audit = None if audit_id is None else find_by_id(session, Audit, audit_id)
     if audit is None:
         raise missing("audit", reference)
     return audit

@@ -36,7 +36,7 @@ from tracker.services.queries.where import parse_where
 from tracker.services.wording import dump_instant, missing, show
 from tracker.shapes import Shape
 from tracker.stats import Floats, carry_over, list_on_average
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import Key, dump_id, find_by_id, parse_id
 from tracker.storage.detectors import Detector, list_versions, name_version, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits
@@ -152,7 +152,7 @@ def create_schedule(
 
 def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSchedule:
     """Make no more audits; those that are open go on.  Twice changes nothing."""
-    locked = audits.lock_schedule(session, schedule.id)
+    locked = audits.lock_schedule(session, (schedule.detector_id, schedule.id))
     if locked.stopped_at is None:
         locked.stopped_at = by.at
         detector = session.get_one(Detector, locked.detector_id)
@@ -164,7 +164,7 @@ def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSch
 
 def get_schedule(session: Session, reference: str) -> AuditSchedule:
     number = parse_id("sch", reference)
-    found = None if number is None else session.get(AuditSchedule, number)
+    found = None if number is None else find_by_id(session, AuditSchedule, number)
     if found is None:
         raise missing("schedule", reference)
     return found
@@ -172,14 +172,16 @@ def get_schedule(session: Session, reference: str) -> AuditSchedule:
 
 def describe_schedule(session: Session, schedule: AuditSchedule) -> ScheduleSummary:
     """Return a schedule as it is answered."""
-    made = audits.list_results(session, schedule.id)
+    made = audits.list_results(session, schedule)
     results = {one.id: find_result(one) for one in made}
     version = schedule.version_id
     return ScheduleSummary.from_row(
         schedule,
         id=dump_id("sch", schedule.id),
         detector=dump_id("det", schedule.detector_id),
-        version=None if version is None else name_version(session, version),
+        version=None
+        if version is None
+        else name_version(session, schedule.detector_id, version),
         aim=schedule.aim or BALANCED,
         next_frozen_at=_shift(schedule, 1) + FREEZES_AFTER,
         audits=len(made),
@@ -221,19 +223,17 @@ def _sum_up_years(
     return found
 
 
-def freeze_next(
-    session: Session, schedule_id: int, at: datetime
-) -> tuple[Audit | None, bool]:
+def freeze_next(session: Session, key: Key, at: datetime) -> tuple[Audit | None, bool]:
     """Freeze the set of the oldest span that is due; False where none is.
 
     Also returns the audit of the span before it, which ends with that: people are
     asked about one span at a time.  A span without queries, or with some that no audit
     can be of, is passed over, and the schedule says why.
     """
-    schedule = audits.lock_schedule(session, schedule_id)
+    schedule = audits.lock_schedule(session, key)
     if schedule.stopped_at is not None:
         return None, False
-    newest = next(iter(audits.list_scheduled(session, schedule.id, limit=1)), None)
+    newest = next(iter(audits.list_scheduled(session, schedule, limit=1)), None)
     _follow_clock(schedule, newest, at)
     until = _shift(schedule, 1)
     if at < until + FREEZES_AFTER:
@@ -264,7 +264,7 @@ def _make_audit(
     until, version = _shift(schedule, 1), schedule.version_id
     new = NewAudit(
         name=f"{schedule.name}, {day}",
-        version="*" if version is None else name_version(session, version),
+        version="*" if version is None else name_version(session, detector.id, version),
         since=schedule.next_since,
         until=until,
         where=schedule.where,
