@@ -188,6 +188,15 @@ def test_a_name_is_never_html(tracker, service) -> None:
 
 
 def test_a_verdict_is_waited_for(labelled, service, tracker) -> None:
+    # Nobody has said how the labels came.
+    assert labelled.estimate(method="anytime").verdict(0.5) == "undecided"
+    answer = service.server.ask(
+        "PATCH",
+        path_of(labelled.name),
+        b'{"label_sampling": "random"}',
+        {"Content-Type": "application/json"},
+    )
+    assert answer.status == 200
     assert labelled.wait_for_verdict(timeout=1).verdict(0.5) == "met"
     other = door(tracker, service)
     assert tracker.flush(timeout=10)

@@ -336,6 +336,10 @@ def test_what_a_closed_audit_said_stays_and_is_told_once(api, pool, tables):
     assert api.get(path).json["result"] == result
     told = [one for one in tables()["events"] if "audit.finished" in one]
     assert len(told) == 1
+    event = api.get("/detectors/door/events").json["items"][0]
+    assert event["type"] == "audit.finished"
+    assert event["data"]["queries"] == api.get(path).json["queries"]
+    assert (event["data"]["population"], event["data"]["unit"]) == ("set", "query")
 
 
 def test_a_precision_is_of_the_queries_predicted_so(api, pool):

@@ -101,12 +101,15 @@ FIGURES = [
         {
             "audit": "May",
             "labels": 176,
+            "population": "set",
+            "queries": 900,
+            "unit": "query",
             "low": 0.9,
             "high": 0.99,
             "measure": "recall:YES",
         },
-        "door: the audit May is finished. With 176 labels the accuracy of YES lies "
-        "between 90.0 % and 99.0 %.",
+        "door: the audit May is finished. With 176 labels of a set of 900 queries the "
+        "accuracy of YES lies between 90.0 % and 99.0 %.",
     ),
     (
         "audit.below_target",
