@@ -25,7 +25,7 @@ def test_a_key_is_made_on_the_spot_and_runs_as_it_stands(visitor: Visitor) -> No
     )
     assert logged.status_code == 201
     assert "first key" in visitor.get("/keys").text
-    # It logs, and whoever finds it sees nothing.
+    # It logs, and a finder sees nothing.
     seen = visitor.client.get("/api/v1/detectors/door/estimate", headers=bearer)
     assert seen.status_code == 403
 
