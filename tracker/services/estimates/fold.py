@@ -118,7 +118,7 @@ class StaleFoldError(ConflictError):
 
 
 class Listener(Protocol):
-    """What tells others of what a fold has found."""
+    """Told of each fold, so that events are written in its transaction."""
 
     def load(self, session: Session, folds: Sequence["Fold"]) -> None:
         """Read what it needs of the snapshot that the folds were read from."""
@@ -239,10 +239,9 @@ def read_folds(
     below: int,
     listeners: Sequence[Listener] = (),
 ) -> list[Fold]:
-    """Fold the labels that wait for those of *detectors* that have some.
+    """Fold the new labels of *detectors* that have fewer than *below* new rows.
 
-    Read together they take far less than one by one.  Detectors with *below* new
-    queries and labels, or more, are left out.
+    Read together they take far less than one by one.
     """
     by_id = {detector.id: detector for detector in detectors}
     found = list_pending_batches(session, by_id)
@@ -327,7 +326,7 @@ def _take_confidences(
 
 
 def _settle(session: Session, folds: Mapping[int, Fold]) -> None:
-    """Take note that all labels of the detectors are in, for now.
+    """Freeze class shares and find calendars, now that all labels are in.
 
     Not while a file is being imported: it may be in the order of its classes, or of
     right and wrong.  Versions that have enough labels freeze their class shares, and
@@ -443,7 +442,7 @@ def read_again(
 def _replay(
     session: Session, folds: Mapping[int, Fold], changes: Iterator[Change]
 ) -> None:
-    """Let the projections of each version take *changes* in their order."""
+    """Add *changes* in order to the projections of each version."""
     while chunk := list(islice(changes, _AT_ONCE)):
         by_version: dict[tuple[int, int], list[Change]] = {}
         for change in chunk:
@@ -579,7 +578,7 @@ def store_folds(
 
 
 def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
-    """Put slices or days that were counted again in place of the stored ones.
+    """Replace the stored slices or days by those counted again.
 
     Raises StaleFoldError if labels were folded in meanwhile: count once more.
     """
