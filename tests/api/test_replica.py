@@ -26,10 +26,10 @@ def test_a_replica_answers_reads_of_a_detector_and_the_database_all_else(
     def get(path):
         return client.get(f"/api/v1{path}", headers=headers)
 
-    def count_labels():
+    def narrow_counts():
         return get("/detectors/door/estimate").json["labels"]
 
-    assert count_labels() == 1
+    assert narrow_counts() == 1
     assert len(get("/detectors/door/labels").json["items"]) == 1
     exported = get("/detectors/door/labels?format=csv")
     assert exported.data.count(b"k0") == 1
@@ -48,7 +48,7 @@ def test_a_replica_answers_reads_of_a_detector_and_the_database_all_else(
     assert get(f"/queries/{logged.json['id']}").status_code == 200
     page = signed_in(app, "ann", "viewer").get("/detectors/det_1")
     assert "4 labels" in page.text or ">4<" in page.text
-    assert count_labels() == 1
+    assert narrow_counts() == 1
 
     with database.write() as session:
         revoke_key(session, "camera", by(at=clock()))

@@ -124,7 +124,7 @@ def rows_of(first: int) -> str:
 CSV, TURNED = rows_of(0), rows_of(1)
 
 
-def count_labels(database: Database, detector: str) -> int:
+def narrow_counts(database: Database, detector: str) -> int:
     statement = (
         select(func.count())
         .select_from(Label)
@@ -201,7 +201,7 @@ def test_an_import_killed_in_the_middle_is_completed_by_sending_it_again(
         else:
             server.process.kill()
             killed.wait()
-        outcomes.append(count_labels(server.database, detector))
+        outcomes.append(narrow_counts(server.database, detector))
         assert outcomes[-1] == ROWS or not killed.report
         # Sent again it adds what is missing, and nothing twice.
         missing, there = ROWS - outcomes[-1], outcomes[-1]

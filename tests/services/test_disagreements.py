@@ -7,7 +7,7 @@ from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tests.services.test_comparison import log_pair
 from tracker.errors import InvalidInputError
-from tracker.services.evidence.ranks import rank_query
+from tracker.services.evidence.random_queue import rank_query
 from tracker.services.labelling.queues import (
     QueueChoice,
     build_queue,

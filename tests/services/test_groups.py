@@ -18,7 +18,7 @@ from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.history import iter_labels
 from tracker.services.estimates.recount import recount
 from tracker.services.evidence.populations import compared_standings
-from tracker.services.evidence.ranks import rank_member
+from tracker.services.evidence.random_queue import rank_member
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import importing

@@ -14,7 +14,7 @@ from tracker.services.estimates.thresholds import (
     get_calibration,
     get_thresholds,
 )
-from tracker.services.evidence.ranks import rank_version
+from tracker.services.evidence.random_queue import rank_version
 from tracker.services.labelling.predictions import QueryCompletion, complete_query
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_versions

@@ -11,7 +11,7 @@ from tests.services.conftest import Bench
 from tests.services.test_reservations import ask
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import DetectorChange, change_detector
-from tracker.services.evidence.ranks import rank_query
+from tracker.services.evidence.random_queue import rank_query
 from tracker.services.fields import parse_input
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows

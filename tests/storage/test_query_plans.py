@@ -17,12 +17,12 @@ from tracker.services.evidence.populations import compared_standings
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import add_versions
-from tracker.storage.estimates.changes import iter_pending_changes
 from tracker.storage.estimates.counts import (
     count_pending_labels,
     count_pending_rows,
     count_window,
 )
+from tracker.storage.estimates.label_changes import iter_pending_changes
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.estimates.weeks import count_hours
 from tracker.storage.labelling.current import set_current_labels

@@ -17,9 +17,9 @@ from tracker.services.http_client import Target, post
 from tracker.services.tasks import retry
 from tracker.services.telling.deliveries import (
     find_next,
+    finish_or_retry,
     go_on,
     name_message,
-    note_answer,
     sign,
 )
 from tracker.services.telling.events import tell_stalls
@@ -82,7 +82,7 @@ class Deliveries(Handler):
             seconds=self.timeout_seconds,
         )
         self.database.run(
-            lambda session: note_answer(
+            lambda session: finish_or_retry(
                 session, task, delivery.id, answer, at=self.clock()
             )
         )

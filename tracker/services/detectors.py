@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
 from tracker.services.evidence.measure import parse_measure
-from tracker.services.evidence.ranks import draw_seed
+from tracker.services.evidence.random_queue import draw_seed
 from tracker.services.fields import (
     Classes,
     ClassParts,
@@ -40,7 +40,7 @@ from tracker.services.fields import (
     parse_instant,
 )
 from tracker.services.http_client import check_predictor
-from tracker.services.versions import UnknownVersionError, choose_versions, list_shown
+from tracker.services.versions import UnknownVersionError, choose_shown, choose_versions
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
@@ -327,7 +327,7 @@ def describe_detectors(
     versions: dict[int, list[DetectorVersion]] = {one.id: [] for one in detectors}
     for version in storage.list_versions(session, *versions):
         versions[version.detector_id].append(DetectorVersion.from_row(version))
-    shown = list_shown(session, detectors)
+    shown = choose_shown(session, detectors)
     return [
         Detector.from_row(
             one,

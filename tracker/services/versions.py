@@ -114,7 +114,7 @@ def choose_versions(
     if name == "*":
         return list(storage.list_versions(session, detector.id))
     if name is None:
-        return [*list_shown(session, [detector]).values()]
+        return [*choose_shown(session, [detector]).values()]
     version = None
     if is_storable(name):
         version = storage.find_version(session, detector.id, name)
@@ -166,7 +166,7 @@ def choose_two_versions(
     return before, after
 
 
-def list_shown(
+def choose_shown(
     session: Session, detectors: Sequence[storage.Detector]
 ) -> dict[int, storage.Version]:
     """Return the shown version of each detector, by its id.

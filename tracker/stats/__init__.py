@@ -58,7 +58,7 @@ from .coverage import (
     only_likely,
     simulated_coverage,
 )
-from .evidence.calendar import (
+from .evidence.changes import (
     AccuracyChange,
     family_level,
     find_changes,

@@ -22,7 +22,7 @@ from tracker.services.estimates.measures import score_own
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
 from tracker.services.people.own import OwnChange, change_own, get_own
-from tracker.services.versions import list_shown
+from tracker.services.versions import choose_shown
 from tracker.shapes import Accuracy
 from tracker.storage.detectors import (
     Detector,
@@ -369,7 +369,7 @@ def _count_groups(rows: Sequence[Row]) -> dict[str, int]:
 
 def build_rows(session: Session, detectors: Sequence[Detector]) -> list[Row]:
     """Return the rows of *detectors* in the list, for the versions that they show."""
-    shown = list_shown(session, detectors)
+    shown = choose_shown(session, detectors)
     versions = {detector: shown.get(detector.id) for detector in detectors}
     looks = current_app.extensions[EXTENSION]
     assert isinstance(looks, Looks)

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
-from tracker.stats.evidence.change import Split, log_evidence_of_fall
+from tracker.stats.evidence.falls import Split, log_evidence_of_fall
 from tracker.stats.evidence.intervals import log_evidence_above
 
 

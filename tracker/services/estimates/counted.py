@@ -105,7 +105,7 @@ def choose_labels(
     return Counted(counts, population, standings, includes_targeted, is_pooled)
 
 
-def count_labels(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
+def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     session: Session,
     detector: Detector,
     versions: Sequence[Version],

@@ -234,7 +234,11 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     verdict = compare_with_target(low, high, target)
     more: int | None = 0
     if verdict == "undecided":
-        more = _foresee(target, right, counted, level, bets) if is_foreseen else None
+        more = (
+            _count_labels_to_decide(target, right, counted, level, bets)
+            if is_foreseen
+            else None
+        )
     labels = sum(counted)
     of_all = sum(sum(row.values()) for row in confusion.values())
     if more and len(counted) == 1 and labels:
@@ -303,7 +307,7 @@ def compare_with_target(low: float, high: float, target: float) -> Verdict:
 
 # Pages that stay open ask again and again while nothing has changed.
 @lru_cache(maxsize=1024)
-def _foresee(
+def _count_labels_to_decide(
     target: float,
     right: tuple[int, ...],
     counted: tuple[int, ...],

@@ -15,9 +15,9 @@ from tracker.services.estimates.counted import (
     Unit,
     bound_ahead,
     choose_labels,
-    count_labels,
     date_counts,
     describe_basis,
+    narrow_counts,
     unit_of,
 )
 from tracker.services.estimates.counts import current_counts
@@ -296,7 +296,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         is_now=span == NOW or (span is None and method == DECIDING_METHOD),
     )
     recent = {"known_at": as_known_at, "last": last.last, "average_of": average_of}
-    counted = count_labels(session, detector, versions, chosen, filters, recent)
+    counted = narrow_counts(session, detector, versions, chosen, filters, recent)
     level = confidence_level or detector.confidence_level
     when = (as_known_at or computed_at, as_known_at)
     (counted,) = date_counts(session, [(detector, versions[:1], counted)], level, *when)

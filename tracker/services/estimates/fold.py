@@ -23,13 +23,6 @@ from tracker.services.estimates.calendar import (
     begin_calendar,
     compute_calendars,
 )
-from tracker.services.estimates.points import (
-    Found,
-    Taken,
-    estimate_points,
-    measure_points,
-    store_points,
-)
 from tracker.services.estimates.projections import (
     Cells,
     Checkpoints,
@@ -40,6 +33,13 @@ from tracker.services.estimates.projections import (
     VersionFold,
 )
 from tracker.services.estimates.slice_counts import Slices
+from tracker.services.estimates.snapshots import (
+    Found,
+    Taken,
+    compute_snapshots,
+    measure_points,
+    store_snapshots,
+)
 from tracker.services.estimates.warnings import is_look_due
 from tracker.services.versions import follow_traffic
 from tracker.storage.detectors import (
@@ -51,7 +51,9 @@ from tracker.storage.detectors import (
     zone_of,
 )
 from tracker.storage.estimates.cells import Change
-from tracker.storage.estimates.changes import (
+from tracker.storage.estimates.counts import count_pending_rows
+from tracker.storage.estimates.job_runs import JobRun, add_job_runs
+from tracker.storage.estimates.label_changes import (
     find_cut,
     in_order_of_replacement,
     iter_folded_changes,
@@ -59,8 +61,6 @@ from tracker.storage.estimates.changes import (
     iter_pending_changes,
     iter_pending_queries,
 )
-from tracker.storage.estimates.counts import count_pending_rows
-from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     Pending,
     add_batch,
@@ -512,7 +512,7 @@ def score_folds(folds: Sequence[Fold]) -> None:
     for level in {fold.level for fold in folds}:
         same = [fold for fold in folds if fold.level == level]
         points = {key: some for fold in same for key, some in fold.points.items()}
-        intervals = estimate_points(points, level)
+        intervals = compute_snapshots(points, level)
         measures = measure_points(points, level)
         for fold in same:
             fold.intervals = {key: intervals[key] for key in fold.points}
@@ -569,7 +569,7 @@ def store_folds(
     store_projections(session, dict(chain.from_iterable(map(_dump, folds))))
     _store_calendars(session, folds, computed_at)
     taken = map(Fold.take, folds, repeat(versions), run_ids)
-    store_points(session, chain.from_iterable(taken), computed_at=computed_at)
+    store_snapshots(session, chain.from_iterable(taken), computed_at=computed_at)
     for fold in folds:
         for listener in fold.listeners:
             listener.tell(session, fold, versions, at=computed_at)

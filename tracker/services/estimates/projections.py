@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, TypeVar
 
 from tracker import stats
-from tracker.services.estimates.points import Point
+from tracker.services.estimates.snapshots import Point
 from tracker.services.evidence.populations import (
     LIVE,
     POPULATIONS,

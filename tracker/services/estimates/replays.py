@@ -24,7 +24,7 @@ from tracker.services.estimates.decision import (
 )
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
-from tracker.services.evidence.ranks import rank_waiting
+from tracker.services.evidence.random_queue import draw_rank
 from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
 from tracker.stats import replay_level, shared_level
@@ -105,7 +105,7 @@ def list_replay(
 
 
 def _rank(detector: Detector, row: Any) -> float:
-    return rank_waiting(detector.queue_seed, row._mapping)
+    return draw_rank(detector.queue_seed, row._mapping)
 
 
 def find_replay(session: Session, detector: Detector, version: Version) -> Replay:

@@ -29,7 +29,7 @@ class Slices(Projection):
 
     def __init__(self, fold: VersionFold) -> None:
         super().__init__(fold)
-        self._keys = {name: _Key(name, fold) for name in fold.cut_by}
+        self._keys = {name: _SlicesOfKey(name, fold) for name in fold.cut_by}
 
     @property
     def worse(self) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ class Slices(Projection):
         return numbers
 
 
-class _Key:
+class _SlicesOfKey:
     """The slices of one version by one key."""
 
     def __init__(self, name: str, fold: VersionFold) -> None:

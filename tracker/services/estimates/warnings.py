@@ -23,7 +23,7 @@ from tracker.stats import (
 )
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Standings
-from tracker.storage.estimates.changes import list_first_labelled
+from tracker.storage.estimates.label_changes import list_first_labelled
 from tracker.storage.estimates.projections import BURSTS, Kept, Row, find_projection
 from tracker.words import DISPUTED, OVERALL, PRECISION, RECALL
 

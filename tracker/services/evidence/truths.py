@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.evidence.ranks import rank_version
+from tracker.services.evidence.random_queue import rank_version
 from tracker.services.evidence.standing import (
     Decision,
     dump_decision,

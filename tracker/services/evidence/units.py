@@ -25,7 +25,7 @@ from tracker.services.evidence.populations import (
     base_standing,
     population_of,
 )
-from tracker.services.evidence.ranks import group_span, rank_member
+from tracker.services.evidence.random_queue import group_span, rank_member
 from tracker.storage.labelling.inputs import find_firsts as find_first_inputs
 from tracker.storage.queries import groups as storage
 from tracker.words import REPLAYED

@@ -10,7 +10,11 @@ from sqlalchemy.orm import Session
 from tracker.services.by import By
 from tracker.services.evidence.consensus import are_compared
 from tracker.services.evidence.populations import population_of
-from tracker.services.evidence.ranks import does_wait, rank_new_query, rank_query
+from tracker.services.evidence.random_queue import (
+    does_wait,
+    draw_rank_of_new,
+    rank_query,
+)
 from tracker.services.evidence.standing import stand
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import Units
@@ -138,7 +142,7 @@ def _group(
         if standing is None:
             query = {name: values[row] for name, values in named.items()}
             if group is None or not units.is_spent(query):
-                ranks[row] = rank_new_query(detector, query, label=None)
+                ranks[row] = draw_rank_of_new(detector, query, label=None)
             continue
         population = populations[standing]
         if group is None or population is None:

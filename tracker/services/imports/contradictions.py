@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.evidence.populations import population_of
-from tracker.services.evidence.ranks import rank_key, rank_member
+from tracker.services.evidence.random_queue import rank_key, rank_member
 from tracker.services.evidence.standing import choose_sampling, stand, taken_sampling
 from tracker.services.evidence.units import (
     Elected,

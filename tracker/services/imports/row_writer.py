@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
-from tracker.services.evidence.ranks import rank_new_query
+from tracker.services.evidence.random_queue import draw_rank_of_new
 from tracker.services.evidence.standing import (
     Decision,
     choose_word_sampling,
@@ -318,7 +318,7 @@ class RowWriter:
         query["queue_rank"] = (
             None
             if is_spent
-            else rank_new_query(self._detector, query, label=item.get("label"))
+            else draw_rank_of_new(self._detector, query, label=item.get("label"))
         )
         query["rank"] = self._truths.keep_rank(query)
         return query
@@ -374,7 +374,7 @@ class RowWriter:
             return None
         if rank is not None or not decision.is_open or query["is_repeat"]:
             return rank
-        return rank_new_query(self._detector, query, label=None)
+        return draw_rank_of_new(self._detector, query, label=None)
 
     def _is_new(self, query: dict[str, Any], given: str, labeler: str | None) -> bool:
         if labeler is not None:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, get_open_detector
-from tracker.services.evidence.ranks import rank_query
+from tracker.services.evidence.random_queue import rank_query
 from tracker.services.fields import Input, Instant, LabelText
 from tracker.services.labelling.rechecks import MAY_CHANGE
 from tracker.services.queries.queries import check_is_there, get_query

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy.orm import Session
 
 from tracker.services.evidence.consensus import are_compared, find_consensus
-from tracker.services.evidence.ranks import rank_waiting
+from tracker.services.evidence.random_queue import draw_rank
 from tracker.services.evidence.standing import Decision, dump_decision, stand
 from tracker.services.evidence.units import Units, erased_name, name_group
 from tracker.storage.detectors import Detector
@@ -81,7 +81,7 @@ def _name_some(session: Session, detector: Detector, after: int) -> int | None:
             waits = query["sampling"] != TARGETED and not query["is_repeat"]
         else:
             waits = query["queue_rank"] is not None
-        rank = rank_waiting(detector.queue_seed, query)
+        rank = draw_rank(detector.queue_seed, query)
         query["queue_rank"] = rank if waits else None
         query["rank"] = None if row.rank is None else rank
         ranks = query["queue_rank"], query["rank"]

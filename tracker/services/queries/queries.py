@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, GoneError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction
-from tracker.services.evidence.ranks import rank_new_query
+from tracker.services.evidence.random_queue import draw_rank_of_new
 from tracker.services.evidence.standing import decide, stand
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import name_group
@@ -255,9 +255,9 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
         )
         query |= {"standing": found.standing, "agreement": found.agreement}
         if found.is_open and not found.is_spent:
-            query["queue_rank"] = rank_new_query(detector, query, label=None)
+            query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
     elif group is None or not truths.units.is_spent(query):
-        query["queue_rank"] = rank_new_query(detector, query, label=None)
+        query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
         query["rank"] = truths.keep_rank(query)
     return query
 

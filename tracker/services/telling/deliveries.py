@@ -242,7 +242,7 @@ def sign(webhook: Webhook, delivery: storage.Delivery, at: datetime) -> dict[str
     }
 
 
-def note_answer(
+def finish_or_retry(
     session: Session, task: Task, delivery_id: int, answer: Answer, *, at: datetime
 ) -> None:
     """Store the result of an attempt, and when the next one is due.

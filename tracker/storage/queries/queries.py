@@ -166,7 +166,7 @@ class Query(Base):
     standing: Mapped[str | None] = mapped_column(Text)
     # Whether its label was taken over from another version's query by the input.
     is_replayed: Mapped[bool] = mapped_column(default=False, server_default=false())
-    # The rank in the random queue while it waits there; see services/evidence/ranks.py.
+    # Its rank while it waits; see services/evidence/random_queue.py.
     queue_rank: Mapped[float | None]
     # The rank that it had when it arrived, for good; None if it arrived with a label,
     # or was not drawn from, and then it is no part of a span's sample.

@@ -160,7 +160,7 @@ def _words_of(name: str) -> set[str]:
 
 def role_of(name: str) -> str | None:
     """Return the field that a column of that *name* may hold, by its words."""
-    known = guess_field(name)
+    known = known_field(name)
     if known is not None:
         return known
     if normal(name) in _PLAIN:
@@ -195,11 +195,11 @@ def normal(name: str) -> str:
     return _BLANKS.sub("_", name.strip()).casefold()
 
 
-def guess_field(name: str) -> str | None:
+def known_field(name: str) -> str | None:
     return KNOWN.get(normal(name))
 
 
-def plan_columns(
+def guess_columns(
     names: Sequence[str],
     choices: Choices,
     *,

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.imports.reading.column_names import guess_field, normal, role_of
+from tracker.services.imports.reading.column_names import known_field, normal, role_of
 from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.rows import (
     RawPiece,
@@ -285,7 +285,7 @@ def _read_columns(body: Mapping[str, Any], notes: list[str]) -> Iterator[TablePi
     if not values or not all(isinstance(one, dict) for one in values):
         raise InvalidInputError.of("items", _SHAPES)
     # The same by row has the names of the columns inside.
-    if not any(map(guess_field, body)) and any(map(guess_field, values[0])):
+    if not any(map(known_field, body)) and any(map(known_field, values[0])):
         names = list(dict.fromkeys(name for one in values for name in one))
         return iter_tables(names, ([one.get(n) for n in names] for one in values))
     index = dict.fromkeys(key for one in values for key in one)

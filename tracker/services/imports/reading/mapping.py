@@ -15,10 +15,10 @@ from tracker.services.imports.reading.answers import (
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.column_names import (
     Plan,
-    guess_field,
+    guess_columns,
     head_of,
     is_percentage,
-    plan_columns,
+    known_field,
     role_of,
 )
 from tracker.services.imports.reading.rows import (
@@ -310,7 +310,7 @@ class MappedRows:
                 seen |= dict.fromkeys(names)
                 if len(seen) > MOST_COLUMNS:
                     refuse_many_columns()
-                self.plan = plan_columns(
+                self.plan = guess_columns(
                     names,
                     self.choices,
                     has_header=piece.has_header,
@@ -392,7 +392,7 @@ class MappedRows:
         return [
             Seen(
                 name,
-                saved.get(name) or guess_field(name),
+                saved.get(name) or known_field(name),
                 [show(row.values[name]) for row in found if name in row.values],
             )
             for name in names

@@ -51,7 +51,7 @@ Found = dict[int, list[tuple[int, str, list[Score]]]]
 _Placed = tuple[int, int, Point]
 
 
-def estimate_points(points: Mapping[int, Sequence[Point]], level: float) -> Found:
+def compute_snapshots(points: Mapping[int, Sequence[Point]], level: float) -> Found:
     """Return the estimates by each stored method of the points of each version."""
     found: Found = {version_id: [] for version_id in points}
     for same in _alike(points):
@@ -111,7 +111,7 @@ class Taken(NamedTuple):
     measures: Sequence[tuple[int, str, list[Score]]]
 
 
-def store_points(
+def store_snapshots(
     session: Session, taken: Iterable[Taken], *, computed_at: datetime
 ) -> None:
     """Add the snapshots of versions, each after those that there are."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import Floats, checked_counts, checked_fraction, tail_share
-from .change import Split, log_evidence_of_fall, log_most_below
+from .falls import Split, log_evidence_of_fall, log_most_below
 from .intervals import checked_shares, log_evidence_above
 
 Direction = Literal["dropped", "rose"]
