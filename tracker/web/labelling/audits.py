@@ -447,9 +447,7 @@ def begin_audit(detector_id: str) -> ResponseReturnValue:
 
 def _read_form(typed: Mapping[str, str]) -> NewAudit:
     values: dict[str, Any] = filled_in(typed, *_TEXTS)
-    # What it takes can be seen before there is a name.
-    if "plan" in typed:
-        values.setdefault("name", "audit")
+    values.setdefault("name", f"Audit of {now():%Y-%m-%d %H:%M:%S}")
     for name in ("since", "until"):
         if name in values:
             values[name] = f"{values[name]}T00:00:00Z"
