@@ -68,7 +68,7 @@ def find_strangers(statement: str) -> frozenset[str]:
 
     *statement* is as it goes to PostgreSQL.
     """
-    parts = " ".join(statement.split()).split(" UNION ALL ")
+    parts = re.split(" UNION (?:ALL )?", " ".join(statement.split()))
     return frozenset().union(*map(_find_strangers, parts))
 
 
