@@ -9,7 +9,8 @@ from tests.api.problems import assert_problem
 from tracker.jobs.audits import Audits
 from tracker.jobs.loop import Loop, Watch
 from tracker.services.labelling.auditing.schedules import freeze_next
-from tracker.storage.labelling.audits import find_audit
+from tracker.storage.base import find_by_id
+from tracker.storage.labelling.audits import Audit
 from tracker.storage.tasks import AUDITS, HOLD_SECONDS, enqueue, find_task, take
 
 DAY = timedelta(days=1)
@@ -284,10 +285,10 @@ def test_a_schedule_that_fails_keeps_no_other_from_its_audits(
     send(api, 0, 10)
     clock.at += DAY
 
-    def fail(session, schedule_id, at):
-        if schedule_id == 1:
+    def fail(session, key, at):
+        if key[1] == 1:
             raise ValueError("broken")
-        return freeze_next(session, schedule_id, at)
+        return freeze_next(session, key, at)
 
     monkeypatch.setattr("tracker.jobs.audits.freeze_next", fail)
     worker()
@@ -330,7 +331,7 @@ def test_a_budget_ends_an_audit_and_what_it_taught_is_carried_over(
         narrower = api.patch(f"/audits/{audit['id']}", {"half_width": 0.01})
         assert narrower.status_code == 409
     with database.read() as session:
-        first, second = (find_audit(session, number) for number in (1, 2))
+        first, second = (find_by_id(session, Audit, number) for number in (1, 2))
     assert first.carried is None
     # Half of what the first one was told, at the strata that both have.
     assert sum(map(sum, second.carried)) == 20
@@ -360,7 +361,7 @@ def test_a_judge_that_is_exchanged_begins_with_nothing_carried(
     api.post("/detectors/door/import", {"items": late})
     assert weekly(api)[0]["uses"] == ["confidence", f"judge:{judges[1]}"]
     with database.read() as session:
-        carried = find_audit(session, 2).carried
+        carried = find_by_id(session, Audit, 2).carried
     assert carried is None if is_exchanged else sum(map(sum, carried)) == 10
 
 

@@ -147,13 +147,13 @@ def test_a_label_that_comes_with_the_settlement_does_not_slip_past(api, dispute)
         path, query = make_dispute(api)
 
 
-def test_a_label_takes_five_statements(api, door, database):
+def test_a_label_takes_six_statements(api, door, database):
     first, second = log(api), log(api)
     api.post(f"/queries/{first}/labels", {"label": "NO"})
     with noted_statements(database) as statements:
         assert api.post(f"/queries/{second}/labels", {"label": "NO"}).status_code == 201
     asked = [one for one in statements if not one.startswith("BEGIN")]
-    assert len(asked) == 5, asked
+    assert len(asked) == 6, asked
 
 
 def test_a_label_of_an_archived_detector_is_refused(api, door):

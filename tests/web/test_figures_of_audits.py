@@ -343,7 +343,7 @@ def test_the_report_says_what_page_and_rows_say(
         assert f"{used} of them count; {waiting} had no label" in said
         assert f"{is_seen} {saved} labels." in said
     assert hashlib.sha256(f"audit {SEED}".encode()).hexdigest() in said
-    closed = f"balanced {interval(found['balanced'])} % from {labels} labels"
+    closed = f"accuracy of ram {interval(aimed_of(found))} % from {labels} labels"
     assert closed in fact(visitor.get(address), "Closed")
     # The list says what the audit aimed at.
     closed = f"closed: {interval(aimed_of(found))} % from {labels} labels"

@@ -13,7 +13,7 @@ from tracker.stats import (
     level_since,
     replay_level,
 )
-from tracker.stats.evidence import calendar
+from tracker.stats.evidence import changes as engine
 
 BIRTH = date(2026, 1, 1).toordinal()
 LEVEL = 0.95
@@ -41,21 +41,21 @@ def stream(rng, *spans, daily=30, classes=1):
 
 def test_the_weights_of_days_and_of_starts_add_up_to_less_than_1():
     near = range(BIRTH - 8000, BIRTH + 8000)
-    starts = sum(calendar._stake(day, BIRTH) for day in near)
-    assert 0.97 < starts + calendar._stake(None, BIRTH) + calendar._REPLAY_STAKE < 1
+    starts = sum(engine._stake(day, BIRTH) for day in near)
+    assert 0.97 < starts + engine._stake(None, BIRTH) + engine._REPLAY_STAKE < 1
     for start in (None, BIRTH + 40):
-        sums = calendar._up_to(np.arange(near.start, near.stop), start, BIRTH)
+        sums = engine._up_to(np.arange(near.start, near.stop), start, BIRTH)
         assert (np.diff(sums) >= 0).all()
         assert 0.97 < sums[-1] - sums[0] < 1
-    assert calendar._stake(BIRTH + 1, BIRTH) == pytest.approx(1 / (24.8 * 31))
-    assert calendar._stake(BIRTH - 5, BIRTH) == pytest.approx(1 / (240 * 35))
+    assert engine._stake(BIRTH + 1, BIRTH) == pytest.approx(1 / (24.8 * 31))
+    assert engine._stake(BIRTH - 5, BIRTH) == pytest.approx(1 / (240 * 35))
 
 
 def test_levels_since_all_days_share_the_error_and_round_up():
     assert 0.975 <= level_since(LEVEL, None, BIRTH) <= 0.975 + 1e-15
     error = 1 - level_since(LEVEL, BIRTH + 30, BIRTH)
     assert error == pytest.approx(0.05 / (24.8 * 60))
-    assert error <= 0.05 * calendar._stake(BIRTH + 30, BIRTH)
+    assert error <= 0.05 * engine._stake(BIRTH + 30, BIRTH)
     with pytest.raises(ValueError, match="within 7304 days"):
         level_since(LEVEL, BIRTH + 7305, BIRTH)
 
