@@ -221,7 +221,9 @@ def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0
     change = third["result"]["change"]
     assert (change["spans"], change["labels"]) == (2, 35)
     assert change["low"] < 0.95 - (0.95 + 0.5) / 2 < change["high"]
-    assert second["result"]["change"]["high"] < 0
+    # Half of the second are right where 19 of 20 were; how surely depends on the draws.
+    fall = second["result"]["change"]
+    assert fall["low"] < 0.5 - 0.95 < fall["high"] < 0.3
     assert first["result"]["change"] is None
     # Evidence of 53 / 0.05 by itself lists a week, once the year is over.
     assert second["result"]["log_evidence_below"] > 7
