@@ -238,8 +238,8 @@ class Where(Parameters):
         default=[],
         description="Only queries that meet this condition, or all of several. "
         f"{FORMS} (ranges include both ends; a date is its whole day in the "
-        "workspace's time zone). Conditions on metadata take seconds for a million "
-        "queries.",
+        "workspace's time zone). Conditions on keys of metadata that the detector does "
+        "not declare may take seconds for a million queries.",
     )
 
 
