@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
@@ -21,6 +21,8 @@ from tracker.words import NO_ANSWER
 
 # The newest labelled queries; more would make the page slow, and they say enough.
 MOST = 5_000
+# Of each side of a drop, on a page that is looked at again and again.
+_MOST_COMPARED = 2_000
 PAIR, CONFIDENCE, WEEK, LABELER, TAG = "pair", "confidence", "week", "labeler", "tag"
 CLASS = "class"
 _TITLES = {
@@ -100,15 +102,16 @@ def join_pair(label: str, predicted: str) -> str:
     return json.dumps([label, predicted], ensure_ascii=False)
 
 
-def get_facets(
+def get_facets(  # noqa: PLR0913 - which queries, which facets, how many.
     session: Session,
     detector: Detector,
     wanted: QueryFilter,
     *,
     at: datetime,
     keys: Sequence[str] | None = None,
+    most: int = MOST,
 ) -> Facets:
-    """Return the facets of the labelled queries that are *wanted*, or some of them.
+    """Return the facets of the newest labelled queries that are *wanted*, or some.
 
     Each is counted with the filters of all others, so that a choice can be changed.
     """
@@ -116,12 +119,16 @@ def get_facets(
     conditions = build_filter(
         session, detector, replace(wanted, labelled=True, is_wrong=None), at=at
     )
-    rows = list_answers(session, conditions, limit=MOST + 1)
+    rows = list_answers(session, conditions, limit=most + 1)
     cuts = [_METADATA + name for name in detector.slices]
     keys = keys or [PAIR, *cuts, CONFIDENCE, WEEK, LABELER, TAG]
-    read = [(row.label != row.predicted, _read(row, detector)) for row in rows[:MOST]]
+    zone = detector.zone
+    read = [
+        (row.label != row.predicted, _read(row, {*keys, *chosen}, zone))
+        for row in rows[:most]
+    ]
     facets = [_count(key, read, chosen) for key in keys]
-    return Facets(_judge(facets, detector.confidence_level), len(rows) > MOST)
+    return Facets(_judge(facets, detector.confidence_level), len(rows) > most)
 
 
 def list_differences(
@@ -140,6 +147,7 @@ def list_differences(
             QueryFilter(version=version, is_counted=True, where=[span]),
             at=at,
             keys=keys,
+            most=_MOST_COMPARED,
         ).items
         for span in spans
     )
@@ -176,22 +184,29 @@ def _take_choices(
     return chosen, replace(wanted, labeler=None, tag=None, where=others)
 
 
-def _read(row: Any, detector: Detector) -> dict[str, list[tuple[str, str]]]:
+def _read(
+    row: Any, keys: Collection[str], zone: tzinfo
+) -> dict[str, list[tuple[str, str]]]:
     """Return the values of a query by facet, each with its name."""
-    known = json.loads(row.details) if row.details else {}
-    found: dict[str, list[tuple[str, str]]] = {
-        PAIR: [(join_pair(row.label, row.predicted), _name_pair(row))],
-        CONFIDENCE: list(_read_confidence(row.confidence)),
-        CLASS: [(row.label, row.label)],
-        WEEK: [_read_week(row.asked_at, detector.zone)],
-        LABELER: [(row.labeler, row.labeler)],
-        TAG: [(tag, tag) for tag in load_tags(row.tags)],
-    }
-    for name in detector.slices:
-        value = known.get(name)
-        text = value if isinstance(value, str) else json.dumps(value)
-        key = _METADATA + name
-        found[key] = [] if value is None else [(f"{key}:{text}", text)]
+    has_cuts = any(key.startswith(_METADATA) for key in keys)
+    known = json.loads(row.details) if has_cuts and row.details else {}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for key in keys:
+        if key.startswith(_METADATA):
+            value = known.get(key.removeprefix(_METADATA))
+            text = value if isinstance(value, str) else json.dumps(value)
+            found[key] = [] if value is None else [(f"{key}:{text}", text)]
+        elif key == PAIR:
+            found[key] = [(join_pair(row.label, row.predicted), _name_pair(row))]
+        elif key == CONFIDENCE:
+            found[key] = list(_read_confidence(row.confidence))
+        elif key == WEEK:
+            found[key] = [_read_week(row.asked_at, zone)]
+        elif key == TAG:
+            found[key] = [(tag, tag) for tag in load_tags(row.tags)]
+        else:
+            name = row.label if key == CLASS else row.labeler
+            found[key] = [(name, name)]
     return found
 
 
