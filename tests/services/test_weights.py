@@ -10,6 +10,7 @@ from tests.services.test_file_kinds import read
 from tracker.cli import main
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.imports.inspecting import inspect, say_counts
 from tracker.services.imports.reading.choices import METADATA, read_choices
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import RejectedImportError
@@ -44,6 +45,29 @@ def estimate(database: Database, **choices: object) -> Estimate:
     with database.read() as session:
         detector = get_detector(session, "door")
         return get_estimate(session, detector, computed_at=START, **choices)
+
+
+@pytest.mark.parametrize(
+    ("column", "is_interval"),
+    [
+        ("weight\n", False),
+        ("mass\n", True),
+        ("sampling\n", False),
+    ],
+)
+def test_a_file_promises_the_interval_that_its_import_gives(
+    door: Database, column: str, is_interval: bool
+) -> None:
+    value = "targeted" if column.startswith("sampling") else "2"
+    rows = (f"{n},YES,{'YES' if n % 3 else 'NO'},{value}\n" for n in range(9))
+    content = f"key,pred,label,{column}{''.join(rows)}"
+    choices = read_choices(usual_extra=METADATA)
+    file = open_named(io.BytesIO(content.encode()), "x.csv").read_by(choices)
+    said = " ".join(say_counts(inspect(file)))
+    assert ("balanced accuracy" in said) == is_interval
+    assert ("9 labels are targeted and give no interval" in said) != is_interval
+    add(door, content)
+    assert estimate(door).labels == (9 if is_interval else 0)
 
 
 def test_weights_give_a_ratio_and_no_interval(door: Database) -> None:

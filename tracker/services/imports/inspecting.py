@@ -19,7 +19,7 @@ from tracker.services.imports.reports import Outcome, say_error, say_readings
 from tracker.services.wording import show
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
-from tracker.words import EXACT, NO_ANSWER, UNCLEAR
+from tracker.words import EXACT, NO_ANSWER, TARGETED, UNCLEAR, UNSTATED
 
 _MOST_CLASSES = 1_000
 _MOST_NAMED = 20
@@ -47,6 +47,8 @@ class Inspection:
     # What was counted, by hash, and how many rows were of something counted already.
     units: set[int] = field(default_factory=set)
     repeated: int = 0
+    # Labels that give no interval: picked on purpose, or with a weight.
+    targeted: int = 0
     # By class: correct and labelled.
     counts: dict[str, list[int]] = field(default_factory=dict)
 
@@ -199,6 +201,10 @@ def _count(
         found.repeated += 1
         return
     if predicted is not None and label in found.classes:
+        usual = UNSTATED if item.get("weight") is None else TARGETED
+        if item.get("sampling", usual) == TARGETED:
+            found.targeted += 1
+            return
         if place is not None:
             found.units.add(place)
         counts = found.counts.setdefault(label, [0, 0])
@@ -222,6 +228,8 @@ def say_counts(found: Inspection) -> list[str]:
         said.append(f"{found.groups:,} groups, each of which counts once")
     if found.repeated:
         said.append(f"{found.repeated:,} further rows of the same, counted once")
+    if found.targeted:
+        said.append(f"{found.targeted:,} labels are targeted and give no interval")
     if len(found.versions) > 1:
         said.append(f"versions: {', '.join(map(show, found.versions))}")
     if found.first is not None:

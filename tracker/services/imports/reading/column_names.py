@@ -137,7 +137,8 @@ class Plan:
         if self.fields.keys() & {"weight", PROBABILITY}:
             found.append(
                 "labels with a weight count as targeted, unless they say how they were "
-                "chosen: what they come to is a ratio, without an interval"
+                "chosen: what they come to is a ratio, without an interval; if the "
+                "column is something else, such as a mass, give it another name"
             )
         return found
 
