@@ -44,8 +44,9 @@ from tests.chaos.month import (
 from tests.chaos.service import Service
 from tests.chaos.verdict import command
 from tests.conftest import DATABASES, IS_LONG, SECRET_KEY
+from tracker.storage.base import find_by_id
 from tracker.storage.database import open_database
-from tracker.storage.labelling.audits import list_rounds
+from tracker.storage.labelling.audits import Audit, list_rounds
 
 LEVEL = 0.95
 # So much of the wealth a false alarm in a year needs, and no more.
@@ -135,7 +136,9 @@ def read_labels(month: Month) -> dict[str, tuple[str, str]]:
 def read_rounds(month: Month, audit: Any) -> list[Any]:
     number = int(audit["id"].removeprefix("aud_"))
     with month.database.read() as session:
-        return [json.loads(one.frozen) for one in list_rounds(session, number)]
+        found = find_by_id(session, Audit, number)
+        assert found is not None
+        return [json.loads(one.frozen) for one in list_rounds(session, found)]
 
 
 def check_week(month: Month, audit: Any, record: Record, before: list[Record]) -> str:
