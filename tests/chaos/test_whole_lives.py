@@ -2,8 +2,8 @@
 
 Each life has a detector of its own.  Frames come in events that are right or wrong as a
 whole; two more versions answer alike.  People label from the random queue, one by one
-and then three for each query, of whom the last one guesses; somebody labels one more
-frame wherever the first was wrong, and picks mistakes on purpose, saying so or not;
+and then three for each query, of whom the last one guesses; somebody labels the other
+frames wherever the first was wrong, and picks mistakes on purpose, saying so or not;
 some frames are unclear.  Between rounds the settings change: how labels come, whose
 word counts, the measure, the target and the level, and back.  A last version is put to
 what the first one had right.  The same labels counted one by one hold far less.
@@ -27,13 +27,13 @@ from tracker.storage.queries.queries import Query
 
 CLASSES = ["YES", "NO"]
 ACCURACY = {"YES": 0.75, "NO": 0.9}
-EVENTS, FRAMES, LEVEL = 50, 6, 0.95
+EVENTS, FRAMES, LEVEL = 150, 6, 0.95
 # Who label; the last one guesses.
 PEOPLE = ("ann", "bob", "carl")
 # What is set before each round; at the end the measure and the level are as they were.
 SETTINGS: tuple[dict[str, Any], ...] = (
-    {"labels_wanted": 1, "target": 0.5},
-    {"label_sampling": None, "measure": "overall", "confidence_level": 0.8},
+    {"label_sampling": None, "labels_wanted": 1, "target": 0.5},
+    {"measure": "overall", "confidence_level": 0.8},
     {
         "label_sampling": "targeted",
         "labels_wanted": 3,
@@ -117,14 +117,15 @@ class Life:
                 if query is None:
                     continue
                 self.give(query, person)
-                # Another frame of the event, wherever the first one was wrong.
+                # The other frames of the event, wherever the first one was wrong.
                 if query.input in self.wrong and query.group is not None:
                     fields = {"group": query.group, "version_id": query.version_id}
-                    for other in self.find(label=None, **fields)[:1]:
+                    for other in self.find(label=None, **fields):
                         self.give(other, person, sampling="random")
 
     def pick_mistakes(self) -> None:
-        mistakes = [one for one in self.find(label=None) if one.input in self.wrong]
+        shown = self.find(label=None, version_id=self.find()[-1].version_id)
+        mistakes = [one for one in shown if one.input in self.wrong]
         for one in mistakes[:3]:
             self.give(one, "ann", sampling="targeted")
         for one in mistakes[3:9]:
