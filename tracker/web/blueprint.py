@@ -2,10 +2,10 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from flask import (
     Blueprint,
@@ -146,6 +146,28 @@ def may(endpoint: str) -> bool:
 def server_now() -> datetime:
     """Return the instant of this request."""
     return now()
+
+
+class Sort(NamedTuple):
+    """A column that a table can be sorted by."""
+
+    title: str
+    key: Callable[[Any], Any]
+    # Whether the first click sorts downwards.
+    is_down: bool = False
+
+
+def sort_rows(
+    rows: list[Any],
+    sorts: Mapping[str, Sort],
+    sort: str,
+    *,
+    usual: Callable[[Any], Any],
+) -> None:
+    """Sort *rows* in place by the column *sort*, downwards behind "-", or as usual."""
+    by = sorts.get(sort.removeprefix("-"))
+    key = by.key if by else usual
+    rows.sort(key=key, reverse=by is not None and sort.startswith("-"))
 
 
 def cut_page(found: Sequence[_Row], size: int) -> tuple[Sequence[_Row], _Row | None]:

@@ -2,11 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask import current_app, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -33,7 +33,7 @@ from tracker.storage.detectors import (
 from tracker.storage.estimates.counts import count_pending_labels
 from tracker.storage.people import Account, list_pins
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import Sort, pages, sort_rows
 from tracker.web.drawing.readings import Axis, span, span_decided
 from tracker.web.drawing.words import count_in_words, share, short_day
 from tracker.words import BALANCED
@@ -255,24 +255,17 @@ def _columns(row: Any) -> list[Any]:
     return [row.__dict__.get(name) for name in _COLUMNS[type(row)]]
 
 
-class _Sort(NamedTuple):
-    title: str
-    key: Callable[[Row], Any]
-    # Whether the first click sorts downwards.
-    is_down: bool = False
-
-
 def _last(row: Row) -> float:
     at = row.estimate.last_label_at
     return at.timestamp() if at else 0.0
 
 
 SORTS = {
-    "name": _Sort("Detector", lambda row: row.detector.name.casefold()),
-    "verdict": _Sort("Verdict", lambda row: row.urgency),
-    "right": _Sort("right", lambda row: row.interval.low),
-    "labels": _Sort("labels", lambda row: row.estimate.labels, is_down=True),
-    "last": _Sort("last label", _last, is_down=True),
+    "name": Sort("Detector", lambda row: row.detector.name.casefold()),
+    "verdict": Sort("Verdict", lambda row: row.urgency),
+    "right": Sort("right", lambda row: row.interval.low),
+    "labels": Sort("labels", lambda row: row.estimate.labels, is_down=True),
+    "last": Sort("last label", _last, is_down=True),
 }
 
 
@@ -358,8 +351,7 @@ def has_words(detector: Detector, text: str) -> bool:
 def _sort(rows: list[Row], sort: str) -> None:
     """Sort *rows* in place, by who needs a look unless a column is named."""
     rows.sort(key=lambda row: row.detector.name.casefold())
-    by = SORTS.get(sort.removeprefix("-"))
-    rows.sort(key=by.key if by else lambda row: row.urgency, reverse=sort[:1] == "-")
+    sort_rows(rows, SORTS, sort, usual=lambda row: row.urgency)
 
 
 def _count_groups(rows: Sequence[Row]) -> dict[str, int]:

@@ -1,9 +1,9 @@
-"""Labels that have a weight, summed up."""
+"""Labels that have a weight, counted."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import case, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.labels import Label
@@ -11,20 +11,21 @@ from tracker.storage.queries.queries import Query, has_standing
 from tracker.words import SAMPLINGS
 
 
-def sum_weights(
+def count_weights(
     session: Session, detector_id: int, version_ids: Sequence[int]
 ) -> Sequence[Any]:
-    """Return by class the number of current labels with a weight, and their weights.
+    """Count current labels by class, by whether they were predicted, and by weight.
 
-    *correct* is the weight of those that were predicted.  Labels that were taken over
-    from another version have none, and repeats of an input do not count.
+    The weights are not added up here: each database would round the sum differently.
+    Labels that were taken over from another version have no weight, and repeats of an
+    input do not count.
     """
     statement = (
         select(
             Query.label,
+            (Query.label == Query.predicted).label("is_right"),
+            Label.weight,
             func.count().label("labels"),
-            func.sum(Label.weight).label("weight"),
-            func.sum(case((Query.label == Query.predicted, Label.weight), else_=0.0)),
         )
         .join_from(Label, Query, Query.label_id == Label.id)
         .where(
@@ -34,6 +35,6 @@ def sum_weights(
             Query.version_id.in_(version_ids),
             has_standing(Query, SAMPLINGS),
         )
-        .group_by(Query.label)
+        .group_by(Query.label, Query.label == Query.predicted, Label.weight)
     )
     return session.execute(statement).all()

@@ -1,8 +1,7 @@
 """Slices, where a detector is worse than elsewhere, and repeated questions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -22,7 +21,7 @@ from tracker.services.estimates.slices import (
 )
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import Sort, pages, sort_rows
 from tracker.web.downloads import download
 from tracker.web.drawing.answers import near_axis
 from tracker.web.drawing.differences import Bar, draw_change
@@ -36,20 +35,12 @@ LEAST = (0, 20, 100)
 # Where the axis ends if nothing much is known of any.
 _USUAL = 0.55
 
-
-class _Sort(NamedTuple):
-    title: str
-    key: Callable[[SliceEstimate], Any]
-    # Whether the first click sorts downwards.
-    is_down: bool = True
-
-
 SORTS = {
-    "value": _Sort("", lambda one: one.value.casefold(), is_down=False),
-    "traffic": _Sort("traffic", lambda one: one.queries),
-    "right": _Sort("right", lambda one: one.overall.accuracy or 0.0, is_down=False),
-    "labels": _Sort("labels", lambda one: one.labels),
-    "mistakes": _Sort("mistakes", lambda one: one.mistakes),
+    "value": Sort("", lambda one: one.value.casefold()),
+    "traffic": Sort("traffic", lambda one: one.queries, is_down=True),
+    "right": Sort("right", lambda one: one.overall.accuracy or 0.0),
+    "labels": Sort("labels", lambda one: one.labels, is_down=True),
+    "mistakes": Sort("mistakes", lambda one: one.mistakes, is_down=True),
 }
 
 
@@ -102,7 +93,8 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             for one in found.items
             if text.casefold() in one.value.casefold() and one.labels >= least
         ]
-        _sort(rows, sort)
+        # Unless a column is named, the worst come first, as they are.
+        sort_rows(rows, SORTS, sort, usual=lambda _: 0)
         picked = Picked([x for x in found.items if x.value in asked.getlist("pick")])
         return render_template(
             "slices/slices.html",
@@ -128,12 +120,6 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
 def _list_lows(rows: Sequence[SliceEstimate]) -> list[float]:
     """Return what the axis must hold; slices with too few labels are cut."""
     return [one.overall.low for one in rows if one.state != "too_few_labels"]
-
-
-def _sort(rows: list[SliceEstimate], sort: str) -> None:
-    """Sort *rows* in place; unless a column is named, the worst come first."""
-    if by := SORTS.get(sort.removeprefix("-")):
-        rows.sort(key=by.key, reverse=sort[:1] == "-")
 
 
 def _version() -> str | None:

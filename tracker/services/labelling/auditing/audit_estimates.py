@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import Decision, Span
+from tracker.services.estimates.decision import Decision, Span, compare_with_target
 from tracker.services.estimates.estimate import ClassEstimate, Estimate, Population
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
@@ -35,7 +35,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.labelling.audits import Audit
 from tracker.storage.labels import find_labels
-from tracker.words import NO_ANSWER, OVERALL, Verdict, one_of
+from tracker.words import NO_ANSWER, OVERALL, one_of
 
 METHOD = "active"
 # From so many labels on the interval itself says how many more it takes.
@@ -237,11 +237,7 @@ def expected_in_all(
 def _decide(audit: Audit, aimed: Score) -> Decision | None:
     if audit.target is None:
         return None
-    verdict: Verdict = "undecided"
-    if aimed.low > audit.target:
-        verdict = "met"
-    elif aimed.high < audit.target:
-        verdict = "missed"
+    verdict = compare_with_target(aimed.low, aimed.high, audit.target)
     return Decision(
         verdict=verdict,
         measure=measure_of(audit),
