@@ -75,7 +75,7 @@ EVENTS = {
     "accuracy.dropped": "{name}, version {version}: the {measured} dropped, about "
     "{since}.",
     "accuracy.rose": "{name}, version {version}: the {measured} rose, about {since}.",
-    "slice.worse": "{name}: a part of its queries is answered worse than the rest.",
+    "slice.worse": "{name}: a slice of its queries is worse than the rest.",
     "labels.stalled": "{name}: no label for {hours}.",
     "detector.failing": "{name}: its intervals cannot be recomputed.",
     "audit.finished": "{name}: the audit {audit} is finished.",
@@ -103,8 +103,8 @@ EVENT_FIGURES = {
     "{target} %.",
     "accuracy.dropped": _BEFORE,
     "accuracy.rose": _BEFORE,
-    "slice.worse": "In version {version}, {by} {value}: {correct:,} of {labelled:,} "
-    "correct{basis}.",
+    "slice.worse": "In version {version}, {by} {value} is right in {correct:,} of "
+    "{labelled:,} labels{basis}.",
     "import.failed": "The reason: {error}.",
     "audit.finished": "With {labels}{basis} the {measured} lies between {low} % and "
     "{high} %.",

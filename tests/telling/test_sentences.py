@@ -93,8 +93,9 @@ FIGURES = [
             "population": "live",
             "unit": "input",
         },
-        "door: a part of its queries is answered worse than the rest. In version v1, "
-        "camera 'north\\n<b>': 41 of 60 correct of its own queries, each input once.",
+        "door: a slice of its queries is worse than the rest. In version v1, camera "
+        "'north\\n<b>' is right in 41 of 60 labels of its own queries, each input "
+        "once.",
     ),
     (
         "audit.finished",

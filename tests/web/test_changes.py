@@ -58,6 +58,22 @@ def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
     assert f"the {said}" in events
 
 
+def test_a_fall_of_one_class_names_the_measure_of_each_interval(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector_id = shelf.add_detector(target=0.9)
+    rows = rows_of([(50, 1.0, 20)])
+    for row in rows[40 * 20 :]:
+        if row["label"] == "NO":
+            row["predicted"] = "YES"
+    shelf.add_queries(detector_id, rows)
+    recompute()
+    history = visitor.get(f"/detectors/{detector_id}/changes")
+    said = history.by_id("answer-title").text
+    assert said.startswith(f"The accuracy of NO dropped on {FALL.day} {FALL:%b %Y}; ")
+    assert "; the balanced accuracy since is 4" in said
+
+
 def test_a_fall_below_the_reference_says_what_it_is_compared_with(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:
