@@ -118,7 +118,7 @@ def test_what_was_seen_is_gone_and_what_came_meanwhile_is_not(
     assert visitor.send("/inbox", {"last": seen}).status_code == 303
     page = visitor.get("/inbox")
     (line,) = lines(page)
-    assert "70 of 92 correct" in line
+    assert "is right in 70 of 92 labels" in line
     assert "You last marked everything as seen" in page.text
     # An older page that is sent again takes nothing back.
     visitor.send("/inbox", {"last": page.form("/inbox")["last"]})
