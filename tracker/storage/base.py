@@ -2,7 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -186,6 +193,20 @@ def stream(
     options = {"yield_per": rows}
     with session.execute(statement, values, execution_options=options) as result:
         yield from result
+
+
+_Read = TypeVar("_Read")
+
+
+def remember(session: Session, key: Hashable, read: Callable[[], _Read]) -> _Read:
+    """Return what was *read* under a key; a read sees one snapshot, so only once."""
+    if not session.get_bind().get_execution_options().get("tracker_read", False):
+        return read()
+    known: dict[Hashable, Any] = session.info.setdefault("remembered", {})
+    if key not in known:
+        known[key] = read()
+    found: _Read = known[key]
+    return found
 
 
 _Row = TypeVar("_Row", bound=Base)

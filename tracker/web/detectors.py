@@ -28,7 +28,6 @@ from tracker.services.versions import choose_versions
 from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, list_archived, list_versions
-from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
@@ -229,7 +228,7 @@ def build_overview(
     row = Row(
         detector=detector,
         estimate=estimate,
-        queries=sum(count_logged(session, chosen).values()),
+        queries=estimate.population.of or 0,
         failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
     )
     events = list_detector_events(session, detector.id, limit=_MOST_TOLD)

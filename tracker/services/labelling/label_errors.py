@@ -86,9 +86,11 @@ def _build(
     estimate: Estimate,
 ) -> LabelErrors | None:
     standings = standings_of(estimate.population.kind, detector.label_sampling)
-    found = storage.find_set(session, version)
     # What counts in another population says nothing of this one.
-    if found is None or not any(row.standing in standings for row in rows):
+    if not any(row.standing in standings for row in rows):
+        return None
+    found = storage.find_set(session, version)
+    if found is None:
         return None
     answered = _count_first(row.answer is not None or row.erased_at for row in rows)
     trusted = _count_first(row.is_trusted or row.erased_at for row in rows)

@@ -322,17 +322,10 @@ class FoldEvents:
                 if found is not None:
                     self.verdicts[version_id] = found
 
-    def tell(
-        self,
-        session: Session,
-        fold: Fold,
-        versions: Mapping[int, Version],
-        *,
-        at: datetime,
-    ) -> None:
+    def tell(self, session: Session, fold: Fold, *, at: datetime) -> None:
         """Add the events of a fold."""
         for version_id, folded in fold.versions.items():
-            version = versions[version_id]
+            version = fold.rows[version_id]
             told: list[tuple[str, dict[str, Any] | None]] = []
             if folded.queries and not version.queries:
                 told.append((FIRST_SEEN, None))

@@ -4,7 +4,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, false, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    bindparam,
+    false,
+    func,
+    select,
+    text,
+    union_all,
+)
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
@@ -125,13 +134,12 @@ def count_pending_queries(
 
 def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
     """Count the queries and labels of pending *batches* together by detector."""
+    columns = select(PendingBatch.detector_id, func.count())
+    both = (of_pending(columns, rows_of, batches) for rows_of in (Query, Label))
+    rows = union_all(*(one.group_by(PendingBatch.detector_id) for one in both))
     found = dict.fromkeys(batches, 0)
-    for rows_of in (Query, Label):
-        columns = select(PendingBatch.detector_id, func.count())
-        statement = of_pending(columns, rows_of, batches)
-        rows: Any = session.execute(statement.group_by(PendingBatch.detector_id))
-        for detector_id, number in rows:
-            found[detector_id] += number
+    for detector_id, number in session.execute(rows):
+        found[detector_id] += number
     return found
 
 

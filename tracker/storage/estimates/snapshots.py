@@ -12,6 +12,7 @@ from sqlalchemy import (
     Select,
     SmallInteger,
     Text,
+    func,
     literal,
     select,
     tuple_,
@@ -122,22 +123,21 @@ def _of(version: Version) -> ColumnElement[bool]:
     return is_theirs & (Snapshot.version_id == version.id)
 
 
-def list_checkpoints(
+def list_marks(
     session: Session, version: Version, *, by: datetime | None = None
 ) -> Sequence[Any]:
-    """Return ``sequence`` and ``labels`` of every checkpoint of a version, in order.
+    """Return ``sequence`` and ``labels`` of a version's checkpoints and last snapshot.
 
-    Or those that were stored *by* an instant.  However often the job ran, a million
-    labels have about a thousand of them.
+    Or of those that were stored *by* an instant.  However often the job ran, a million
+    labels have about a thousand checkpoints.
     """
-    statement = (
-        select(Snapshot.sequence, Snapshot.labels)
-        .where(_of(version), Snapshot.kind == "checkpoint")
-        .order_by(Snapshot.sequence)
-    )
+    known = [_of(version)]
     if by is not None:
-        statement = statement.where(Snapshot.computed_at <= by)
-    return session.execute(statement).all()
+        known.append(Snapshot.computed_at <= by)
+    last = select(func.max(Snapshot.sequence)).where(*known).scalar_subquery()
+    is_mark = (Snapshot.kind == "checkpoint") | (Snapshot.sequence == last)
+    statement = select(Snapshot.sequence, Snapshot.labels).where(*known, is_mark)
+    return session.execute(statement.order_by(Snapshot.sequence)).all()
 
 
 def find_newest_snapshot(
