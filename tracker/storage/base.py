@@ -195,18 +195,17 @@ def stream(
         yield from result
 
 
-_Read = TypeVar("_Read")
-
-
-def remember(session: Session, key: Hashable, read: Callable[[], _Read]) -> _Read:
-    """Return what was *read* under a key; a read sees one snapshot, so only once."""
+def remember(
+    session: Session, statement: Any, values: Mapping[str, Hashable]
+) -> Sequence[Any]:
+    """Return the rows of a *statement*; a read sees one snapshot, so it asks once."""
     if not session.get_bind().get_execution_options().get("tracker_read", False):
-        return read()
-    known: dict[Hashable, Any] = session.info.setdefault("remembered", {})
+        return session.execute(statement, values).all()
+    known: dict[Hashable, Sequence[Any]] = session.info.setdefault("remembered", {})
+    key = id(statement), *values.values()
     if key not in known:
-        known[key] = read()
-    found: _Read = known[key]
-    return found
+        known[key] = session.execute(statement, values).all()
+    return known[key]
 
 
 _Row = TypeVar("_Row", bound=Base)

@@ -293,11 +293,7 @@ _OF_DETECTORS = (
 
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
     """Return the versions of detectors in the order in which they arrived."""
-
-    def read() -> Sequence[Version]:
-        return tuple(session.scalars(_OF_DETECTORS, {"ids": detector_ids}))
-
-    return remember(session, ("versions", detector_ids), read)
+    return [row[0] for row in remember(session, _OF_DETECTORS, {"ids": detector_ids})]
 
 
 def name_version(session: Session, detector_id: int, version_id: int) -> str:

@@ -19,6 +19,7 @@ from tracker.services.estimates.charts import list_curve
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.estimates.facets import Difference, list_differences
 from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.labelling.queues import QueueChoice, build_queue, count_waiting
@@ -33,7 +34,6 @@ from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
 from tracker.web.blueprint import answer_live, cut_page, pages
 from tracker.web.deciding.planning import count_draws
-from tracker.web.detector_list import Row
 from tracker.web.drawing.answers import (
     Curve,
     Name,
@@ -84,7 +84,7 @@ _NEW = {
 class Overview:
     """The page of a detector for one version, or for all pooled."""
 
-    row: Row
+    row: Report
     # By the published method, where that was asked for.
     published: Estimate | None
     # The balanced accuracy by the methods for one look.
@@ -225,7 +225,7 @@ def build_overview(
     published = None
     if asked.get("method") == EXACT:
         published = get_estimate(session, detector, **how)
-    row = Row(
+    row = Report(
         detector=detector,
         estimate=estimate,
         queries=estimate.population.of or 0,
@@ -278,7 +278,7 @@ def tell_briefly(event: Event) -> str:
 def _draw_curve(
     session: Session,
     version: Version | None,
-    row: Row,
+    row: Report,
     name: str | None,
     published: Estimate | None,
 ) -> Curve | None:
@@ -301,7 +301,7 @@ def _draw_curve(
 
 
 def _draw_weeks(
-    session: Session, version: Version | None, row: Row
+    session: Session, version: Version | None, row: Report
 ) -> Mapping[str, Any]:
     """Return the weeks around a change; without one the labels tell more."""
     if version is None or not row.since:

@@ -30,7 +30,6 @@ from tracker.storage.estimates.projections import (
     CALENDAR,
     DAYS,
     Kept,
-    load_by_name,
     load_states,
 )
 from tracker.storage.estimates.replay import count_known_days
@@ -243,8 +242,8 @@ def list_now(
             found[version.id] = _load(state)
             continue
         else:
-            rows = load_by_name(session, [detector.id], DAYS, [version.id])
-        days = add_days(rows.get(version.id, {}), new)
+            rows = load_states(session, [version], (DAYS,)).get(version.id, {})
+        days = add_days({day: one for (_, day), one in rows.items()}, new)
         birth = find_birth(session, version, state, detector.zone)
         changes = [_date(state, one) for one in _find(terms, days, birth, shares, at)]
         found[version.id] = _now(birth, changes, days)

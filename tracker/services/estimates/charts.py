@@ -11,8 +11,11 @@ from tracker.charts.overlay import Mark, Overlay, State
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
 from tracker.services.estimates.asked import iter_asked_days
-from tracker.services.estimates.class_shares import describe_shares
-from tracker.services.estimates.counts import current_counts, pick_population
+from tracker.services.estimates.counts import (
+    current_counts,
+    describe_shares,
+    pick_population,
+)
 from tracker.services.estimates.decision import (
     compare_with_target,
     is_decided_by,

@@ -78,9 +78,9 @@ from tracker.storage.estimates.projections import (
     delete_projections,
     find_calendars_again,
     list_projections,
-    load_dated,
     load_due_versions,
     load_projections,
+    load_states,
     store_projections,
 )
 from tracker.storage.estimates.slices import (
@@ -271,7 +271,11 @@ def _read(
 ) -> list[Fold]:
     if not batches:
         return []
-    folds = {one: _begin(by_id[one], some) for one, some in batches.items()}
+    folds: dict[int, Fold] = {}
+    for key, some in batches.items():
+        cut_by = list_counted(by_id[key])
+        kinds = PROJECTIONS if cut_by else _UNCUT
+        folds[key] = Fold(by_id[key], kinds, cut_by, some)
     logged = count_hours(session, batches, until=until)
     for one in logged:
         folds[one.detector_id].of_version(one.version_id).queries += one.queries
@@ -323,7 +327,7 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
             fold.rows[row.id] = row
         if fold.is_settled and (is_due or fold.of_version(row.id).labels):
             settled.append(row)
-    dated = load_dated(session, settled) if settled else {}
+    dated = load_states(session, settled, (CALENDAR, DAYS))
     _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
     for row in settled:
         fold, kept = folds[row.detector_id], dated.get(row.id, {})
@@ -341,11 +345,6 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
             add_days(days, {}) | version.of(Days).cells,
             cells.shares,
         )
-
-
-def _begin(detector: Detector, batches: Sequence[int]) -> Fold:
-    cut_by = list_counted(detector)
-    return Fold(detector, PROJECTIONS if cut_by else _UNCUT, cut_by, batches)
 
 
 def replay(

@@ -235,14 +235,10 @@ _OF_DETECTORS = (
 def list_pending_batches(session: Session, detector_ids: Collection[int]) -> Pending:
     """Return the pending batches of those of the detectors that have any."""
     ids = tuple(sorted(detector_ids))
-
-    def read() -> Pending:
-        found: dict[int, list[int]] = {}
-        for detector_id, batch in session.execute(_OF_DETECTORS, {"ids": ids}):
-            found.setdefault(detector_id, []).append(batch)
-        return found
-
-    return remember(session, ("pending", ids), read)
+    found: dict[int, list[int]] = {}
+    for detector_id, batch in remember(session, _OF_DETECTORS, {"ids": ids}):
+        found.setdefault(detector_id, []).append(batch)
+    return found
 
 
 def advance_revisions(

@@ -139,19 +139,6 @@ def load_due_versions(
     return [(row[0], bool(row[1])) for row in session.execute(statement)]
 
 
-def load_dated(session: Session, versions: Collection[Version]) -> States:
-    """Return the calendars and days of versions, by name and key."""
-    statement = select(*_PLACE[1:], Projection.state).where(
-        Projection.detector_id.in_({one.detector_id for one in versions}),
-        Projection.version_id.in_([one.id for one in versions]),
-        Projection.name.in_((CALENDAR, DAYS)),
-    )
-    found: States = {}
-    for version_id, name, key, state in session.execute(statement):
-        found.setdefault(version_id, {})[name, key] = state
-    return found
-
-
 def find_calendars_again(session: Session, detector_id: int) -> None:
     """Let the next fold find all calendars of a detector again.
 
@@ -201,29 +188,34 @@ def delete_projections(
 
 
 # Built once: every estimate begins with this.
-_KEPT = select(Projection.version_id, Projection.name, Projection.key, Projection.state)
-_KEPT = _KEPT.where(
-    Projection.detector_id.in_(bindparam("detectors", expanding=True)),
-    Projection.version_id.in_(bindparam("versions", expanding=True)),
-    Projection.name.in_((CELLS, CALENDAR, BURSTS)),
+_KEPT = (
+    select(Version.id, Projection.name, Projection.key, Projection.state)
+    # Joined, or SQLite would look up each of the detectors with each of the versions.
+    .join(Projection, is_of_version(Projection))
+    .where(
+        Version.detector_id.in_(bindparam("detectors", expanding=True)),
+        Version.id.in_(bindparam("versions", expanding=True)),
+        Projection.name.in_(bindparam("names", expanding=True)),
+    )
 )
 
 
-def load_states(session: Session, versions: Iterable[Version]) -> States:
-    """Return what estimates go by: the counts, calendars and bursts of versions."""
-    ids = tuple(sorted((one.detector_id, one.id) for one in versions))
-
-    def read() -> States:
-        found: States = {}
-        chosen = {
-            "detectors": tuple({one[0] for one in ids}),
-            "versions": tuple(one[1] for one in ids),
-        }
-        for version_id, name, key, state in session.execute(_KEPT, chosen):
-            found.setdefault(version_id, {})[name, key] = state
-        return found
-
-    return remember(session, ("states", ids), read) if ids else {}
+def load_states(
+    session: Session,
+    versions: Iterable[Version],
+    names: tuple[str, ...] = (CELLS, CALENDAR, BURSTS),
+) -> States:
+    """Return the states of versions under *names*: those that estimates go by."""
+    ids = sorted((one.detector_id, one.id) for one in versions)
+    found: States = {}
+    chosen = {
+        "detectors": tuple({one[0] for one in ids}),
+        "versions": tuple(one[1] for one in ids),
+        "names": names,
+    }
+    for version_id, name, key, state in remember(session, _KEPT, chosen) if ids else ():
+        found.setdefault(version_id, {})[name, key] = state
+    return found
 
 
 def load_counts(session: Session, versions: Collection[Version]) -> dict[int, Counts]:

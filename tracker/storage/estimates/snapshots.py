@@ -106,16 +106,15 @@ class SnapshotMeasure(_Scored, Base):
     position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
 
 
-def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, Snapshot, rows)
-
-
-def add_intervals(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, SnapshotInterval, rows)
-
-
-def add_measures(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, SnapshotMeasure, rows)
+def add_snapshots(
+    session: Session,
+    snapshots: Sequence[dict[str, Any]],
+    intervals: Sequence[dict[str, Any]],
+    measures: Sequence[dict[str, Any]],
+) -> None:
+    insert_rows(session, Snapshot, snapshots)
+    insert_rows(session, SnapshotInterval, intervals)
+    insert_rows(session, SnapshotMeasure, measures)
 
 
 def _of(version: Version) -> ColumnElement[bool]:
