@@ -1012,9 +1012,10 @@ def _create_tables() -> None:
         "ix_queries_detector_id_asked_at", "queries", ["detector_id", "asked_at"]
     )
     op.create_index(
-        "ix_queries_detector_id_confidence_id",
+        "ix_queries_detector_id_confidence_id_given",
         "queries",
         ["detector_id", "confidence", "id"],
+        **where("confidence IS NOT NULL"),
     )
     op.create_index(
         "ix_queries_detector_id_confidence_unlabelled",
@@ -1048,6 +1049,12 @@ def _create_tables() -> None:
         "queries",
         ["detector_id", "id"],
         **where("label IS NULL"),
+    )
+    op.create_index(
+        "ix_queries_detector_id_id_unsure",
+        "queries",
+        ["detector_id", "id"],
+        **where("confidence IS NULL"),
     )
     op.create_index(
         "ix_queries_detector_id_input_label_given",

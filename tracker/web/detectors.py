@@ -103,11 +103,6 @@ class Overview:
     told: Sequence[tuple[Event, str]]
 
     @property
-    def detector(self) -> Detector:
-        """The detector."""
-        return self.row.detector
-
-    @property
     def estimate(self) -> Estimate:
         """The estimate that decides."""
         return self.row.estimate
@@ -127,7 +122,8 @@ class Overview:
     @property
     def names(self) -> Sequence[Name]:
         """Where the names of the estimate and of the target stand over that bar."""
-        return name_marks(self.axis, self.row.interval.accuracy, self.detector.target)
+        row = self.row
+        return name_marks(self.axis, row.interval.accuracy, row.detector.target)
 
     @property
     def fingerprint(self) -> str:
@@ -137,11 +133,11 @@ class Overview:
         the fold of those labels, which is the next revision of the detector.
         """
         seen = (
-            self.detector.revision,
-            self.detector.target,
-            self.detector.confidence_level,
-            self.detector.method,
-            self.detector.archived_at,
+            self.row.detector.revision,
+            self.row.detector.target,
+            self.row.detector.confidence_level,
+            self.row.detector.method,
+            self.row.detector.archived_at,
             [version.name for version in self.versions],
             self.version.name if self.version else None,
             self.estimate.method,
@@ -325,7 +321,7 @@ def _read_rows(page: Overview, asked: Mapping[str, str]) -> dict[str, Any]:
     rows = [
         read(one, name=name, tone=tone_of(place) if len(scores) == 2 else 0)
         for place, (name, one) in enumerate(
-            zip(page.detector.classes, scores, strict=True)
+            zip(page.row.detector.classes, scores, strict=True)
         )
     ]
     if len(rows) > 2:
@@ -339,7 +335,7 @@ def _read_rows(page: Overview, asked: Mapping[str, str]) -> dict[str, Any]:
         "by": of,
         "rows_axis": near_axis(*lows),
         "pairs": list_pairs(page.estimate)[:_MOST_PAIRS],
-        "of": asked.get("of") if asked.get("of") in page.detector.classes else None,
+        "of": asked.get("of") if asked.get("of") in page.row.detector.classes else None,
         "balanced": balanced,
     }
 

@@ -26,6 +26,7 @@ from tracker.storage.queries.finding import (
     SORTS,
     Between,
     Conditions,
+    are_few,
     count_queries,
     has_key,
     is_labelled_by,
@@ -192,6 +193,7 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
         after=after,
         limit=limit,
         is_backwards=is_backwards,
+        are_few=bool(wanted.where) and are_few(session, conditions),
     )
 
 
@@ -215,7 +217,15 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     conditions = build_filter(session, detector, wanted, at=at)
     counts = _count_labels(session, detector, wanted)
     seeks = _seeks(wanted, counts, sort)
-    found = _walk(session, conditions, seeks, sort=sort, after=after, limit=limit)
+    found = _walk(
+        session,
+        conditions,
+        seeks,
+        sort=sort,
+        after=after,
+        limit=limit,
+        are_few=bool(wanted.where) and are_few(session, conditions),
+    )
     if wanted.is_open:
         total = count_shown(session, detector.id)
     elif wanted.is_told and wanted.labelled is not False:
@@ -248,6 +258,7 @@ def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.
     after: Query | None,
     limit: int,
     is_backwards: bool = False,
+    are_few: bool = False,
 ) -> Sequence[Query]:
     found = [
         list_sorted(
@@ -257,6 +268,7 @@ def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.
             after=after,
             limit=limit,
             is_backwards=is_backwards,
+            are_few=are_few,
         )
         for seek in seeks
     ]

@@ -277,11 +277,13 @@ def count_weights(
             Label.weight,
             func.count().label("labels"),
         )
-        .join_from(Label, Query, Query.label_id == Label.id)
+        .join_from(Label, Query, is_of_query())
         .where(
             Label.detector_id == detector_id,
             Label.weight.is_not(None),
-            Query.detector_id == detector_id,
+            Query.label_id == Label.id,
+            # SQLite would begin with all queries of the detector.
+            on_postgresql(Query.detector_id == detector_id),
             Query.version_id.in_(version_ids),
             has_standing(Query, SAMPLINGS),
         )

@@ -78,35 +78,52 @@ def list_sorted(  # noqa: PLR0913 - a place in a list, and which way to go from 
     after: Query | None,
     limit: int,
     is_backwards: bool = False,
+    are_few: bool = False,
 ) -> Sequence[Query]:
     """Return queries that meet all *conditions*, behind *after* in the order *sort*.
 
     Those without a value to sort by come last.  Backwards it is those before *after*,
     the nearest first.  Each part of the list is one walk along an index, where there
-    is one.
+    is one; where all that pass *are few*, they are found first, and then sorted.
     """
     name, is_down = SORTS[sort]
-    column: Any = getattr(Query, name)
+    shown: Any = Query
+    if are_few:
+        found_first = select(Query).where(*conditions).cte()
+        found_first = found_first.prefix_with("MATERIALIZED", dialect="postgresql")
+        shown, conditions = aliased(Query, found_first), ()
+    column: Any = getattr(shown, name)
     is_down ^= is_backwards
-    parts = [True] if column is Query.id else [True, False]
+    parts = [True] if name == "id" else [True, False]
     if is_backwards:
         parts.reverse()
     if after is not None:
         parts = parts[parts.index(getattr(after, name) is not None) :]
     found: list[Query] = []
     for number, has_value in enumerate(parts):
-        columns = (column, Query.id) if has_value else (Query.id,)
+        columns = (column, shown.id) if has_value else (shown.id,)
         tests = [*conditions, (column.is_not if has_value else column.is_)(None)]
         if after is not None and number == 0:
             place = tuple_(*columns)
             other = tuple_(*(getattr(after, one.key) for one in columns))
             tests.append(place < other if is_down else place > other)
         order = [one.desc() if is_down else one.asc() for one in columns]
-        statement = select(Query).where(*tests).order_by(*order)
+        statement = select(shown).where(*tests).order_by(*order)
         found += session.scalars(statement.limit(limit - len(found)))
         if len(found) == limit:
             break
     return found
+
+
+def are_few(session: Session, conditions: Conditions) -> bool:
+    """Return whether PostgreSQL should find all that pass before it sorts them.
+
+    It takes each value of metadata for one in a hundred, and would rather walk along a
+    list of millions that has none.
+    """
+    if is_sqlite(session):
+        return False
+    return count_queries(session, conditions, at_most=_FEW) < _FEW
 
 
 def count_queries(

@@ -44,7 +44,21 @@ class Query(Base):
         of_version(),
         Index(None, "detector_id", "label", "predicted", "id"),
         Index(None, "detector_id", "asked_at"),
-        Index(None, "detector_id", "confidence", "id"),
+        # In two parts: SQLite would read all queries of a detector along a whole one,
+        # in an order that has nothing to do with where they lie.
+        Index(
+            "ix_queries_detector_id_confidence_id_given",
+            "detector_id",
+            "confidence",
+            "id",
+            **where("confidence IS NOT NULL"),
+        ),
+        Index(
+            "ix_queries_detector_id_id_unsure",
+            "detector_id",
+            "id",
+            **where("confidence IS NULL"),
+        ),
         # The few that wait for a label among a million that have one.
         Index(
             "ix_queries_detector_id_id_unlabelled",
