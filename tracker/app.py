@@ -49,6 +49,7 @@ from tracker.http import (
     UnauthorizedError,
     UnsupportedMediaTypeError,
     add_response_headers,
+    add_session_cookie,
     authenticate_if_signed_in,
     authenticate_requests,
     context,
@@ -59,7 +60,6 @@ from tracker.http import (
     problem,
 )
 from tracker.jobs.recompute import recompute_detector
-from tracker.services.people.sign_ins import LONGEST
 from tracker.services.wording import show
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -115,12 +115,6 @@ def create_app(
         SECRET_KEY=settings.load_secret_key(),
         MAX_CONTENT_LENGTH=_MAX_BODY_BYTES,
         TRUSTED_HOSTS=settings.allowed_hosts,
-        # A browser keeps a cookie of this prefix to one host, and to HTTPS.
-        SESSION_COOKIE_NAME="__Host-tracker" if settings.is_https else "tracker",
-        SESSION_COOKIE_SECURE=settings.is_https,
-        SESSION_COOKIE_SAMESITE="Lax",
-        SESSION_REFRESH_EACH_REQUEST=False,
-        PERMANENT_SESSION_LIFETIME=LONGEST,
         SEND_FILE_MAX_AGE_DEFAULT=timedelta(days=365),
         WTF_CSRF_TIME_LIMIT=None,
     )
@@ -139,6 +133,7 @@ def create_app(
     application = _behind_proxies(app.wsgi_app, settings)
     app.wsgi_app = application  # type: ignore[method-assign,assignment]
     authenticate_requests(app)
+    add_session_cookie(app, settings)
     add_response_headers(app, settings)
     _register_rooms(app, settings)
     return app

@@ -1,7 +1,7 @@
 """The vocabulary of the whole program: the words that are stored, sent and compared."""
 
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import WithJsonSchema
 
@@ -64,6 +64,37 @@ MEASURES = RECALL, PRECISION, OVERALL, F1 = ("recall", "precision", "overall", "
 MACRO = "macro"
 
 Verdict = Literal["met", "missed", "undecided"]
+
+
+class StateWords(NamedTuple):
+    """How a state of a detector, or an outcome, is said."""
+
+    sign: str
+    # In a list, alone, and behind "Target 90 %:" or "is".
+    short: str
+    full: str
+    said: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.short}".strip()
+
+
+# The first that is true of a detector is said of it; the most urgent come first.
+STATES = {
+    "dropped": StateWords("↓", "Dropped", "Dropped"),
+    "missed": StateWords("✕", "Missed", "Target missed", "missed"),
+    "stale": StateWords("!", "Not updating", "Not updating"),
+    "undecided": StateWords("↔", "Not decided", "Not decided yet", "not decided yet"),
+    "no-verdict": StateWords("", "No verdict", "No verdict"),
+    "open": StateWords("○", "Not measured", "Not measured"),
+    "met": StateWords("✓", "Met", "Target met", "met"),
+    "none": StateWords("", "No target", "No target"),
+}
+OUTCOMES = STATES | {
+    "better": StateWords("✓", "Better", "Better", "better"),
+    "worse": StateWords("↓", "Worse", "Worse", "worse"),
+    "rose": StateWords("↑", "Rose", "Rose"),
+}
 
 # The events of proved changes, by their direction.
 CHANGE_EVENTS = {"dropped": "accuracy.dropped", "rose": "accuracy.rose"}

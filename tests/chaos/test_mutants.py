@@ -18,7 +18,8 @@ from tests.processes import ROOT, clean_environ
 MUTANTS = {
     "acknowledge_before_commit": ("lost", Profile(200, 8, 1, 1), 2),
     "store_a_known_key_again": ("doubled", Profile(100, 8, 0, 1), 2),
-    "let_workers_write_at_will": ("doubled", Profile(200, 4, 0, 1), 2),
+    # A late fold writes its counts over newer ones; keys refuse its snapshots.
+    "let_workers_write_at_will": ("missing", Profile(200, 4, 0, 1), 2),
     # A second worker, with a watermark of its own, may fold what the first passed over.
     "fold_by_a_watermark": ("missing", Profile(60, 4, 0, 1), 1),
 }

@@ -7,7 +7,7 @@ from tests.services.conftest import Bench
 from tests.services.test_groups import change, recompute
 from tracker.services.estimates.estimate import Estimate
 from tracker.storage.detectors import list_versions
-from tracker.storage.estimates.projections import BURSTS, find_projection
+from tracker.storage.estimates.projections import BURSTS, load_states
 
 
 def log_bursts(bench: Bench, wrong: Iterable[bool], *, first: int = 0) -> None:
@@ -75,8 +75,7 @@ def test_the_job_keeps_what_it_found_and_reads_it_no_more(bench: Bench) -> None:
     recompute(bench)
     with bench.database.read() as session:
         [version] = list_versions(session, bench.detector.id)
-        state = find_projection(session, version, BURSTS, "live")
-    assert state is not None
+        state = load_states(session, [version])[version.id][BURSTS, "live"]
     assert (state["look"], state["found"]["labels"]) == (1, 100)
 
 

@@ -17,10 +17,9 @@ from tracker.services.queries.tags import NewTags, set_tags
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_versions
-from tracker.storage.estimates.counts import count_erased
+from tracker.storage.estimates.counts import count_erased, count_weights
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.estimates.replay import count_known_days
-from tracker.storage.estimates.weighted import count_weights
 from tracker.storage.queries.finding import index_metadata
 from tracker.storage.queries.queries import Query
 

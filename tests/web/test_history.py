@@ -289,7 +289,7 @@ def test_a_verdict_may_begin_with_a_correction(
         get_detector(session, detector_id).target = (first + second) / 2
     strip = visitor.get(path).find("div", class_="strip")[-1].text
     assert strip.startswith("Target met Since label 300, 2026-01-31 13:00:10 UTC.")
-    assert "Before: undecided since label " in strip
+    assert "Before: not decided yet since label " in strip
 
 
 @pytest.mark.parametrize(

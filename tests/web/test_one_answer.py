@@ -25,7 +25,7 @@ from tracker.web.drawing.readings import span_decided
 from tracker.words import DECIDING_METHOD
 
 _COLOURS = {"met": "brightgreen", "missed": "red", "undecided": "yellow"}
-_SAID = {"met": "is met", "missed": "is missed", "undecided": "neither met nor missed"}
+_SAID = {"met": "is met", "missed": "is missed", "undecided": "is not decided yet"}
 _OPEN = {"no-verdict", "none", "open"}
 _DASH, _PERCENT = "\N{EN DASH}", "\u202f%"
 _TOLD = {"met": "met", "missed": "missed", "undecided": "undecided"}

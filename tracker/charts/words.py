@@ -2,6 +2,7 @@
 """Readings in words: percentages whose bounds are rounded outward."""
 
 import unicodedata
+from datetime import date
 from decimal import Decimal
 
 from tracker.rounding import outward, rounded_share
@@ -14,6 +15,9 @@ _DIRECTION_MARKS |= set("\u2066\u2067\u2068\u2069")
 _MOST_PLACES = 8
 _NOT_IN_XML = {"\ufffe", "\uffff"}
 
+_NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
+_NUMBERS |= {8: "eight", 9: "nine", 10: "ten"}
+
 # Members of every JavaScript object.  Vega looks texts up in an object and fails on
 # these; an invisible space behind them avoids that.
 _MEMBERS = {
@@ -21,6 +25,16 @@ _MEMBERS = {
     *("toLocaleString", "toString", "valueOf", "__proto__"),
     *("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
 }
+
+
+def count_in_words(value: int) -> str:
+    """Return a small number as a word, and any other as it is."""
+    return _NUMBERS.get(value) or f"{value:,}"
+
+
+def short_day(one: date, present: date) -> str:
+    """Return "12 Mar", with the year if it is another one."""
+    return f"{one.day} {one:%b}" + (f" {one.year}" if one.year != present.year else "")
 
 
 # "1 label", "1,797 labels".
@@ -94,9 +108,9 @@ def bounds(found: Accuracy, *, beside: float | None = None) -> tuple[str, str]:
     return _percent(low), _percent(high)
 
 
-def interval(found: Accuracy) -> str:
+def interval(found: Accuracy, *, beside: float | None = None) -> str:
     """Return the bounds of *found*, such as "63.1–94.0 %", rounded outward."""
-    return f"{'–'.join(bounds(found))} %"
+    return f"{'–'.join(bounds(found, beside=beside))} %"
 
 
 def balanced_reading(point: Moment) -> str:

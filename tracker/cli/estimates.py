@@ -16,6 +16,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
+from tracker.services.estimates.report import say
 from tracker.services.estimates.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
@@ -52,7 +53,7 @@ def estimate(
         is_of_all = not choices["include_targeted"]
         errors = find_label_errors(session, measured, found) if is_of_all else None
         found = price_audit(session, measured, found)
-        found = add_measure(found, measured.measure, errors)
+        found = say(measured, add_measure(found, measured.measure, errors))
         print_as(format_name, found, print_estimate)
 
 
@@ -73,7 +74,7 @@ def print_estimate(found: MeasuredEstimate) -> None:
         f"{found.labels:,} labels, {found.confidence_level:g} intervals, "
         f"method {found.method}{_since(found.span)}"
     )
-    click.echo(f"{found.basis[0].upper()}{found.basis[1:]}")
+    click.echo(f"{found.sentence}\n{found.basis[0].upper()}{found.basis[1:]}")
     table = Table("scope", "correct", "labelled", "accuracy", "low", "high")
     assert found.measured is not None
     names = [found.measured.measure, *(one.name for one in found.classes)]

@@ -37,7 +37,8 @@ def as_json(gate: Gate) -> str:
 
 def github(gate: Gate) -> str:
     """Return GitHub workflow commands, one for each condition."""
-    title = _property(f"{gate.detector} {gate.version}: {gate.verdict}")
+    title = _message(f"{gate.detector} {gate.version}: {gate.verdict}")
+    title = title.replace(":", "%3A").replace(",", "%2C")
     return "\n".join(
         f"::{_LEVELS[one.verdict]} title={title}::"
         + _message(f"{one.name}: {one.verdict}: {one.message}")
@@ -104,10 +105,6 @@ def _title(gate: Gate) -> str:
 
 def _message(words: str) -> str:
     return words.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(words: str) -> str:
-    return _message(words).replace(":", "%3A").replace(",", "%2C")
 
 
 def _cell(words: str) -> str:

@@ -34,16 +34,11 @@ def reach(settings: Settings, *, must_exist: bool = False) -> Database:
     except UnavailableError as error:
         database.close()
         where = database.engine.url.render_as_string(hide_password=True)
+        more = f": {error.said}" if isinstance(error, DatabaseAwayError) else ""
         raise ConfigurationError(
-            f"{_explain(error)} (TRACKER_DATABASE_URL is {where})"
+            f"{error}{more} (TRACKER_DATABASE_URL is {where})"
         ) from error
     return database
-
-
-def _explain(error: UnavailableError) -> str:
-    return (
-        f"{error}: {error.said}" if isinstance(error, DatabaseAwayError) else f"{error}"
-    )
 
 
 def connect(settings: Settings, *, fill: bool = False) -> Database:

@@ -2,7 +2,6 @@
 
 from tracker.http.authentication import (
     PUBLIC,
-    SIGN_IN,
     SecondFactorError,
     UnauthorizedError,
     authenticate_if_signed_in,
@@ -39,6 +38,7 @@ from tracker.http.responses import (
     no_content,
     problem,
 )
+from tracker.http.session_cookie import SIGN_IN, add_session_cookie, keep_sign_in
 
 __all__ = [
     "DEVICE_API",
@@ -55,6 +55,7 @@ __all__ = [
     "UnsupportedMediaTypeError",
     "account",
     "add_response_headers",
+    "add_session_cookie",
     "answer_idempotently",
     "authenticate_if_signed_in",
     "authenticate_requests",
@@ -67,6 +68,7 @@ __all__ = [
     "find_account",
     "find_comparison",
     "is_api_request",
+    "keep_sign_in",
     "limit_exact_sums",
     "limit_open_requests",
     "name_file",

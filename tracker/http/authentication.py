@@ -19,6 +19,7 @@ from tracker.http.requests import (
     is_device_request,
     now,
 )
+from tracker.http.session_cookie import SIGN_IN
 from tracker.services.by import Actor
 from tracker.services.operations.access import check_sees
 from tracker.services.people.accounts import actor_of_account, actor_of_key
@@ -29,8 +30,6 @@ from tracker.words import EDITOR, KEY_ROLES, LOGGER
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 PUBLIC = "public"
-# The entry of the signed cookie that holds the token of a signed-in browser.
-SIGN_IN = "sign_in"
 _MAX_PUBLIC_BYTES = 64 * 2**10
 # Refusals of one account or key that the audit log takes each minute.
 _MOST_REFUSALS = 10

@@ -1,4 +1,4 @@
-"""Problem documents, and the headers and cookies of every response."""
+"""Problem documents, and the headers of every response."""
 
 import hashlib
 from collections.abc import Iterable
@@ -6,12 +6,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Request, Response, current_app, request
-from flask.sessions import (
-    SecureCookieSession,
-    SecureCookieSessionInterface,
-    SessionMixin,
-)
+from flask import Flask, Response, current_app, request
 
 from tracker.errors import FieldError
 from tracker.files import shipped_folder, zipped
@@ -72,25 +67,9 @@ _COMPRESSED = {"text/css", "text/javascript"}
 
 
 def add_response_headers(app: Flask, settings: Settings) -> None:
-    app.session_interface = CookieSessions()
     app.after_request(partial(_add_headers, _private_headers(settings)))
     app.after_request(_compress_file)
     app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
-
-
-class CookieSessions(SecureCookieSessionInterface):
-    """Signed cookies; requests without a cookie are not looked at."""
-
-    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
-        if "Cookie" not in request.headers:
-            return self.session_class()
-        return super().open_session(app, request)
-
-    def save_session(
-        self, app: Flask, session: SessionMixin, response: Response
-    ) -> None:
-        if session or session.accessed or session.modified:
-            super().save_session(app, session, response)
 
 
 def content_security_policy(settings: Settings) -> str:

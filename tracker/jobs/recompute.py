@@ -25,7 +25,6 @@ from tracker.services.estimates.fold import (
     store_again,
     store_folds,
 )
-from tracker.services.estimates.warnings import look_again
 from tracker.services.labelling.grouping import count_groups
 from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, FoldEvents, tell
@@ -33,7 +32,6 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import (
     Detector,
     find_detector,
-    list_versions,
     load_detectors,
 )
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
@@ -42,7 +40,6 @@ from tracker.storage.estimates.pending import (
     list_pending_detectors,
     plan_recomputes,
 )
-from tracker.storage.estimates.projections import Kept, Row, store_projections
 from tracker.storage.estimates.slices import list_uncounted
 from tracker.storage.tasks import (
     RECOMPUTE,
@@ -200,8 +197,6 @@ def _store(
             snapshots=fold.snapshots,
             seconds=round(took, 4),
         )
-        if fold.due_looks:
-            _look_for_bursts(database, fold.detector_id, fold.due_looks)
     return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in folds]
 
 
@@ -235,22 +230,6 @@ def _store_again(
         time_zone=found.time_zone,
         seconds=round(seconds + time.perf_counter() - begun, 4),
     )
-
-
-def _look_for_bursts(
-    database: Database, detector_id: int, version_ids: Collection[int]
-) -> None:
-    """Store whether mistakes come in bursts, for versions with enough new labels."""
-    found: dict[Row, Kept] = {}
-    with database.read() as session:
-        detector = find_detector(session, detector_id)
-        assert detector is not None
-        for version in list_versions(session, detector_id):
-            if version.id in version_ids:
-                found |= look_again(session, detector, version)
-    if found:
-        with database.write() as session:
-            store_projections(session, found)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -11,13 +11,8 @@ from tracker.services.estimates.measures import score_named
 from tracker.services.estimates.slices import Slices
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.shapes import Accuracy
-from tracker.words import BALANCED
+from tracker.words import BALANCED, STATES
 
-_VERDICTS = {
-    "met": "is met",
-    "missed": "is missed",
-    "undecided": "is neither met nor missed yet",
-}
 _OUTCOMES = {
     "better": "{new} is better than {old}",
     "worse": "{new} is worse than {old}",
@@ -90,8 +85,8 @@ def say_decision(decision: Decision | None, because: str | None) -> str:
     if decision is None:
         return f"There is no verdict: {because}."
     said = (
-        f"The target of {chosen(decision.target)} {_VERDICTS[decision.verdict]}: by "
-        f"the interval that holds at every look, the "
+        f"The target of {chosen(decision.target)} is {STATES[decision.verdict].said}: "
+        f"by the interval that holds at every look, the "
         f"{plain(read_measure(decision.measure).name)} lies between "
         f"{_bounds(decision.low, decision.high)}{_say_since(decision.span)}."
     )

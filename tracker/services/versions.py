@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -18,7 +19,7 @@ from tracker.services.fields import is_storable
 from tracker.services.wording import invalid, show
 from tracker.storage import detectors as storage
 from tracker.storage.estimates.pending import list_pending_batches
-from tracker.storage.estimates.weeks import HourCount, Stored, count_hours, load_traffic
+from tracker.storage.estimates.weeks import HourCount, count_hours
 from tracker.storage.queries.queries import find_newest_version_id
 
 _WINDOW = timedelta(hours=24)
@@ -68,16 +69,20 @@ class Traffic:
             self.version_id, self.since = version_id, _read_hour(hour)
 
     @classmethod
-    def load(cls, stored: Stored) -> "Traffic":
+    def load(cls, detector: storage.Detector) -> "Traffic":
         hours = {
             hour: {int(version_id): number for version_id, number in counts.items()}
-            for hour, counts in stored.hours
+            for hour, counts in detector.traffic
         }
-        return cls(stored.version_id, stored.since, hours)
+        return cls(detector.shown_version_id, detector.shown_since, hours)
 
-    def dump(self) -> Stored:
-        hours = [[hour, self.hours[hour]] for hour in sorted(self.hours)]
-        return Stored(self.version_id, self.since, hours)
+    def dump(self) -> dict[str, Any]:
+        """Return the columns of the detector."""
+        return {
+            "shown_version_id": self.version_id,
+            "shown_since": self.since,
+            "traffic": [[hour, self.hours[hour]] for hour in sorted(self.hours)],
+        }
 
 
 def _read_hour(hour: str) -> datetime:
@@ -88,17 +93,18 @@ def _begin_window(hour: str) -> str:
     return (_read_hour(hour) - _WINDOW).strftime(_HOUR)
 
 
-def follow_traffic(session: Session, counts: Iterable[HourCount]) -> dict[int, Stored]:
-    """Return the traffic of detectors after *counts* of new queries, to be stored."""
+def follow_traffic(
+    detectors: Mapping[int, storage.Detector], counts: Iterable[HourCount]
+) -> dict[int, Traffic]:
+    """Return the traffic of detectors after *counts* of new queries."""
     by_detector: dict[int, list[HourCount]] = {}
     for one in counts:
         if one.new:
             by_detector.setdefault(one.detector_id, []).append(one)
     found = {}
-    for detector_id, stored in load_traffic(session, by_detector).items():
-        traffic = Traffic.load(stored)
-        traffic.take(by_detector[detector_id])
-        found[detector_id] = traffic.dump()
+    for detector_id, some in by_detector.items():
+        found[detector_id] = Traffic.load(detectors[detector_id])
+        found[detector_id].take(some)
     return found
 
 
@@ -198,14 +204,13 @@ def _find_first(
     versions: Mapping[int, Sequence[storage.Version]],
 ) -> dict[int, int | None]:
     """Return the shown versions of detectors whose queries all wait for the job."""
-    new = [
-        one.id
+    new = {
+        one.id: one
         for one in detectors
         if one.production_version is None
         and one.shown_version_id is None
         and len(versions[one.id]) > 1
-    ]
+    }
     batches = list_pending_batches(session, new) if new else {}
     counts = count_hours(session, batches) if batches else []
-    followed = follow_traffic(session, counts)
-    return {detector_id: one.version_id for detector_id, one in followed.items()}
+    return {key: one.version_id for key, one in follow_traffic(new, counts).items()}

@@ -181,7 +181,9 @@ def read_variables(environ: Mapping[str, str], fields: Fields) -> dict[str, str]
     """
     values: dict[str, str] = {}
     for variable, value in environ.items():
-        if variable.startswith(_PREFIX) and not _is_of_others(variable):
+        if variable.startswith(_PREFIX) and not (
+            variable in _OF_CLIENT or variable.startswith(_OF_TESTS)
+        ):
             name, text = _read_variable(variable, value, fields)
             if name in values:
                 raise ConfigurationError(
@@ -189,10 +191,6 @@ def read_variables(environ: Mapping[str, str], fields: Fields) -> dict[str, str]
                 )
             values[name] = text
     return values
-
-
-def _is_of_others(variable: str) -> bool:
-    return variable in _OF_CLIENT or variable.startswith(_OF_TESTS)
 
 
 def _read_variable(variable: str, value: str, fields: Fields) -> tuple[str, str]:

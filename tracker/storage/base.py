@@ -2,7 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -186,6 +193,19 @@ def stream(
     options = {"yield_per": rows}
     with session.execute(statement, values, execution_options=options) as result:
         yield from result
+
+
+def remember(
+    session: Session, statement: Any, values: Mapping[str, Hashable]
+) -> Sequence[Any]:
+    """Return the rows of a *statement*; a read sees one snapshot, so it asks once."""
+    if not session.get_bind().get_execution_options().get("tracker_read", False):
+        return session.execute(statement, values).all()
+    known: dict[Hashable, Sequence[Any]] = session.info.setdefault("remembered", {})
+    key = id(statement), *values.values()
+    if key not in known:
+        known[key] = session.execute(statement, values).all()
+    return known[key]
 
 
 _Row = TypeVar("_Row", bound=Base)

@@ -23,10 +23,18 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column, undefer
 
 from tracker.errors import ConflictError
-from tracker.storage.base import Base, BigId, Name, TextList, list_newest, where
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Name,
+    TextList,
+    list_newest,
+    remember,
+    where,
+)
 from tracker.storage.inserting import Prepared
 
 
@@ -156,7 +164,6 @@ AnyDetector = Detector | LabelledDetector
 
 # A cache in a session's info: the names of versions by id, which never change.
 _NAMES = "versions"
-_LISTED = "listed versions"
 
 
 class Version(Base):
@@ -207,7 +214,8 @@ def find_detector(session: Session, detector_id: int) -> Detector | None:
 
 
 def load_detectors(session: Session, ids: Collection[int]) -> list[Detector]:
-    found = session.scalars(select(Detector).where(Detector.id.in_(ids)))
+    chosen = select(Detector).where(Detector.id.in_(ids))
+    found = session.scalars(chosen.options(undefer(Detector.traffic)))
     by_id = {detector.id: detector for detector in found}
     return [by_id[one] for one in ids if one in by_id]
 
@@ -284,18 +292,8 @@ _OF_DETECTORS = (
 
 
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
-    """Return the versions of detectors in the order in which they arrived.
-
-    A read sees one snapshot, so the result is cached in it.
-    """
-    is_read = session.get_bind().get_execution_options().get("tracker_read", False)
-    listed: dict[tuple[int, ...], Sequence[Version]] = {}
-    if is_read:
-        listed = session.info.setdefault(_LISTED, listed)
-    if detector_ids not in listed:
-        found = session.scalars(_OF_DETECTORS, {"ids": detector_ids})
-        listed[detector_ids] = tuple(found)
-    return listed[detector_ids]
+    """Return the versions of detectors in the order in which they arrived."""
+    return [row[0] for row in remember(session, _OF_DETECTORS, {"ids": detector_ids})]
 
 
 def name_version(session: Session, detector_id: int, version_id: int) -> str:

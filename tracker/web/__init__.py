@@ -5,6 +5,7 @@ from flask import Flask
 from flask_wtf.csrf import CSRFProtect
 from jinja2 import StrictUndefined
 
+from tracker.services.estimates.report import Reports
 from tracker.settings import Settings
 from tracker.web import (
     beginning,
@@ -32,6 +33,7 @@ from tracker.web.labelling import (
 from tracker.web.people import accounts, provider, second_factors, sign_in
 from tracker.web.queries import mistakes, queries
 from tracker.web.telling import badges, inbox, mail, webhooks
+from tracker.words import OUTCOMES
 
 __all__ = ["register"]
 
@@ -41,7 +43,8 @@ def register(app: Flask, csrf: CSRFProtect, settings: Settings) -> None:
     provider.add_provider(app, settings)
     # A misspelt name in a template is an error, not an empty place.
     app.jinja_env.undefined = StrictUndefined
-    app.extensions[detector_list.EXTENSION] = detector_list.Looks()
+    app.jinja_env.globals["state_words"] = OUTCOMES
+    app.extensions[detector_list.EXTENSION] = Reports()
     app.url_map.converters["int"] = WholeConverter
     csrf.exempt(mail.unsubscribe)
     app.register_blueprint(pages)

@@ -19,6 +19,7 @@ from tracker.services.estimates.charts import list_curve
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.estimates.facets import Difference, list_differences
 from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.labelling.queues import QueueChoice, build_queue, count_waiting
@@ -28,13 +29,11 @@ from tracker.services.versions import choose_versions
 from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, list_archived, list_versions
-from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
 from tracker.web.blueprint import answer_live, cut_page, pages
 from tracker.web.deciding.planning import count_draws
-from tracker.web.detector_list import Row
 from tracker.web.drawing.answers import (
     Curve,
     Name,
@@ -85,7 +84,7 @@ _NEW = {
 class Overview:
     """The page of a detector for one version, or for all pooled."""
 
-    row: Row
+    row: Report
     # By the published method, where that was asked for.
     published: Estimate | None
     # The balanced accuracy by the methods for one look.
@@ -102,11 +101,6 @@ class Overview:
     weeks: Mapping[str, Any]
     # What happened last, the newest first.
     told: Sequence[tuple[Event, str]]
-
-    @property
-    def detector(self) -> Detector:
-        """The detector."""
-        return self.row.detector
 
     @property
     def estimate(self) -> Estimate:
@@ -128,7 +122,8 @@ class Overview:
     @property
     def names(self) -> Sequence[Name]:
         """Where the names of the estimate and of the target stand over that bar."""
-        return name_marks(self.axis, self.row.interval.accuracy, self.detector.target)
+        row = self.row
+        return name_marks(self.axis, row.interval.accuracy, row.detector.target)
 
     @property
     def fingerprint(self) -> str:
@@ -138,11 +133,11 @@ class Overview:
         the fold of those labels, which is the next revision of the detector.
         """
         seen = (
-            self.detector.revision,
-            self.detector.target,
-            self.detector.confidence_level,
-            self.detector.method,
-            self.detector.archived_at,
+            self.row.detector.revision,
+            self.row.detector.target,
+            self.row.detector.confidence_level,
+            self.row.detector.method,
+            self.row.detector.archived_at,
             [version.name for version in self.versions],
             self.version.name if self.version else None,
             self.estimate.method,
@@ -226,10 +221,10 @@ def build_overview(
     published = None
     if asked.get("method") == EXACT:
         published = get_estimate(session, detector, **how)
-    row = Row(
+    row = Report(
         detector=detector,
         estimate=estimate,
-        queries=sum(count_logged(session, chosen).values()),
+        queries=estimate.population.of or 0,
         failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
     )
     events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
@@ -279,7 +274,7 @@ def tell_briefly(event: Event) -> str:
 def _draw_curve(
     session: Session,
     version: Version | None,
-    row: Row,
+    row: Report,
     name: str | None,
     published: Estimate | None,
 ) -> Curve | None:
@@ -302,7 +297,7 @@ def _draw_curve(
 
 
 def _draw_weeks(
-    session: Session, version: Version | None, row: Row
+    session: Session, version: Version | None, row: Report
 ) -> Mapping[str, Any]:
     """Return the weeks around a change; without one the labels tell more."""
     if version is None or not row.since:
@@ -326,7 +321,7 @@ def _read_rows(page: Overview, asked: Mapping[str, str]) -> dict[str, Any]:
     rows = [
         read(one, name=name, tone=tone_of(place) if len(scores) == 2 else 0)
         for place, (name, one) in enumerate(
-            zip(page.detector.classes, scores, strict=True)
+            zip(page.row.detector.classes, scores, strict=True)
         )
     ]
     if len(rows) > 2:
@@ -340,7 +335,7 @@ def _read_rows(page: Overview, asked: Mapping[str, str]) -> dict[str, Any]:
         "by": of,
         "rows_axis": near_axis(*lows),
         "pairs": list_pairs(page.estimate)[:_MOST_PAIRS],
-        "of": asked.get("of") if asked.get("of") in page.detector.classes else None,
+        "of": asked.get("of") if asked.get("of") in page.row.detector.classes else None,
         "balanced": balanced,
     }
 

@@ -85,7 +85,7 @@ def let_workers_write_at_will():
 
     tasks._is_due = is_due
 
-    fold.advance_revisions = lambda session, seen: True
+    fold.advance_revisions = lambda *_: True
     end = fold.end_batches
 
     def end_batches(session, parts):

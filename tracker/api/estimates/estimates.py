@@ -27,6 +27,7 @@ from tracker.services.estimates.measures import (
     MeasuredEstimate,
     add_measure,
 )
+from tracker.services.estimates.report import say
 from tracker.services.estimates.weeks import AverageWord
 from tracker.services.labelling.label_errors import find_label_errors
 from tracker.storage.base import dump_id
@@ -100,7 +101,7 @@ def get_estimate(path: IdPath, query: EstimateChoice) -> dict[str, Any]:
         found = services.get_estimate(session, detector, computed_at=now(), **choices)
         is_of_some = any(value for name, value in choices.items() if name in _PARTS)
         errors = None if is_of_some else find_label_errors(session, detector, found)
-        return add_measure(found, measure, errors).dump()
+        return say(detector, add_measure(found, measure, errors)).dump()
 
 
 @routes.post(

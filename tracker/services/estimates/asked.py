@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.calendar import add_days
-from tracker.services.estimates.class_shares import describe_shares, known_shares
-from tracker.services.estimates.counts import current_counts, pick_population
+from tracker.services.estimates.counts import (
+    current_counts,
+    describe_shares,
+    known_shares,
+    pick_population,
+)
 from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.intervals import (
     ClassCounts,

@@ -30,7 +30,7 @@ from tracker.storage.estimates.projections import (
     CALENDAR,
     DAYS,
     Kept,
-    load_by_name,
+    load_states,
 )
 from tracker.storage.estimates.replay import count_known_days
 from tracker.storage.queries.finding import find_first_asked
@@ -227,11 +227,11 @@ def list_now(
     """
     zones = {one.id: one.zone for one, _ in versions.values()}
     waiting = count_pending_days(session, zones)
-    kept = load_by_name(session, zones, CALENDAR, [one.id for one in versions])
+    kept = load_states(session, versions)
     found: dict[int, Now] = {}
     for version, (detector, shares) in versions.items():
         terms = Terms.of(detector, level)
-        state = kept.get(version.id, {}).get("", {})
+        state = kept.get(version.id, {}).get((CALENDAR, ""), {})
         new, rows = waiting.get(version.id, {}), {}
         if known_at is not None:
             place = (detector.id, version.id, detector.zone)
@@ -242,8 +242,8 @@ def list_now(
             found[version.id] = _load(state)
             continue
         else:
-            rows = load_by_name(session, [detector.id], DAYS, [version.id])
-        days = add_days(rows.get(version.id, {}), new)
+            rows = load_states(session, [version], (DAYS,)).get(version.id, {})
+        days = add_days({day: one for (_, day), one in rows.items()}, new)
         birth = find_birth(session, version, state, detector.zone)
         changes = [_date(state, one) for one in _find(terms, days, birth, shares, at)]
         found[version.id] = _now(birth, changes, days)

@@ -11,8 +11,11 @@ from tracker.charts.overlay import Mark, Overlay, State
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
 from tracker.services.estimates.asked import iter_asked_days
-from tracker.services.estimates.class_shares import describe_shares
-from tracker.services.estimates.counts import current_counts, pick_population
+from tracker.services.estimates.counts import (
+    current_counts,
+    describe_shares,
+    pick_population,
+)
 from tracker.services.estimates.decision import (
     compare_with_target,
     is_decided_by,
@@ -35,8 +38,8 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.replay import list_corrections
 from tracker.storage.estimates.snapshots import (
     find_newest_snapshot,
-    list_checkpoints,
     list_intervals_of,
+    list_marks,
     list_snapshots,
 )
 from tracker.storage.telling import Event, list_detector_events
@@ -229,10 +232,7 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
         return []
     found: list[State] = []
     before = 0
-    chosen = [mark.sequence for mark in list_checkpoints(session, version)]
-    newest = find_newest_snapshot(session, version)
-    if newest is not None:
-        chosen.append(newest.sequence)
+    chosen = [mark.sequence for mark in list_marks(session, version)]
     rows = list_intervals_of(
         session, version, chosen, method=DECIDING_METHOD, positions=[0]
     )
@@ -418,13 +418,7 @@ def _choose_snapshots(
     by: datetime | None = None,
 ) -> list[int]:
     # A log axis has no place for zero labels.
-    marks = [
-        mark for mark in list_checkpoints(session, version, by=by) if mark.labels > 0
-    ]
-    newest = find_newest_snapshot(session, version, by=by)
-    last = [mark.sequence for mark in marks[-1:]]
-    if newest is not None and newest.labels > 0 and newest.sequence not in last:
-        marks.append(newest)
+    marks = [mark for mark in list_marks(session, version, by=by) if mark.labels > 0]
     return [mark.sequence for mark in _spread(marks, most)]
 
 

@@ -16,7 +16,7 @@ from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.estimates.cohorts import count_days, iter_delays
+from tracker.storage.estimates.counts import count_days, iter_delays
 
 Cut = Literal["day", "week"]
 _DAYS = {"day": 1, "week": 7}

@@ -9,8 +9,12 @@ from sqlalchemy.orm import Session
 
 from tracker.rounding import percents
 from tracker.services.estimates.calendar import Now, list_now
-from tracker.services.estimates.class_shares import describe_shares, known_shares
-from tracker.services.estimates.counts import count_asked, pick_population
+from tracker.services.estimates.counts import (
+    count_asked,
+    describe_shares,
+    known_shares,
+    pick_population,
+)
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
 from tracker.services.estimates.slice_values import count_slice

@@ -1,11 +1,15 @@
 """The counts that every estimate follows from: what is kept, with what waits."""
 
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any, Literal
 
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.evidence.populations import (
+    LIVE,
     POPULATIONS,
     Standings,
     choose_population,
@@ -13,9 +17,21 @@ from tracker.services.evidence.populations import (
     standings_of,
 )
 from tracker.services.wording import invalid
+from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, day_in, midnight_in, pool
-from tracker.storage.estimates.counts import count_pending_labels, count_window
+from tracker.storage.estimates.cells import (
+    Counts,
+    Shares,
+    SharesSource,
+    day_in,
+    midnight_in,
+    pool,
+)
+from tracker.storage.estimates.counts import (
+    count_pending_labels,
+    count_weights,
+    count_window,
+)
 from tracker.storage.estimates.projections import load_counts, sum_days
 from tracker.storage.queries.finding import Between
 from tracker.words import UNSTATED
@@ -109,3 +125,94 @@ def find_standings(
 ) -> Standings:
     counts = current_counts(session, list(versions))
     return pick_population(detector, pool(counts.values()))[1]
+
+
+class ClassShares(Shape):
+    """How frequent the classes are taken to be by `anytime`.
+
+    Were they far off, the interval would only be wider.
+    """
+
+    source: SharesSource = Field(
+        description="Where they come from: `class_shares` of the detector, or the "
+        "classes of the first live labels: 100, or 20 for each class up to 1,000."
+    )
+    shares: dict[str, float] = Field(description="The part of each class.")
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """The part of each class, in their order."""
+        return (*self.shares.values(),)
+
+
+def known_shares(
+    detector: Detector, shares: Shares | None, known: Counts
+) -> Shares | None:
+    """Return the *shares* of the classes, if they could be used then."""
+    live = standings_of(LIVE, detector.label_sampling)
+    if shares is not None and known.scored(live) < shares.labels:
+        return None
+    return shares
+
+
+def describe_shares(
+    detector: Detector, counts: Counts, standings: Standings
+) -> ClassShares | None:
+    """Return how frequent the classes are taken to be, for the live labels alone."""
+    live = standings_of(LIVE, detector.label_sampling)
+    if counts.shares is None or standings != live:
+        return None
+    parts = counts.shares.of(detector.classes)
+    if parts is None:
+        return None
+    shares = dict(zip(detector.classes, parts, strict=True))
+    return ClassShares(source=counts.shares.source, shares=shares)
+
+
+_SAYS = (
+    "a ratio of weights that nobody has checked: it has no interval, nothing is "
+    "guaranteed of it, and no verdict rests on it"
+)
+
+
+class Weighted(Shape):
+    """What labels come to that were given with a weight."""
+
+    method: Literal["weighted"] = "weighted"
+    labels: int = Field(description="The number of labels that have a weight.")
+    balanced: float | None = Field(
+        description="The mean of the ratios of the classes; null while a class has "
+        "none."
+    )
+    overall: float = Field(
+        description="The weight of the labels that were predicted, of that of all."
+    )
+    classes: dict[str, float] = Field(description="The same by the class of the label.")
+    says: str = Field(default=_SAYS, description="What it is worth, in plain words.")
+
+
+def get_weighted(
+    session: Session, detector: Detector, versions: Sequence[Version]
+) -> Weighted | None:
+    """Return the ratio of the weights of *versions*, None if no label has a weight."""
+    rows = count_weights(session, detector.id, [one.id for one in versions])
+    if not rows:
+        return None
+    names = [name for name in detector.classes if any(x.label == name for x in rows)]
+    classes = {
+        name: _ratio([row for row in rows if row.label == name]) for name in names
+    }
+    is_whole = len(classes) == len(detector.classes)
+    return Weighted(
+        labels=sum(row.labels for row in rows),
+        balanced=math.fsum(classes.values()) / len(classes) if is_whole else None,
+        overall=_ratio(rows),
+        classes=classes,
+    )
+
+
+def _ratio(rows: Sequence[Any]) -> float:
+    # Sums that are rounded once have the same bits in any order.
+    weight = math.fsum(row.weight * row.labels for row in rows)
+    right = math.fsum(row.weight * row.labels for row in rows if row.is_right)
+    return right / weight

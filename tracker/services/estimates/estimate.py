@@ -9,7 +9,6 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from tracker.services.estimates.calendar import AccuracyChange
-from tracker.services.estimates.class_shares import ClassShares, describe_shares
 from tracker.services.estimates.counted import (
     Counted,
     Unit,
@@ -20,7 +19,13 @@ from tracker.services.estimates.counted import (
     narrow_counts,
     unit_of,
 )
-from tracker.services.estimates.counts import current_counts
+from tracker.services.estimates.counts import (
+    ClassShares,
+    Weighted,
+    current_counts,
+    describe_shares,
+    get_weighted,
+)
 from tracker.services.estimates.decision import (
     CHOSEN_SPAN,
     NO_TARGET,
@@ -46,7 +51,6 @@ from tracker.services.estimates.warnings import (
     find_warnings,
 )
 from tracker.services.estimates.weeks import AverageWord
-from tracker.services.estimates.weighted import Weighted, get_weighted
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measure import Confusion, read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION

@@ -40,8 +40,8 @@ from tracker.services.estimates.snapshots import (
     measure_points,
     store_snapshots,
 )
-from tracker.services.estimates.warnings import is_look_due
-from tracker.services.versions import follow_traffic
+from tracker.services.estimates.warnings import Look, read_look
+from tracker.services.versions import Traffic, follow_traffic
 from tracker.storage.detectors import (
     Detector,
     Version,
@@ -78,8 +78,9 @@ from tracker.storage.estimates.projections import (
     delete_projections,
     find_calendars_again,
     list_projections,
-    load_by_name,
+    load_due_versions,
     load_projections,
+    load_states,
     store_projections,
 )
 from tracker.storage.estimates.slices import (
@@ -87,8 +88,8 @@ from tracker.storage.estimates.slices import (
     list_counted,
     list_uncounted,
 )
-from tracker.storage.estimates.thresholds import count_pending_confidences
-from tracker.storage.estimates.weeks import Stored, count_hours, store_traffic
+from tracker.storage.estimates.thresholds import Bin, count_pending_confidences
+from tracker.storage.estimates.weeks import count_hours
 from tracker.storage.imports.files import list_importing
 from tracker.storage.queries.finding import index_metadata
 
@@ -126,15 +127,8 @@ class Listener(Protocol):
     def follow(self, folds: Sequence["Fold"]) -> None:
         """Compute what is to be told, without the database."""
 
-    def tell(
-        self,
-        session: Session,
-        fold: "Fold",
-        versions: Mapping[int, Version],
-        *,
-        at: datetime,
-    ) -> None:
-        """Write it; the *versions* are as they were before the fold."""
+    def tell(self, session: Session, fold: "Fold", *, at: datetime) -> None:
+        """Write it, before the rows of the versions are moved on."""
 
 
 @dataclass(slots=True)
@@ -160,8 +154,11 @@ class Fold:
     has_due: bool = False
     listeners: Sequence[Listener] = ()
     # Which version answers most new queries, if any came.
-    traffic: Stored | None = None
+    traffic: Traffic | None = None
     versions: dict[int, VersionFold] = field(default_factory=dict)
+    # The rows of the versions as they were read.
+    rows: dict[int, Version] = field(default_factory=dict)
+    looks: Sequence[Look] = ()
     intervals: Found = field(default_factory=dict)
     measures: Found = field(default_factory=dict)
     # Of the versions whose labels have ended for now.
@@ -206,30 +203,20 @@ class Fold:
             return {}
         return {key: one.of(Checkpoints).points for key, one in self.versions.items()}
 
-    def take(self, versions: Mapping[int, Version], run_id: int) -> Iterator[Taken]:
+    def take(self, run_id: int) -> Iterator[Taken]:
         for key, some in self.points.items():
             scores = self.intervals[key], self.measures[key]
-            yield Taken(versions[key], run_id, self.level, some, *scores)
+            yield Taken(self.rows[key], run_id, self.level, some, *scores)
 
-    def advance(self, versions: Mapping[int, Version]) -> None:
-        """Note in the rows of *versions* how far the job has come with them."""
+    def advance(self) -> None:
+        """Note in the rows of the versions how far the job has come with them."""
         for key, version in self.versions.items():
-            row = versions[key]
+            row = self.rows[key]
             row.sequence += len(self.points[key])
             row.queries += version.queries
             row.last_label_at = version.last_label_at or row.last_label_at
             if row.last_label_at is not None and (version.labels or self.is_end):
                 row.run_due_at = version.of(Checkpoints).find_due(row.last_label_at)
-
-    @property
-    def due_looks(self) -> list[int]:
-        """The versions whose labels are to be looked at for bursts of mistakes."""
-        return [
-            version_id
-            for version_id, one in self.versions.items()
-            if one.labels
-            and is_look_due(one.of(Cells).counts, one.labels, one.label_sampling)
-        ]
 
 
 def read_folds(
@@ -284,110 +271,80 @@ def _read(
 ) -> list[Fold]:
     if not batches:
         return []
-    folds = {one: _begin(by_id[one], some) for one, some in batches.items()}
+    folds: dict[int, Fold] = {}
+    for key, some in batches.items():
+        cut_by = list_counted(by_id[key])
+        kinds = PROJECTIONS if cut_by else _UNCUT
+        folds[key] = Fold(by_id[key], kinds, cut_by, some)
     logged = count_hours(session, batches, until=until)
     for one in logged:
         folds[one.detector_id].of_version(one.version_id).queries += one.queries
-    for detector_id, traffic in follow_traffic(session, logged).items():
+    for detector_id, traffic in follow_traffic(by_id, logged).items():
         folds[detector_id].traffic = traffic
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
         _replay(session, folds, iter_pending_queries(session, cut, until=until))
-    _take_confidences(session, folds, batches, until)
+    confidences = [*count_pending_confidences(session, batches, until=until)]
     starts = {first_id(batch) for some in batches.values() for batch in some}
     zones = {one: by_id[one].zone for one in batches}
     changes = iter_pending_changes(
         session, batches, zones=zones, until=until, has_metadata=bool(cut)
     )
     with closing(changes):
-        _replay(session, folds, in_order_of_replacement(changes, starts))
+        ordered = in_order_of_replacement(changes, starts)
+        _replay(session, folds, ordered, confidences)
     _close(session, folds.values())
-    if until is None:
-        _settle(session, folds)
+    _settle(session, folds, until)
     for fold in folds.values():
         fold.listeners, fold.until = listeners, until
+        looks = (
+            read_look(
+                session, fold.detector, fold.rows[key], one.of(Cells).counts, one.labels
+            )
+            for key, one in fold.versions.items()
+        )
+        fold.looks = [one for one in looks if one is not None]
     for listener in listeners:
         listener.load(session, [*folds.values()])
     return [*folds.values()]
 
 
-def _take_confidences(
-    session: Session, folds: Mapping[int, Fold], batches: Pending, until: int | None
-) -> None:
-    """Count the confidences of new queries, which the database has added up."""
-    found = list(count_pending_confidences(session, batches, until=until))
-    touched: dict[tuple[int, int], list[Change]] = {}
-    for detector_id, version_id, step, _ in found:
-        change = Change(detector_id, version_id, 0, step=step)
-        touched.setdefault((detector_id, version_id), []).append(change)
-    versions = _load(session, folds, touched)
-    for detector_id, version_id, step, queries in found:
-        versions[detector_id, version_id].of(Confidences).at(step).add(queries)
-
-
-def _settle(session: Session, folds: Mapping[int, Fold]) -> None:
-    """Freeze class shares and find calendars, now that all labels are in.
+def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> None:
+    """Freeze class shares and find calendars, once all labels are in.
 
     Not while a file is being imported: it may be in the order of its classes, or of
     right and wrong.  Versions that have enough labels freeze their class shares, and
     the snapshots of this fold have them too, for none of them was looked at yet.
     """
-    importing = list_importing(session, folds)
-    due = load_by_name(session, folds, CALENDAR, key=DUE)
-    rows = load_versions(
-        session, folds, {*due, *chain(*(one.versions for one in folds.values()))}
-    )
-    for fold in folds.values():
-        fold.is_settled = fold.detector_id not in importing
-        fold.has_due = fold.is_settled and any(
-            rows[one].detector_id == fold.detector_id for one in due
-        )
-    settled = [
-        row
-        for row in rows.values()
-        if folds[row.detector_id].is_settled
-        and (row.id in due or folds[row.detector_id].of_version(row.id).labels)
-    ]
-    _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
-    ids = [one.id for one in settled]
-    kept = load_by_name(session, folds, CALENDAR, ids, key="") if ids else {}
-    days = load_by_name(session, folds, DAYS, ids) if ids else {}
-    for row in settled:
+    ids = {one for fold in folds.values() for one in fold.versions}
+    importing = {*folds} if until else list_importing(session, folds)
+    settled: list[Version] = []
+    for row, is_due in load_due_versions(session, folds, ids):
         fold = folds[row.detector_id]
+        fold.is_settled = fold.detector_id not in importing
+        fold.has_due |= fold.is_settled and is_due
+        if row.id in ids or fold.is_settled:
+            fold.rows[row.id] = row
+        if fold.is_settled and (is_due or fold.of_version(row.id).labels):
+            settled.append(row)
+    dated = load_states(session, settled, (CALENDAR, DAYS))
+    _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
+    for row in settled:
+        fold, kept = folds[row.detector_id], dated.get(row.id, {})
         version = fold.of_version(row.id)
         cells = version.of(Cells)
         if cells.could_freeze:
             cells.freeze()
             version.of(Checkpoints).take_shares()
+        days = {key: state for (name, key), state in kept.items() if name == DAYS}
         fold.calendars[row.id] = begin_calendar(
             session,
             row,
             fold.detector,
-            kept.get(row.id, {}).get("", {}),
-            add_days(days.get(row.id, {}), {}) | version.of(Days).cells,
+            kept.get((CALENDAR, ""), {}),
+            add_days(days, {}) | version.of(Days).cells,
             cells.shares,
         )
-
-
-def _store_calendars(session: Session, folds: Sequence[Fold], at: datetime) -> None:
-    """Keep the calendars that were found, and which are to be found later."""
-    found = {
-        (fold.detector_id, version_id, CALENDAR, ""): calendar.dump(at)
-        for fold in folds
-        for version_id, calendar in fold.calendars.items()
-    }
-    store_projections(session, found)
-    for fold in folds:
-        if fold.has_due:
-            delete_projections(session, fold.detector_id, CALENDAR, key=DUE)
-        elif not fold.is_settled and not fold.is_end:
-            labelled = [key for key, one in fold.versions.items() if one.labels]
-            find_calendars_again(session, fold.detector_id, labelled)
-
-
-def _begin(detector: Detector, batches: Sequence[int]) -> Fold:
-    cut_by = list_counted(detector)
-    return Fold(detector, PROJECTIONS if cut_by else _UNCUT, cut_by, batches)
 
 
 def replay(
@@ -440,15 +397,25 @@ def read_again(
 
 
 def _replay(
-    session: Session, folds: Mapping[int, Fold], changes: Iterator[Change]
+    session: Session,
+    folds: Mapping[int, Fold],
+    changes: Iterator[Change],
+    confidences: Sequence[tuple[int, int, int, Bin]] = (),
 ) -> None:
-    """Add *changes* in order to the projections of each version."""
-    while chunk := list(islice(changes, _AT_ONCE)):
+    """Add *changes* in order to the projections of each version.
+
+    The *confidences* of new queries come before, added up by the database.
+    """
+    while (chunk := list(islice(changes, _AT_ONCE))) or confidences:
         by_version: dict[tuple[int, int], list[Change]] = {}
-        for change in chunk:
+        new = (Change(*one[:2], 0, step=one[2]) for one in confidences)
+        for change in chain(new, chunk):
             place = change.detector_id, change.version_id
             by_version.setdefault(place, []).append(change)
         versions = _load(session, folds, by_version)
+        for detector_id, version_id, step, queries in confidences:
+            versions[detector_id, version_id].of(Confidences).at(step).add(queries)
+        confidences = ()
         for change in chunk:
             versions[change.detector_id, change.version_id].add(change)
 
@@ -480,15 +447,15 @@ def read_ends(
     folds: dict[int, Fold] = {}
     rows: dict[tuple[int, int], list[Change]] = {}
     due = list_due_versions(session, at=at, limit=_MOST_ENDS)
-    by_id = {
-        one.id: one for one in load_detectors(session, {v.detector_id for v in due})
-    }
+    ids = {version.detector_id for version in due}
+    by_id = {one.id: one for one in load_detectors(session, ids)} if ids else {}
     for version in due:
         detector = by_id[version.detector_id]
         fold = folds.setdefault(
             detector.id, Fold(detector, _ENDS, (), is_end=True, listeners=listeners)
         )
         fold.of_version(version.id)
+        fold.rows[version.id] = version
         rows[detector.id, version.id] = []
     _load(session, folds, rows)
     for fold in folds.values():
@@ -517,17 +484,27 @@ def score_folds(folds: Sequence[Fold]) -> None:
         for fold in same:
             fold.intervals = {key: intervals[key] for key in fold.points}
             fold.measures = {key: measures[key] for key in fold.points}
+        for one in (look for fold in same for look in fold.looks):
+            one.find()
     compute_calendars([one for fold in folds for one in fold.calendars.values()])
     for listener in listeners:
         listener.follow(folds)
 
 
-def _dump(fold: Fold) -> Iterator[tuple[Row, Kept]]:
+def _dump(fold: Fold, at: datetime | None = None) -> Iterator[tuple[Row, Kept]]:
     """Yield the rows to store, of the versions whose rows were read or begun."""
     for version_id, version in fold.versions.items():
+        place = fold.detector_id, version_id
         if version.is_new or version.is_loaded:
-            for place, kept in version.dump().items():
-                yield (fold.detector_id, version_id, *place), kept
+            for name, kept in version.dump().items():
+                yield (*place, *name), kept
+        if at is not None and version_id in fold.calendars:
+            yield (*place, CALENDAR, ""), fold.calendars[version_id].dump(at)
+        elif at is not None and version.labels and not fold.is_settled:
+            # It is found once all labels are in.
+            yield (*place, CALENDAR, DUE), Kept(DUE, {})
+    for look in fold.looks:
+        yield look.place, look.dump()
 
 
 def store_folds(
@@ -543,9 +520,10 @@ def store_folds(
     Raises StaleFoldError if another worker was faster with one of them; the caller
     rolls all of them back.
     """
-    if not advance_revisions(session, {one.detector_id: one.revision for one in folds}):
+    seen = {one.detector_id: one.revision for one in folds}
+    traffic = {one.detector_id: one.traffic.dump() for one in folds if one.traffic}
+    if not advance_revisions(session, seen, traffic):
         raise StaleFoldError("another worker has folded these labels")
-    store_traffic(session, {one.detector_id: one.traffic for one in folds})
     ended = [(one.detector_id, one.batches, one.until) for one in folds]
     if not end_batches(session, ended):
         raise StaleFoldError("another worker has taken these batches")
@@ -564,16 +542,18 @@ def store_folds(
         for one in folds
     ]
     run_ids = add_job_runs(session, runs)
-    ids = {key for one in folds for key in one.versions}
-    versions = load_versions(session, {one.detector_id for one in folds}, ids)
-    store_projections(session, dict(chain.from_iterable(map(_dump, folds))))
-    _store_calendars(session, folds, computed_at)
-    taken = map(Fold.take, folds, repeat(versions), run_ids)
-    store_snapshots(session, chain.from_iterable(taken), computed_at=computed_at)
+    dumped = map(_dump, folds, repeat(computed_at))
+    store_projections(session, dict(chain.from_iterable(dumped)))
+    taken = chain.from_iterable(map(Fold.take, folds, run_ids))
+    store_snapshots(session, taken, computed_at=computed_at)
     for fold in folds:
+        if fold.has_due:
+            delete_projections(session, fold.detector_id, CALENDAR, key=DUE)
         for listener in fold.listeners:
-            listener.tell(session, fold, versions, at=computed_at)
-        fold.advance(versions)
+            listener.tell(session, fold, at=computed_at)
+        # Their progress is only written by who claims the revision they were read at.
+        session.add_all(fold.rows.values())
+        fold.advance()
     session.flush()
 
 
@@ -592,9 +572,9 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
         find_calendars_again(session, fold.detector_id)
         add_batch(session, fold.detector_id, created_at=computed_at)
     store_projections(session, dict(_dump(fold)))
-    versions = load_versions(session, [fold.detector_id], fold.versions)
+    fold.rows = load_versions(session, [fold.detector_id], fold.versions)
     for listener in fold.listeners:
-        listener.tell(session, fold, versions, at=computed_at)
+        listener.tell(session, fold, at=computed_at)
     counted = {*detector.counted_slices, *fold.cut_by}
     detector.counted_slices = [name for name in detector.slices if name in counted]
     index_metadata(session, detector.id, detector.counted_slices)

@@ -162,6 +162,9 @@ class Measured(Score):
 class MeasuredEstimate(Estimate):
     """An estimate with another measure beside the accuracies of the classes."""
 
+    sentence: str = Field(
+        default="", description="The first sentence of the detector's page."
+    )
     measured: Measured | None = Field(
         default=None,
         description="With measure=balanced, overall, recall:CLASS or precision:CLASS: "

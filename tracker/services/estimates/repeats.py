@@ -13,7 +13,7 @@ from tracker.shapes import OfDetector, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import pool
-from tracker.storage.estimates.repeats import count_repeats
+from tracker.storage.estimates.counts import count_repeats
 
 # Of more attempts only the highest number is told.
 _MOST = 10

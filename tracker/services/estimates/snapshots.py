@@ -21,11 +21,7 @@ from tracker.services.estimates.measures import (
 )
 from tracker.shapes import Score
 from tracker.storage.detectors import Version
-from tracker.storage.estimates.snapshots import (
-    add_intervals,
-    add_measures,
-    add_snapshots,
-)
+from tracker.storage.estimates.snapshots import add_snapshots
 from tracker.words import EXACT, REPLAYED, STORED_METHODS
 
 
@@ -145,9 +141,7 @@ def store_snapshots(
             for measure, row in _dump_scores(version, of_measures)
         ]
     if snapshots:
-        add_snapshots(session, snapshots)
-        add_intervals(session, intervals)
-        add_measures(session, measures)
+        add_snapshots(session, snapshots, intervals, measures)
 
 
 def _dump_scores(

@@ -1,6 +1,7 @@
 """What speaks against an estimate: its conditions, and answers that were unclear."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -8,10 +9,10 @@ import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.counts import current_counts, pick_population
+from tracker.services.estimates.counts import pick_population
 from tracker.services.estimates.intervals import bound
 from tracker.services.evidence.measure import Measure, read_measure, spread
-from tracker.services.evidence.populations import choose_population, standings_of
+from tracker.services.evidence.populations import standings_of
 from tracker.shapes import Shape
 from tracker.stats import (
     Interval,
@@ -24,7 +25,7 @@ from tracker.stats import (
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Standings
 from tracker.storage.estimates.label_changes import list_first_labelled
-from tracker.storage.estimates.projections import BURSTS, Kept, Row, find_projection
+from tracker.storage.estimates.projections import BURSTS, Kept, Row, load_states
 from tracker.words import DISPUTED, OVERALL, PRECISION, RECALL
 
 _FIRST_LOOK = 100
@@ -55,67 +56,74 @@ def find_warnings(
     look = _looks_at(labels)
     if detector.groups is not None or not look:
         return []
-    state = find_projection(session, version, BURSTS, population)
+    states = load_states(session, [version]).get(version.id, {})
+    state = states.get((BURSTS, population))
     if state is None or state["word"] != detector.label_sampling:
         state = {"look": 0, "found": None}
     found = state["found"]
     if found is None and state["look"] < look:
-        found = _look(session, detector, version, population, state["look"], look)
+        read = Look.read(session, detector, version, population, look)
+        found = read.find(state["look"])
     return [] if found is None else [_describe(found)]
 
 
-def is_look_due(counts: Counts, new: int, label_sampling: str | None) -> bool:
-    """Return whether the *new* labels among *counts* have brought the next look."""
-    if not new:
-        return False
-    population = choose_population(label_sampling, lambda some: counts.count(some) > 0)
-    labels = counts.scored(standings_of(population, label_sampling))
-    return _looks_at(labels) > _looks_at(labels - new)
-
-
-def look_again(
-    session: Session, detector: Detector, version: Version
-) -> dict[Row, Kept]:
-    """Return what is to be kept of the looks that are due by the labels of *version*.
-
-    `store_projections` keeps it.
-    """
-    counts = current_counts(session, [version])[version.id]
-    population, standings = pick_population(detector, counts)
-    look = _looks_at(counts.scored(standings))
-    if not look or detector.groups is not None:
-        return {}
-    found = _look(session, detector, version, population, 0, look)
-    state = {"look": look, "found": found, "word": detector.label_sampling}
-    place = detector.id, version.id, BURSTS, population
-    return {place: Kept(population, state)}
-
-
-def _look(  # noqa: PLR0913, PLR0917 - whose labels, and which looks.
-    session: Session,
-    detector: Detector,
-    version: Version,
-    population: str,
-    after: int,
-    last: int,
-) -> dict[str, Any] | None:
-    """Return what the first look behind *after* found that leaves no doubt.
+@dataclass(slots=True)
+class Look:
+    """The looks for bursts up to the last one that the labels of a version brought.
 
     Each is at the labels that had come by then, however many there are now.
     """
-    standings = standings_of(population, detector.label_sampling)
-    limit = _labels_of(last)
-    rows = list_first_labelled(session, version, standings, limit=limit)
-    for look in range(after + 1, last + 1):
-        some = rows[: _labels_of(look)]
-        found = find_bursts(_mistakes(some))
-        if bursts_are_beyond_doubt(found, len(some)):
-            return {
-                "labels": len(some),
-                "neighbours": found.neighbours,
-                "expected": round(found.expected, 1),
-            }
-    return None
+
+    place: Row
+    word: str | None
+    last: int
+    # The first labels of the version.
+    rows: Sequence[Any]
+    found: dict[str, Any] | None = None
+
+    @classmethod
+    def read(
+        cls, session: Session, detector: Detector, version: Version, *which: Any
+    ) -> "Look":
+        """Read the labels of *which* population, up to a look."""
+        population, last = which
+        standings = standings_of(population, detector.label_sampling)
+        limit = _labels_of(last)
+        rows = list_first_labelled(session, version, standings, limit=limit)
+        place = detector.id, version.id, BURSTS, population
+        return cls(place, detector.label_sampling, last, rows)
+
+    def find(self, after: int = 0) -> dict[str, Any] | None:
+        """Return what the first look behind *after* found that leaves no doubt."""
+        for look in range(after + 1, self.last + 1):
+            some = self.rows[: _labels_of(look)]
+            found = find_bursts(_mistakes(some))
+            if bursts_are_beyond_doubt(found, len(some)):
+                self.found = {
+                    "labels": len(some),
+                    "neighbours": found.neighbours,
+                    "expected": round(found.expected, 1),
+                }
+                break
+        return self.found
+
+    def dump(self) -> Kept:
+        state = {"look": self.last, "found": self.found, "word": self.word}
+        return Kept(self.place[-1], state)
+
+
+def read_look(
+    session: Session, detector: Detector, version: Version, counts: Counts, new: int
+) -> Look | None:
+    """Read the next look, if the *new* labels among *counts* have brought it."""
+    if not new or detector.groups is not None:
+        return None
+    population, standings = pick_population(detector, counts)
+    labels = counts.scored(standings)
+    look = _looks_at(labels)
+    if look <= _looks_at(labels - new):
+        return None
+    return Look.read(session, detector, version, population, look)
 
 
 def _mistakes(rows: Sequence[Any]) -> list[list[bool]]:

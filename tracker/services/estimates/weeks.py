@@ -42,7 +42,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates import weeks as storage
 from tracker.storage.estimates.cells import Cell, day_in, midnight_in, pool
-from tracker.storage.estimates.projections import CALENDAR, load_by_name
+from tracker.storage.estimates.projections import CALENDAR, load_states
 from tracker.storage.estimates.weeks import SpanOfQueries, count_below_gap
 from tracker.words import BALANCED, OVERALL, PRECISION, RANDOM
 
@@ -180,8 +180,8 @@ class _Desk(NamedTuple):
     def find_birth(self, version: Version) -> date:
         """Return the first day of the span that the places of the others go by."""
         zone = self.detector.zone
-        kept = load_by_name(self.session, [self.detector.id], CALENDAR, [version.id])
-        state = kept.get(version.id, {}).get("", {})
+        kept = load_states(self.session, [version]).get(version.id, {})
+        state = kept.get((CALENDAR, ""), {})
         return begin(find_birth(self.session, version, state, zone), self.by)
 
     def list_spans(

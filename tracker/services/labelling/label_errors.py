@@ -86,9 +86,10 @@ def _build(
     estimate: Estimate,
 ) -> LabelErrors | None:
     standings = standings_of(estimate.population.kind, detector.label_sampling)
-    found = storage.find_set(session, version)
     # What counts in another population says nothing of this one.
-    if found is None or not any(row.standing in standings for row in rows):
+    is_of_this = any(row.standing in standings for row in rows)
+    found = storage.find_set(session, version) if is_of_this else None
+    if found is None:
         return None
     answered = _count_first(row.answer is not None or row.erased_at for row in rows)
     trusted = _count_first(row.is_trusted or row.erased_at for row in rows)
@@ -97,12 +98,11 @@ def _build(
     counted = trusted if is_trusted else answered
     if not counted:
         return None
-    evidence = _Evidence(detector.classes, found, rows)
-    level, by_truth = estimate.confidence_level, None
+    evidence, by_truth = _Evidence(detector.classes, found, rows), None
+    level = estimate.confidence_level
     if trusted:
-        by_truth = recheck_accuracies(
-            len(detector.classes), *evidence.first(trusted), level
-        )
+        number = len(detector.classes)
+        by_truth = recheck_accuracies(number, *evidence.first(trusted), level)
     return LabelErrors(
         frozen_at=found.frozen_at,
         queries=sum(number for *_, number in found.cells),

@@ -34,10 +34,11 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import (
+    FIND,
+    LOCK,
+    LOCK_ALONE,
     Labelled,
     find_labelled,
-    lock_alone,
-    lock_labelled,
     set_current_labels,
 )
 from tracker.storage.labelling.golds import count_answers
@@ -124,7 +125,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         said = said or last_sampling(session, current, by.name) or current.sampling
         row = _build_row(session, current, new, by, said)
         add_answer(session, current, row, by)
-        return _describe_row(row)
+        return describe_label(SimpleNamespace(**row), is_current=True)
     compares = are_compared(detector, current.agreement)
     sampling = choose_word_sampling(current._asdict(), said, are_compared=compares)
     row = _build_row(session, current, new, by, sampling)
@@ -156,7 +157,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
             first_of=[current.input] if current.label_id is None else [],
             says_more=True,
         )
-    return _describe_row(row)
+    return describe_label(SimpleNamespace(**row), is_current=True)
 
 
 def _find_words(
@@ -169,10 +170,6 @@ def _find_words(
             words.setdefault(label.labeler, label.label)
     second = find_recheck(session, query)
     return {"words": words, "second": None if second is None else second.answer}
-
-
-def _describe_row(row: Mapping[str, Any]) -> Label:
-    return describe_label(SimpleNamespace(**row), is_current=True)
 
 
 def _build_row(
@@ -205,17 +202,17 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     if detector_id is None:
         raise missing("query", dump_id("iq", query_id))
     key = detector_id, query_id
-    labelled = lock_alone(session, key, by.name)
+    labelled = find_labelled(session, key, by.name, LOCK_ALONE)
     if labelled is not None:
         _check_open(labelled)
         return labelled, Truths(session, labelled.detector, by)
-    labelled = find_labelled(session, key, by.name)
+    labelled = find_labelled(session, key, by.name, FIND)
     if labelled is None:
         raise missing("query", dump_id("iq", query_id))
     _check_open(labelled)
     truths = Truths(session, labelled.detector, by)
     truths.lock([labelled.query.input], [labelled.query.group])
-    labelled = lock_labelled(session, key, by.name)
+    labelled = find_labelled(session, key, by.name, LOCK)
     if labelled is None:
         raise missing("query", dump_id("iq", query_id))
     # It may have got another group meanwhile.

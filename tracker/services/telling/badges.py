@@ -11,7 +11,7 @@ from tracker.charts import words
 from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.estimates.estimate import get_estimate
-from tracker.services.estimates.measures import score_own
+from tracker.services.estimates.report import Report
 from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
@@ -127,7 +127,8 @@ def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFac
     """
     estimate = get_estimate(session, detector, computed_at=at, method=DECIDING_METHOD)
     found = estimate.decision
-    said = score_own(estimate, detector.measure)
+    report = Report(detector, estimate, 0)
+    said = report.interval
     if said.accuracy is None:
         return BadgeFace(message="not known yet", color="lightgrey")
     # Rounded as on the pages, so that no badge says 100 % after a mistake.
@@ -136,8 +137,7 @@ def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFac
     colour: Colour = "blue" if found is None else _COLOURS[found.verdict]
     if estimate.population.kind == UNSTATED:
         colour = "lightgrey"
-    since = estimate.span.since if estimate.span else None
-    day = f" since {since:%-d %b %Y}" if since else ""
+    day = f" since {report.since:%-d %b %Y}" if report.since else ""
     measure = read_measure(detector.measure)
     name = "" if measure.kind == BALANCED else f"{measure.name} "
     kind = estimate.population.kind

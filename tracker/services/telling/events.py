@@ -190,20 +190,13 @@ def _stays(verdict: Verdict, look: Look, target: float) -> bool:
     """Return whether the labels of a look still support a verdict."""
     if verdict == "undecided" or not any(look.labelled):
         return False
-    if verdict == "met":
-        return _evidence_above(look.correct, look.labelled, target, look.shares) >= 0
-    # The accuracy is below the target if the error rate is above its complement.
-    wrong = [n - k for k, n in zip(look.correct, look.labelled, strict=True)]
-    return _evidence_above(wrong, look.labelled, 1.0 - target, look.shares) >= 0
-
-
-def _evidence_above(
-    correct: Sequence[int],
-    labelled: Sequence[int],
-    target: float,
-    shares: Sequence[float] | None,
-) -> float:
-    return float(log_evidence_above(correct, labelled, target, shares=shares))
+    counted = look.correct
+    if verdict == "missed":
+        # The accuracy is below the target if the error rate is above its complement.
+        counted = [n - k for k, n in zip(counted, look.labelled, strict=True)]
+        target = 1.0 - target
+    above = log_evidence_above(counted, look.labelled, target, shares=look.shares)
+    return float(above) >= 0
 
 
 def find_last_verdicts(
@@ -322,17 +315,10 @@ class FoldEvents:
                 if found is not None:
                     self.verdicts[version_id] = found
 
-    def tell(
-        self,
-        session: Session,
-        fold: Fold,
-        versions: Mapping[int, Version],
-        *,
-        at: datetime,
-    ) -> None:
+    def tell(self, session: Session, fold: Fold, *, at: datetime) -> None:
         """Add the events of a fold."""
         for version_id, folded in fold.versions.items():
-            version = versions[version_id]
+            version = fold.rows[version_id]
             told: list[tuple[str, dict[str, Any] | None]] = []
             if folded.queries and not version.queries:
                 told.append((FIRST_SEEN, None))

@@ -1,15 +1,25 @@
 """Counting queries and their labels by the database, and what waits for the job."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, false, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    bindparam,
+    case,
+    false,
+    func,
+    select,
+    text,
+    union_all,
+)
 from sqlalchemy.orm import Session, aliased
 
-from tracker.storage.base import on_postgresql
+from tracker.storage.base import on_postgresql, stream
 from tracker.storage.detectors import Version
-from tracker.storage.dialect import minute_of
+from tracker.storage.dialect import day_of, minute_of
 from tracker.storage.estimates.cells import Cell, Counts, day_in, pool
 from tracker.storage.estimates.pending import (
     END,
@@ -28,7 +38,14 @@ from tracker.storage.labels import (
     truth_of,
 )
 from tracker.storage.queries.finding import Condition
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import Query, has_standing
+from tracker.words import (
+    GROUPED,
+    REPLAYED,
+    REPLAYED_UNSTATED,
+    SAMPLINGS,
+    UNSTATED,
+)
 
 # What decides where the label of a query counts.
 _COUNTED = (Query.version_id, Query.standing, Query.label, Query.predicted)
@@ -125,13 +142,12 @@ def count_pending_queries(
 
 def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
     """Count the queries and labels of pending *batches* together by detector."""
+    columns = select(PendingBatch.detector_id, func.count())
+    both = (of_pending(columns, rows_of, batches) for rows_of in (Query, Label))
+    rows = union_all(*(one.group_by(PendingBatch.detector_id) for one in both))
     found = dict.fromkeys(batches, 0)
-    for rows_of in (Query, Label):
-        columns = select(PendingBatch.detector_id, func.count())
-        statement = of_pending(columns, rows_of, batches)
-        rows: Any = session.execute(statement.group_by(PendingBatch.detector_id))
-        for detector_id, number in rows:
-            found[detector_id] += number
+    for detector_id, number in session.execute(rows):
+        found[detector_id] += number
     return found
 
 
@@ -243,3 +259,118 @@ _ERASED = select(func.count()).where(
 
 def count_all_erased(session: Session, detector_id: int) -> int:
     return session.scalars(_ERASED, {"detector_id": detector_id}).one()
+
+
+def count_weights(
+    session: Session, detector_id: int, version_ids: Sequence[int]
+) -> Sequence[Any]:
+    """Count current labels by class, by whether they were predicted, and by weight.
+
+    The weights are not added up here: each database would round the sum differently.
+    Labels that were taken over from another version have no weight, and repeats of an
+    input do not count.
+    """
+    statement = (
+        select(
+            Query.label,
+            (Query.label == Query.predicted).label("is_right"),
+            Label.weight,
+            func.count().label("labels"),
+        )
+        .join_from(Label, Query, is_of_query())
+        .where(
+            Label.detector_id == detector_id,
+            Label.weight.is_not(None),
+            Query.label_id == Label.id,
+            # SQLite would begin with all queries of the detector.
+            on_postgresql(Query.detector_id == detector_id),
+            Query.version_id.in_(version_ids),
+            has_standing(Query, SAMPLINGS),
+        )
+        .group_by(Query.label, Query.label == Query.predicted, Label.weight)
+    )
+    return session.execute(statement).all()
+
+
+def count_repeats(
+    session: Session,
+    detector_id: int,
+    version_ids: Sequence[int],
+    standings: Collection[str],
+) -> Sequence[Any]:
+    """Return how many groups there are of each kind.
+
+    That is labelled, correct, and whether their queries differ in what was predicted.
+    Of a group counts whatever has a label with one of *standings*, or would have if its
+    group did not count by another query; one query is no repeat.
+    """
+    is_unstated = Query.sampling == UNSTATED
+    base = case(
+        (Query.is_replayed & is_unstated, REPLAYED_UNSTATED),
+        (Query.is_replayed, REPLAYED),
+        else_=Query.sampling,
+    )
+    is_scored = has_standing(Query, {*standings, GROUPED}) & base.in_(sorted(standings))
+    is_correct = is_scored & (Query.label == Query.predicted)
+    differs = func.min(Query.predicted) != func.max(Query.predicted)
+    each = (
+        select(
+            func.count(case((is_scored, 1))).label("labelled"),
+            func.count(case((is_correct, 1))).label("correct"),
+            differs.label("differs"),
+        )
+        .where(
+            Query.detector_id == detector_id,
+            Query.version_id.in_(version_ids),
+            Query.group.is_not(None),
+            ~Query.is_repeat,
+        )
+        .group_by(Query.version_id, Query.group)
+        .having(func.count() > 1)
+        .subquery()
+    )
+    kinds = each.c.labelled, each.c.correct, each.c.differs
+    statement = select(*kinds, func.count().label("groups")).group_by(*kinds)
+    return session.execute(statement).all()
+
+
+# A label that a query took over by its input did not come: it was there.
+_OWN = ~Query.is_replayed & ~Query.is_repeat
+
+
+def count_days(
+    session: Session, detector_id: int, version_ids: Sequence[int], *, since: datetime
+) -> list[tuple[str, str, int, int]]:
+    """Return day, predicted class, queries asked, and how many of them have a label."""
+    day = day_of(session, Query.asked_at).label("day")
+    statement = (
+        select(day, Query.predicted, func.count(), func.count(Query.label_id))
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
+        .where(Query.asked_at >= since, _OWN)
+        .group_by(day, Query.predicted)
+    )
+    rows = session.execute(statement)
+    return [(found, name, asked, labelled) for found, name, asked, labelled in rows]
+
+
+# Built once: each page of a history asks for this.
+_DELAYS = (
+    select(Query.asked_at, Query.predicted, Label.labelled_at)
+    .select_from(Label)
+    .join(Query, is_of_query())
+    .where(
+        Query.detector_id == bindparam("detector_id"),
+        Query.version_id.in_(bindparam("ids", expanding=True)),
+        on_postgresql(Label.detector_id == bindparam("detector_id")),
+        Query.asked_at >= bindparam("since"),
+        Label.replaces_id.is_(None),
+        _OWN,
+    )
+)
+
+
+def iter_delays(
+    session: Session, detector_id: int, version_ids: Sequence[int], *, since: datetime
+) -> Iterator[Any]:
+    chosen = {"detector_id": detector_id, "ids": tuple(version_ids), "since": since}
+    return stream(session, _DELAYS, chosen)

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     delete,
     func,
     insert,
@@ -34,7 +35,13 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql
+from tracker.storage.base import (
+    Base,
+    BigId,
+    UtcDateTime,
+    on_postgresql,
+    remember,
+)
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.inserting import Prepared
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
@@ -227,15 +234,21 @@ _OF_DETECTORS = (
 
 def list_pending_batches(session: Session, detector_ids: Collection[int]) -> Pending:
     """Return the pending batches of those of the detectors that have any."""
+    ids = tuple(sorted(detector_ids))
     found: dict[int, list[int]] = {}
-    values = {"ids": tuple(detector_ids)}
-    for detector_id, batch in session.execute(_OF_DETECTORS, values):
+    for detector_id, batch in remember(session, _OF_DETECTORS, {"ids": ids}):
         found.setdefault(detector_id, []).append(batch)
     return found
 
 
-def advance_revisions(session: Session, seen: Mapping[int, int]) -> bool:
+def advance_revisions(
+    session: Session,
+    seen: Mapping[int, int],
+    traffic: Mapping[int, Mapping[str, Any]] | None = None,
+) -> bool:
     """Claim the next revision of each detector, unless another worker was faster.
+
+    Columns of detectors that had *traffic* are set by the same statement.
 
     A worker reads, computes without any lock, and then claims the revisions after
     those it had *seen*.  False means that some of what it computed is out of date and
@@ -246,10 +259,17 @@ def advance_revisions(session: Session, seen: Mapping[int, int]) -> bool:
         # In one order everywhere, so that no two workers wait for each other.
         locked = select(Detector.id).where(Detector.id.in_(seen)).order_by(Detector.id)
         session.execute(locked.with_for_update(key_share=True)).all()
+    values: dict[Any, Any] = {Detector.revision: Detector.revision + 1}
+    for name in next(iter((traffic or {}).values()), ()):
+        column: Any = getattr(Detector, name)
+        by_id = {
+            key: literal(row[name], column.type) for key, row in (traffic or {}).items()
+        }
+        values[column] = case(by_id, value=Detector.id, else_=column)
     result = session.execute(
         update(Detector)
         .where(tuple_(Detector.id, Detector.revision).in_(seen.items()))
-        .values(revision=Detector.revision + 1)
+        .values(values)
     )
     assert isinstance(result, CursorResult)
     return result.rowcount == len(seen)

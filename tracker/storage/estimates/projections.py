@@ -9,13 +9,15 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    exists,
+    or_,
     select,
     tuple_,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
-from tracker.storage.detectors import Version, of_version
+from tracker.storage.base import Base, BigId, Name, remember
+from tracker.storage.detectors import Version, is_of_version, of_version
 from tracker.storage.dialect import upsert
 from tracker.storage.estimates.cells import Counts, pool
 
@@ -35,6 +37,8 @@ _AT_ONCE = 500
 
 Row = tuple[int, int, str, str]
 """Where a row stands: detector, version, projection and key."""
+States = dict[int, dict[tuple[str, str], dict[str, Any]]]
+"""By version: the states by name and key."""
 
 
 class Projection(Base):
@@ -83,14 +87,6 @@ def load_projections(session: Session, places: Collection[Row]) -> dict[Row, Kep
     return found
 
 
-def find_projection(
-    session: Session, version: Version, name: str, key: str = ""
-) -> dict[str, Any] | None:
-    place = (version.detector_id, version.id, name, key)
-    found = load_projections(session, [place]).get(place)
-    return None if found is None else found.state
-
-
 def list_projections(session: Session, version: Version, name: str) -> Sequence[Kept]:
     """Return the states of a projection of *version* under all keys, in order."""
     statement = (
@@ -130,16 +126,26 @@ def load_by_name(
     return found
 
 
-def find_calendars_again(
-    session: Session, detector_id: int, version_ids: Iterable[int] | None = None
-) -> None:
-    """Let the next fold find the calendars of versions again, or of all that have one.
+def load_due_versions(
+    session: Session, detector_ids: Collection[int], ids: Collection[int]
+) -> list[tuple[Version, bool]]:
+    """Return versions of detectors, and those with a calendar due; whether it is."""
+    is_due = exists().where(
+        is_of_version(Projection), Projection.name == CALENDAR, Projection.key == DUE
+    )
+    statement = select(Version, is_due).where(
+        Version.detector_id.in_(detector_ids), or_(Version.id.in_(ids), is_due)
+    )
+    return [(row[0], bool(row[1])) for row in session.execute(statement)]
+
+
+def find_calendars_again(session: Session, detector_id: int) -> None:
+    """Let the next fold find all calendars of a detector again.
 
     The caller adds a batch, be it an empty one.
     """
-    if version_ids is None:
-        version_ids = load_by_name(session, [detector_id], CALENDAR)
-    due = {(detector_id, one, CALENDAR, DUE): Kept(DUE, {}) for one in version_ids}
+    ids = load_by_name(session, [detector_id], CALENDAR)
+    due = {(detector_id, one, CALENDAR, DUE): Kept(DUE, {}) for one in ids}
     store_projections(session, due)
 
 
@@ -182,27 +188,43 @@ def delete_projections(
 
 
 # Built once: every estimate begins with this.
-_TOTALS = select(Projection.version_id, Projection.state).where(
-    Projection.detector_id.in_(bindparam("detectors", expanding=True)),
-    Projection.version_id.in_(bindparam("versions", expanding=True)),
-    Projection.name == CELLS,
-    Projection.key == "",
+_KEPT = (
+    select(Version.id, Projection.name, Projection.key, Projection.state)
+    # Joined, or SQLite would look up each of the detectors with each of the versions.
+    .join(Projection, is_of_version(Projection))
+    .where(
+        Version.detector_id.in_(bindparam("detectors", expanding=True)),
+        Version.id.in_(bindparam("versions", expanding=True)),
+        Projection.name.in_(bindparam("names", expanding=True)),
+    )
 )
 
 
-def load_counts(session: Session, versions: Iterable[Version]) -> dict[int, Counts]:
-    """Return the running counts of each version, without the labels that wait."""
-    counts = {one.id: Counts(last_label_at=one.last_label_at) for one in versions}
-    if not counts:
-        return counts
+def load_states(
+    session: Session,
+    versions: Iterable[Version],
+    names: tuple[str, ...] = (CELLS, CALENDAR, BURSTS),
+) -> States:
+    """Return the states of versions under *names*: those that estimates go by."""
+    ids = sorted((one.detector_id, one.id) for one in versions)
+    found: States = {}
     chosen = {
-        "detectors": tuple({one.detector_id for one in versions}),
-        "versions": tuple(counts),
+        "detectors": tuple({one[0] for one in ids}),
+        "versions": tuple(one[1] for one in ids),
+        "names": names,
     }
-    for version_id, state in session.execute(_TOTALS, chosen):
-        found = Counts.load(state)
-        found.last_label_at = counts[version_id].last_label_at
-        counts[version_id] = found
+    for version_id, name, key, state in remember(session, _KEPT, chosen) if ids else ():
+        found.setdefault(version_id, {})[name, key] = state
+    return found
+
+
+def load_counts(session: Session, versions: Collection[Version]) -> dict[int, Counts]:
+    """Return the running counts of each version, without the labels that wait."""
+    states, counts = load_states(session, versions), {}
+    for one in versions:
+        state = states.get(one.id, {}).get((CELLS, ""))
+        counts[one.id] = Counts() if state is None else Counts.load(state)
+        counts[one.id].last_label_at = one.last_label_at
     return counts
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Select,
     SmallInteger,
     Text,
+    func,
     literal,
     select,
     tuple_,
@@ -105,16 +106,15 @@ class SnapshotMeasure(_Scored, Base):
     position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
 
 
-def add_snapshots(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, Snapshot, rows)
-
-
-def add_intervals(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, SnapshotInterval, rows)
-
-
-def add_measures(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, SnapshotMeasure, rows)
+def add_snapshots(
+    session: Session,
+    snapshots: Sequence[dict[str, Any]],
+    intervals: Sequence[dict[str, Any]],
+    measures: Sequence[dict[str, Any]],
+) -> None:
+    insert_rows(session, Snapshot, snapshots)
+    insert_rows(session, SnapshotInterval, intervals)
+    insert_rows(session, SnapshotMeasure, measures)
 
 
 def _of(version: Version) -> ColumnElement[bool]:
@@ -122,22 +122,21 @@ def _of(version: Version) -> ColumnElement[bool]:
     return is_theirs & (Snapshot.version_id == version.id)
 
 
-def list_checkpoints(
+def list_marks(
     session: Session, version: Version, *, by: datetime | None = None
 ) -> Sequence[Any]:
-    """Return ``sequence`` and ``labels`` of every checkpoint of a version, in order.
+    """Return ``sequence`` and ``labels`` of a version's checkpoints and last snapshot.
 
-    Or those that were stored *by* an instant.  However often the job ran, a million
-    labels have about a thousand of them.
+    Or of those that were stored *by* an instant.  However often the job ran, a million
+    labels have about a thousand checkpoints.
     """
-    statement = (
-        select(Snapshot.sequence, Snapshot.labels)
-        .where(_of(version), Snapshot.kind == "checkpoint")
-        .order_by(Snapshot.sequence)
-    )
+    known = [_of(version)]
     if by is not None:
-        statement = statement.where(Snapshot.computed_at <= by)
-    return session.execute(statement).all()
+        known.append(Snapshot.computed_at <= by)
+    last = select(func.max(Snapshot.sequence)).where(*known).scalar_subquery()
+    is_mark = (Snapshot.kind == "checkpoint") | (Snapshot.sequence == last)
+    statement = select(Snapshot.sequence, Snapshot.labels).where(*known, is_mark)
+    return session.execute(statement.order_by(Snapshot.sequence)).all()
 
 
 def find_newest_snapshot(

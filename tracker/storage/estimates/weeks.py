@@ -4,7 +4,6 @@ A query that waits for a label is a *gap* in the order of ranks: only what ranks
 the first gap is a random sample of the span.
 """
 
-from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,16 +11,15 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     and_,
-    bindparam,
     case,
+    exists,
     func,
     or_,
     select,
-    update,
 )
 from sqlalchemy.orm import Session, aliased
 
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Version
 from tracker.storage.dialect import day_of, floor, hour_of
 from tracker.storage.estimates.counts import of_pending
 from tracker.storage.estimates.pending import END, Pending
@@ -202,15 +200,6 @@ class HourCount(NamedTuple):
     new: int
 
 
-class Stored(NamedTuple):
-    """What is kept of the traffic of a detector."""
-
-    version_id: int | None
-    since: datetime | None
-    # By hour and version the new queries: [["2026-01-31 09", {"7": 120}], …].
-    hours: list[Any]
-
-
 def count_hours(
     session: Session, batches: Pending, *, until: int | None = None
 ) -> list[HourCount]:
@@ -231,8 +220,9 @@ def count_hours(
         )
         .exists()
     )
-    # Of a detector with one version nothing has to be looked up.
-    has_others = Query.detector_id.in_(_list_versioned(session, batches))
+    # Of a detector with one version no inputs have to be looked up.
+    is_other = Version.id != Query.version_id
+    has_others = exists().where(Version.detector_id == Query.detector_id, is_other)
     is_new = case((and_(has_others, was_put_before), 0), else_=1)
     each = select(
         Query.detector_id,
@@ -245,39 +235,3 @@ def count_hours(
     place = (found.c.detector_id, found.c.version_id, found.c.hour)
     statement = select(*place, func.count(), func.sum(found.c.is_new)).group_by(*place)
     return [HourCount(*row) for row in session.execute(statement)]
-
-
-def _list_versioned(session: Session, detector_ids: Collection[int]) -> list[int]:
-    """Return the detectors that have more than one version."""
-    statement = (
-        select(Version.detector_id)
-        .where(Version.detector_id.in_(detector_ids))
-        .group_by(Version.detector_id)
-        .having(func.count() > 1)
-    )
-    return [*session.scalars(statement)]
-
-
-def load_traffic(session: Session, detector_ids: Collection[int]) -> dict[int, Stored]:
-    statement = select(
-        Detector.id, Detector.shown_version_id, Detector.shown_since, Detector.traffic
-    ).where(Detector.id.in_(detector_ids))
-    return {row[0]: Stored(*row[1:]) for row in session.execute(statement)}
-
-
-def store_traffic(session: Session, found: Mapping[int, Stored | None]) -> None:
-    """Keep the traffic of detectors, of those where there was any."""
-    table: Any = Detector.__table__
-    statement = update(table).where(table.c.id == bindparam("detector_id"))
-    values = [
-        {
-            "detector_id": detector_id,
-            "shown_version_id": one.version_id,
-            "shown_since": one.since,
-            "traffic": one.hours,
-        }
-        for detector_id, one in found.items()
-        if one is not None
-    ]
-    if values:
-        session.connection().execute(statement, values)

@@ -70,43 +70,24 @@ _SELECT = (
     )
 )
 _LOCK = _SELECT.with_for_update(of=Query, key_share=True)
-_FIND, _LOCK_ANY = Prepared(_SELECT), Prepared(_LOCK)
-_LOCK_ALONE = Prepared(_LOCK.where(Query.input.is_(None), Query.group.is_(None)))
+# Which queries are found, and whether nobody else can label them meanwhile.  One that
+# is alone has no input and no group, which would have to be locked before it.
+FIND, LOCK = Prepared(_SELECT), Prepared(_LOCK)
+LOCK_ALONE = Prepared(_LOCK.where(Query.input.is_(None), Query.group.is_(None)))
 
 
-def lock_alone(session: Session, key: Key, labeler: str) -> Labelled | None:
-    """Return a query without input and group, which nobody else can label meanwhile.
-
-    None if there is no such query, or if it has one of them, which is to be locked
-    before its queries.
-    """
-    return _find(session, _LOCK_ALONE, key, labeler)
-
-
-def lock_labelled(session: Session, key: Key, labeler: str) -> Labelled | None:
-    """Return a query that nobody else can label meanwhile.
-
-    Its input and its group are locked.
-    """
-    return _find(session, _LOCK_ANY, key, labeler)
-
-
-def find_labelled(session: Session, key: Key, labeler: str) -> Labelled | None:
-    return _find(session, _FIND, key, labeler)
-
-
-def _find(
-    session: Session, statement: Prepared, key: Key, labeler: str
+def find_labelled(
+    session: Session, key: Key, labeler: str, which: Prepared
 ) -> Labelled | None:
+    """Return a query that *which* of the statements finds for a labeler."""
     values = {"detector_id": key[0], "query_id": key[1], "labeler": labeler}
-    row = statement.first(session, values)
+    row = which.first(session, values)
     if row is None:
         return None
-    *of_query, is_assigned, is_held, is_drawn = row
-    of_detector = of_query[len(_OF_QUERY) :]
+    *columns, is_assigned, is_held, is_drawn = row
     return Labelled(
-        LabelledQuery(*of_query[: len(_OF_QUERY)]),
-        LabelledDetector(*of_detector),
+        LabelledQuery(*columns[: len(_OF_QUERY)]),
+        LabelledDetector(*columns[len(_OF_QUERY) :]),
         is_assigned,
         is_held,
         is_drawn,

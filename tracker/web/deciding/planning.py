@@ -93,15 +93,13 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             computed_at=now(),
         )
         estimate = price_audit(session, detector, estimate)
+        points = request.args.get("within", USUAL)
         return render_template(
             "detectors/plan.html",
             detector=detector,
             estimate=estimate,
             version=version,
-            plan=build_page(
-                estimate,
-                points=parse_points(request.args.get("within")),
-            ),
+            plan=build_page(estimate, points=points if points in CHOICES else USUAL),
             choices=CHOICES,
             # They are on a page that is looked at, not in what the Overview asks for.
             find_queues=partial(_find_queues, session, detector, version),
@@ -138,11 +136,6 @@ def _find_people(
     given = {one.name: one.labelled for one in found.values}
     names = sorted({*asked, *given}, key=lambda one: (-given.get(one, 0), one))
     return [(one, given.get(one, 0), asked.get(one)) for one in names]
-
-
-def parse_points(text: str | None) -> str:
-    """Return one of the choices, the usual one for anything else."""
-    return text if text in CHOICES else USUAL
 
 
 def build_page(estimate: Estimate, *, points: str) -> Plan:

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF002 - the dash between two bounds is an en dash.
+# ruff: noqa: RUF002 - the dash between two bounds is an en dash.
 """Accuracies as a page draws them: words, and places along an axis."""
 
 import math
@@ -152,8 +152,7 @@ class Reading:
 
 def span(interval: Accuracy, target: float | None = None) -> str:
     """Return *interval* in percent, and so that it shows its side of the *target*."""
-    low, high = chart_words.bounds(interval, beside=target)
-    return narrow(f"{low}–{high} %")
+    return narrow(chart_words.interval(interval, beside=target))
 
 
 def span_decided(found: Decision | UnclearBounds | BeforeChange) -> str:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from tracker.charts.words import short_day
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.shapes import Accuracy, Score
 from tracker.storage.detectors import zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.web.drawing.answers import near_axis
 from tracker.web.drawing.readings import Reading, read
-from tracker.web.drawing.words import short_day
 
 # So many bars have a name below them, at most.
 _NAMED = 7

@@ -15,8 +15,6 @@ _UNITS = (
     (24, "hour"),
     (30, "day"),
 )
-_NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
-_NUMBERS |= {8: "eight", 9: "nine", 10: "ten"}
 # The first sign that is found counts: most also name what they are compatible with.
 _BROWSERS = {
     "Edg": "Edge",
@@ -80,16 +78,6 @@ def exactly(instant: datetime) -> str:
 def day(one: date) -> str:
     """Return "12 March 2026"."""
     return f"{one.day} {one:%B %Y}"
-
-
-def count_in_words(value: int) -> str:
-    """Return a small number as a word, and any other as it is."""
-    return _NUMBERS.get(value) or number(value)
-
-
-def short_day(one: date, present: date) -> str:
-    """Return "12 Mar", with the year if it is another one."""
-    return f"{one.day} {one:%b}" + (f" {one.year}" if one.year != present.year else "")
 
 
 def ago(instant: datetime, present: datetime) -> str:

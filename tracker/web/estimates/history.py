@@ -25,6 +25,7 @@ from tracker.services.estimates.history import (
     list_scopes,
 )
 from tracker.services.estimates.intervals import check_method, max_snapshots
+from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.fields import parse_when
 from tracker.services.labelling.auditing.audits import AuditResult, find_result
@@ -43,7 +44,6 @@ from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import pages
 from tracker.web.deciding.comparison import read_comparison, read_moved
-from tracker.web.detector_list import Row
 from tracker.web.detectors import tell_briefly
 from tracker.web.drawing.readings import Reading, read, read_balanced
 from tracker.web.drawing.weeks import draw_weeks
@@ -104,7 +104,7 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             span=NOW,
             computed_at=now(),
         )
-        row = Row(detector, estimate, queries=0, failure=None)
+        row = Report(detector, estimate, queries=0, failure=None)
         events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
         along = _along_labels if by == _LABELS else _along_weeks
         return render_template(
@@ -141,7 +141,7 @@ def _along_labels(
     session: Session,
     detector: Detector,
     version: Version | None,
-    _row: Row,
+    _row: Report,
     chosen: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the tightening chart and its table."""
@@ -158,7 +158,7 @@ def _along_weeks(
     session: Session,
     detector: Detector,
     version: Version | None,
-    row: Row,
+    row: Report,
     _chosen: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the weeks, days or months as bars and as a table."""
@@ -188,7 +188,7 @@ def _along_weeks(
     }
 
 
-def _describe_lately(session: Session, detector: Detector, row: Row) -> str:
+def _describe_lately(session: Session, detector: Detector, row: Report) -> str:
     """Say whether the accuracy lately is another one, where no change is proved."""
     if row.estimate.change:
         return ""

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, database, requires
 from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.estimates.report import Report
 from tracker.services.evidence.consensus import SettledError, is_closed
 from tracker.services.fields import parse_input
 from tracker.services.labelling.golds import see_as
@@ -32,7 +33,7 @@ from tracker.storage.labelling.queues import RecheckQueue, list_queued
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
 from tracker.web.blueprint import pages
-from tracker.web.detector_list import Row, build_rows
+from tracker.web.detector_list import list_reports
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
 from tracker.web.forms import Form, failed_form, filled_in
@@ -290,7 +291,7 @@ def choose_label() -> ResponseReturnValue:
     with database().read() as session:
         asked = {one.detector_id: one for one, _ in list_asked(session, account().name)}
         queued = list_queued(session, among=account().detectors)
-        rows = build_rows(session, list_detectors(session, among=queued))
+        rows = list_reports(session, list_detectors(session, among=queued))
         rows.sort(
             key=lambda row: (
                 row.detector.id not in asked,
@@ -298,7 +299,7 @@ def choose_label() -> ResponseReturnValue:
                 *row.urgency,
             )
         )
-        waiting: list[tuple[Row, int, Assignment | None]] = []
+        waiting: list[tuple[Report, int, Assignment | None]] = []
         for row in rows:
             if len(waiting) == _MOST:
                 break

@@ -13,7 +13,7 @@ from tracker.errors import (
     NotFoundError,
     UnavailableError,
 )
-from tracker.http import PUBLIC, SIGN_IN, by, context, database, requires
+from tracker.http import PUBLIC, SIGN_IN, by, context, database, keep_sign_in, requires
 from tracker.services.people.sign_ins import (
     admit,
     choose_role,
@@ -23,7 +23,7 @@ from tracker.services.people.sign_ins import (
 )
 from tracker.settings import Settings
 from tracker.web.blueprint import pages
-from tracker.web.people.sign_in import keep, own_path
+from tracker.web.people.sign_in import own_path
 
 _EXTENSION = "tracker-provider"
 _NEXT = "next"
@@ -107,7 +107,7 @@ def come_from_provider() -> ResponseReturnValue:
         token = sign_in(
             session, account, by(), browser=request.user_agent.string, how=how
         )
-    keep(token)
+    keep_sign_in(token)
     return redirect(onward, 303)
 
 

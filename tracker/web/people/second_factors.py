@@ -18,6 +18,7 @@ from tracker.http import (
     by,
     context,
     database,
+    keep_sign_in,
     now,
     problem,
     requires,
@@ -38,7 +39,7 @@ from tracker.storage import people as storage
 from tracker.storage.people import Account
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
-from tracker.web.people.sign_in import STEP, keep, own_path
+from tracker.web.people.sign_in import STEP, own_path
 
 _CHALLENGE = "challenge"
 _CHALLENGE_SECONDS = 300
@@ -183,7 +184,7 @@ def sign_in_by_code() -> ResponseReturnValue:
     if what is None:
         wrong = "The code is wrong or already used."
         return _render_code(wrong=wrong, status=401)
-    keep(token)
+    keep_sign_in(token)
     return redirect(own_path(request.form.get("next")), 303)
 
 
@@ -218,7 +219,7 @@ def sign_in_by_passkey() -> ResponseReturnValue:
             )
     if found is None:
         return problem(401, "Not signed in", "this passkey is not known here")
-    keep(token)
+    keep_sign_in(token)
     return jsonify(next=own_path(str(said.get("next") or "")))
 
 

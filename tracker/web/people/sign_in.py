@@ -11,7 +11,16 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
-from tracker.http import PUBLIC, SIGN_IN, by, context, database, now, requires
+from tracker.http import (
+    PUBLIC,
+    SIGN_IN,
+    by,
+    context,
+    database,
+    keep_sign_in,
+    now,
+    requires,
+)
 from tracker.services.fields import is_storable
 from tracker.services.people.accounts import is_right
 from tracker.services.people.second_factors import begin_step
@@ -120,7 +129,7 @@ def _ask_for_code(step: str, onward: str) -> ResponseReturnValue:
 
 
 def _go_on(token: str, onward: str) -> ResponseReturnValue:
-    keep(token)
+    keep_sign_in(token)
     return redirect(onward, 303)
 
 
@@ -159,13 +168,6 @@ def forget() -> ResponseReturnValue:
     # Not "cookies": those of every other program on this host would go too.
     headers = {"Clear-Site-Data": '"cache"'}
     return redirect(url_for("pages.show_sign_in")), 303, headers
-
-
-def keep(token: str) -> None:
-    # Also removes the previous person's form token.
-    cookie.clear()
-    cookie[SIGN_IN] = token
-    cookie.permanent = True
 
 
 def own_path(path: str | None) -> str:

@@ -10,6 +10,7 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
+from tracker.charts.words import short_day
 from tracker.errors import InvalidInputError
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
@@ -30,7 +31,6 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.queries import Query, find_query_of
 from tracker.web.blueprint import pages
 from tracker.web.drawing.pictures import build_picture
-from tracker.web.drawing.words import short_day
 from tracker.web.queries.filters import Filter
 from tracker.web.queries.queries import MANY, MOST_COUNTED, list_page
 

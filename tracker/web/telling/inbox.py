@@ -12,6 +12,7 @@ from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
+from tracker.charts.words import count_in_words, short_day
 from tracker.http import account, by, context, database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.fields import is_storable
@@ -30,8 +31,8 @@ from tracker.storage.telling import (
     list_news,
 )
 from tracker.web.blueprint import cut_page, pages
-from tracker.web.detector_list import build_rows, has_words
-from tracker.web.drawing.words import count_in_words, narrow, short_day
+from tracker.web.detector_list import has_words, list_reports
+from tracker.web.drawing.words import narrow
 
 _MOST = 200
 _PAGE = 50
@@ -135,7 +136,7 @@ def _day(at: Any) -> date:
 def _read(session: Session, events: Sequence[Event]) -> list[News]:
     """Return each event in words; verdicts with the current state."""
     detectors = list_detectors(session, among={one.detector_id for one in events})
-    rows = {row.detector.id: row for row in build_rows(session, detectors)}
+    rows = {row.detector.id: row for row in list_reports(session, detectors)}
     news = []
     for event in events:
         row, kind = rows[event.detector_id], _kind_of(event)
@@ -216,7 +217,7 @@ def find() -> ResponseReturnValue:
         return render_template(
             "detectors/find.html",
             text=text,
-            rows=build_rows(session, found),
+            rows=list_reports(session, found),
             queries=list_by_key(session, text, among, limit=_MOST_FOUND)
             if is_key
             else [],

@@ -167,7 +167,8 @@ class NewAudit(Input):
 
     @model_validator(mode="after")
     def _check_goal(self) -> "NewAudit":
-        given = [name for name in self._goals() if getattr(self, name) is not None]
+        goals = ["half_width", "labels", *([] if self.every else ["target"])]
+        given = [name for name in goals if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"give {' or '.join(given)}, not both")
         its = ("since", "until", "seed") if self.every else ("time_zone", "labelers")
@@ -184,9 +185,6 @@ class NewAudit(Input):
         """What is true of the set: a precision is one of the predictions alone."""
         kind, _, of = self.aim.partition(":")
         return [*self.where, *([f"predicted:{of}"] if kind == PRECISION and of else [])]
-
-    def _goals(self) -> list[str]:
-        return ["half_width", "labels", *([] if self.every else ["target"])]
 
     def span(self, at: datetime) -> tuple[datetime | None, datetime | None]:
         """Return since and until, seen at an instant; raises InvalidInputError."""

@@ -1,0 +1,263 @@
+"""The report of a detector: the first thing to say of it, in one sentence."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from tracker.charts.words import (
+    chosen,
+    count_in_words,
+    interval,
+    plural,
+    short_day,
+    shorten,
+)
+from tracker.services.estimates.calendar import AccuracyChange
+from tracker.services.estimates.decision import Decision, foresee
+from tracker.services.estimates.estimate import Estimate, list_estimates
+from tracker.services.estimates.measures import MeasuredEstimate, score_own
+from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.versions import choose_shown
+from tracker.shapes import Accuracy
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.counts import count_pending_labels
+from tracker.storage.tasks import RECOMPUTE, Task, find_failures
+from tracker.words import BALANCED, PRECISION, RECALL, STATES
+
+DROPPED = "dropped"
+_STANDS = timedelta(days=30)
+_COLUMNS: Mapping[type, Sequence[str]] = {
+    kind: kind.__mapper__.column_attrs.keys() for kind in (Detector, Version)
+}
+
+
+def right_how_often(measure: Measure, said: str) -> str:
+    """Return the sentence of *measure*, without its ends, for an interval in words."""
+    of = shorten(measure.of or "")
+    when = {RECALL: f"when the truth is {of}, ", PRECISION: f"when it says {of}, "}
+    return f"{when.get(measure.kind, '')}it is right {said} of the time"
+
+
+def counting_the_same(classes: Sequence[str]) -> str:
+    """Return how the classes make up their mean."""
+    names = [shorten(name) for name in classes]
+    if len(names) == 2:
+        return f"{names[0]} and {names[1]} counting the same"
+    return f"all {count_in_words(len(names))} classes counting the same"
+
+
+@dataclass
+class Report:
+    """What there is to say of a detector: by an estimate of one version."""
+
+    detector: Detector
+    estimate: Estimate
+    queries: int
+    # The task of the job that failed for it.
+    failure: Task | None = None
+
+    @property
+    def dropped(self) -> AccuracyChange | None:
+        """A fall that was told in these days."""
+        change = self.estimate.change
+        if change is None or change.state != DROPPED:
+            return None
+        return change if change.at > self.estimate.computed_at - _STANDS else None
+
+    @property
+    def before(self) -> Accuracy | None:
+        """What the same measure was before that fall."""
+        found = self.dropped
+        if found is None or found.measure != self.detector.measure:
+            return None
+        return found.before if found.before.labels else None
+
+    @property
+    def state(self) -> str:
+        """What there is to say of it first, one of the states."""
+        if self.failure:
+            return "stale"
+        if self.dropped:
+            return DROPPED
+        if not self.estimate.labels:
+            return "open"
+        if self.estimate.decision:
+            return self.estimate.decision.verdict
+        return "none" if self.estimate.target is None else "no-verdict"
+
+    @property
+    def is_needy(self) -> bool:
+        """Whether somebody should look at it first."""
+        return self.state not in {"met", "none"}
+
+    @cached_property
+    def interval(self) -> Accuracy:
+        """The interval that decides, of the measure that a target is on."""
+        return score_own(self.estimate, self.detector.measure)
+
+    @property
+    def said(self) -> str:
+        """The interval in percent."""
+        found = self.estimate.decision
+        return interval(self.interval, beside=found.target if found else None)
+
+    @property
+    def of(self) -> str:
+        """What it is the interval of, "" for the mean of the classes."""
+        measure = read_measure(self.detector.measure)
+        if measure.kind == BALANCED:
+            return ""
+        said = {"recall": "when it is", "precision": "when it says"}.get(measure.kind)
+        return f"{said} {measure.of}" if said else "of all answers"
+
+    @cached_property
+    def next(self) -> Decision | None:
+        """What the target waits for, which takes a while to foresee."""
+        found = self.estimate.decision
+        return found and foresee(found, self.estimate.confusion)
+
+    @property
+    def since(self) -> date | None:
+        """The day since which queries count, None for all of the version."""
+        span = self.estimate.span
+        return span.since if span else None
+
+    @property
+    def since_said(self) -> str:
+        """That day, such as "12 Nov"."""
+        since, at = self.since, self.estimate.computed_at.date()
+        return short_day(since, at) if since else ""
+
+    @property
+    def unlabelled(self) -> str | None:
+        """The first class without a label, of a mean that waits for it."""
+        if read_measure(self.detector.measure).kind != BALANCED:
+            return None
+        classes = self.estimate.classes
+        return next((one.name for one in classes if not one.labelled), None)
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that answers, the same on every page and in every message."""
+        if not self.estimate.labels:
+            if not self.queries:
+                return "Not measured yet. Send the first prediction."
+            waits = plural(self.queries, "query waits", "queries wait")
+            return f"Not measured yet: {waits}."
+        found = self.estimate.decision
+        is_open = found is None or found.verdict == "undecided"
+        if self.unlabelled and is_open:
+            name = shorten(self.unlabelled)
+            return f"Not measured yet: no label of {name} so far."
+        return " ".join(filter(None, (self._measured, self._judged)))
+
+    @property
+    def _measured(self) -> str:
+        measure = read_measure(self.detector.measure)
+        said = f"{right_how_often(measure, self.said)}{self._of_clear}"
+        if self.since:
+            said = f"since {self.since_said} {said}"
+        if self.before:
+            return f"{said[0].upper()}{said[1:]}; before, {interval(self.before)}."
+        same = "" if self.of or self.since else f", {self.counts_same}"
+        return f"{said[0].upper()}{said[1:]}{same}."
+
+    @property
+    def _of_clear(self) -> str:
+        """Whose answers are left out, where they are more than a tenth."""
+        unclear = self.estimate.unclear_bounds
+        if unclear is None:
+            return ""
+        answers = unclear.answers + self.estimate.labels
+        if 10 * unclear.answers <= answers:
+            return ""
+        counts = f"{unclear.answers:,} of {answers:,}"
+        return f", of what people could tell ({counts} were unclear)"
+
+    @property
+    def counts_same(self) -> str:
+        """How the classes make up the mean."""
+        return counting_the_same(self.detector.classes)
+
+    @property
+    def _judged(self) -> str:
+        found = self.estimate.decision
+        if found:
+            said = STATES[found.verdict].said
+            return f"Target {chosen(found.target)}: {said}."
+        because = self.estimate.no_decision_because
+        if self.estimate.target is None or because is None:
+            return ""
+        return f"No verdict: {because}."
+
+    @property
+    def urgency(self) -> tuple[int, float]:
+        """Where it stands in the list: who needs a look comes first.
+
+        Of those that are not decided it is who needs the fewest labels, about: widths
+        shrink with their root.
+        """
+        found, more = self.estimate.decision, math.inf
+        if found and found.accuracy not in {None, found.target}:
+            above = found.accuracy - found.target
+            bound = found.low if above > 0 else found.high
+            more = found.labels * ((found.accuracy - bound) / above) ** 2
+        return [*STATES].index(self.state), more
+
+
+def say(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimate:
+    """Return an estimate with the sentence that begins the page of its detector."""
+    report = Report(detector, found, found.population.of or 0)
+    return found.model_copy(update={"sentence": report.sentence})
+
+
+class Reports:
+    """Reports of many detectors, with estimates kept until something changes them.
+
+    A list of many detectors would spend its time on estimates that are as before.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._known: dict[int, tuple[Any, Estimate]] = {}
+
+    def list(
+        self, session: Session, detectors: Sequence[Detector], *, at: datetime
+    ) -> list[Report]:
+        """Return the reports of *detectors*, of the versions that they show."""
+        shown = choose_shown(session, detectors)
+        versions = {detector: shown.get(detector.id) for detector in detectors}
+        failures = find_failures(session, RECOMPUTE, [one.id for one in detectors])
+        waiting = count_pending_labels(session, [one.id for one in versions])
+        keys = {
+            # The day, because what is of a span of days ends with one.
+            one: (at.date(), _columns(one), version and _columns(version), new)
+            for one, version in versions.items()
+            for new in (version and waiting.get(version.id),)
+        }
+        changed = {
+            detector: version
+            for detector, version in versions.items()
+            if self._known.get(detector.id, (None,))[0] != keys[detector]
+        }
+        found = list_estimates(session, changed, computed_at=at)
+        for detector, estimate in zip(changed, found, strict=True):
+            self._known[detector.id] = keys[detector], estimate
+        return [
+            Report(
+                one,
+                self._known[one.id][1],
+                version.queries if version else 0,
+                failures.get(one.id),
+            )
+            for one, version in versions.items()
+        ]
+
+
+def _columns(row: Any) -> list[Any]:
+    return [row.__dict__.get(name) for name in _COLUMNS[type(row)]]
