@@ -546,6 +546,21 @@ def list_events(
     return list_newest(session, AuditEvent, *conditions, before=before, limit=limit)
 
 
+def find_last_event(session: Session, action: str, subject: str) -> AuditEvent | None:
+    """Return the newest such event among the newest ones of the audit log."""
+    newest = select(AuditEvent.id).order_by(AuditEvent.id.desc())
+    return session.scalar(
+        select(AuditEvent)
+        .where(
+            AuditEvent.id.in_(newest.limit(_MOST_LOOKED_AT)),
+            AuditEvent.action == action,
+            AuditEvent.subject == subject,
+        )
+        .order_by(AuditEvent.id.desc())
+        .limit(1)
+    )
+
+
 def list_doings(session: Session) -> Sequence[tuple[str, str]]:
     """Return the distinct actors and actions of the newest events."""
     newest = (

@@ -35,7 +35,12 @@ from tracker.storage.people import Account, list_pins
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.web.blueprint import Sort, pages, sort_rows
 from tracker.web.drawing.readings import Axis, span, span_decided
-from tracker.web.drawing.words import count_in_words, share, short_day
+from tracker.web.drawing.words import (
+    counting_the_same,
+    right_how_often,
+    share,
+    short_day,
+)
 from tracker.words import BALANCED
 
 _PAGE = 50
@@ -156,12 +161,7 @@ class Row:
     @property
     def _measured(self) -> str:
         measure = read_measure(self.detector.measure)
-        of = shorten(measure.of or "")
-        first = {
-            "recall": f"when the truth is {of}, it is right",
-            "precision": f"when it says {of}, it is right",
-        }.get(self.of and measure.kind, "it is right")
-        said = f"{first} {self.said} of the time{self._of_clear}"
+        said = f"{right_how_often(measure, self.said)}{self._of_clear}"
         if self.since:
             said = f"since {self.since_said} {said}"
         if self.before:
@@ -184,10 +184,7 @@ class Row:
     @property
     def counts_same(self) -> str:
         """How the classes make up the mean."""
-        names = [shorten(name) for name in self.detector.classes]
-        if len(names) == 2:
-            return f"{names[0]} and {names[1]} counting the same"
-        return f"all {count_in_words(len(names))} classes counting the same"
+        return counting_the_same(self.detector.classes)
 
     @property
     def _judged(self) -> str:

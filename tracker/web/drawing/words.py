@@ -1,11 +1,14 @@
 """Numbers and instants as pages show them."""
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import ROUND_FLOOR, Decimal
 
-from tracker.charts.words import chosen, plural
+from tracker.charts.words import chosen, plural, shorten
 from tracker.rounding import rounded_share
+from tracker.services.evidence.measure import Measure
+from tracker.words import PRECISION, RECALL
 
 # Narrower than a space, and no line breaks there.
 _NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
@@ -85,6 +88,21 @@ def day(one: date) -> str:
 def count_in_words(value: int) -> str:
     """Return a small number as a word, and any other as it is."""
     return _NUMBERS.get(value) or number(value)
+
+
+def right_how_often(measure: Measure, said: str) -> str:
+    """Return the sentence of *measure*, without its ends, for an interval in words."""
+    of = shorten(measure.of or "")
+    when = {RECALL: f"when the truth is {of}, ", PRECISION: f"when it says {of}, "}
+    return f"{when.get(measure.kind, '')}it is right {said} of the time"
+
+
+def counting_the_same(classes: Sequence[str]) -> str:
+    """Return how the classes make up their mean."""
+    names = [shorten(name) for name in classes]
+    if len(names) == 2:
+        return f"{names[0]} and {names[1]} counting the same"
+    return f"all {count_in_words(len(names))} classes counting the same"
 
 
 def short_day(one: date, present: date) -> str:
