@@ -171,6 +171,7 @@ def test_the_answers_to_a_query_stand_in_columns(open_page: Open, site: Site) ->
 
 def test_a_key_can_be_revoked_where_it_is_narrow(open_page: Open, site: Site) -> None:
     page = open_page("/keys", viewport={"width": 390, "height": 844}).page
+    page.get_by_text("New key").click()
     page.get_by_label("Name").fill("press-in-hall-3-seen-from-above-left")
     page.get_by_role("button", name="Create key").click()
     row = page.get_by_role("region", name="List of keys")

@@ -194,7 +194,7 @@ def test_a_wrong_key_is_not_made(
     page = visitor.post("/keys", fields)
     assert page.status == 422
     assert page.by_id(f"{field}-error").text
-    assert "None yet" in page.text
+    assert "Programs need a key" in page.text
 
 
 def test_two_keys_cannot_have_one_name(visitor: Visitor) -> None:

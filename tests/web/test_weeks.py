@@ -40,7 +40,11 @@ def test_the_week_below_the_target_is_named(visitor: Visitor, five_weeks: str) -
         for tr in page.find("tr")
         if tr.text[:10] == "2026-01-19" and "ones" in tr.text
     ]
-    assert row.endswith("Target missed")
+    assert row.endswith("Target missed 100 mistakes")
+    (link,) = [one for one in page.find("a") if "of the week of" in one.text]
+    assert link.text == "See the 100 mistakes of the week of 19 January 2026"
+    wrong = visitor.get(link.attributes["href"]).text
+    assert "100 mistakes among 200 labelled queries from 19 Jan to 25 Jan." in wrong
     assert page.text.count("Target missed") == 1
     # The first has a query that arrived today, and the last is not over.
     assert page.html.count('<rect class="hollow"') == 2

@@ -1,6 +1,8 @@
 """The settings of a detector, the API keys and the settings of the server."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flask import flash, redirect, render_template, request, url_for
@@ -25,7 +27,12 @@ from tracker.services.people.keys import create_key, revoke_key
 from tracker.settings import Settings
 from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, list_detectors, list_versions
-from tracker.storage.people import find_last_event, list_keys
+from tracker.storage.people import (
+    ApiKey,
+    find_last_event,
+    list_key_detector_ids,
+    list_keys,
+)
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import span
 from tracker.web.drawing.words import (
@@ -46,6 +53,8 @@ from tracker.words import (
 
 # Of more classes one is typed.
 MOST_CHOICES = 50
+# A key that was not used for so long may be of no use.
+_IDLE = timedelta(days=30)
 # Of more queries that wait nobody needs the number.
 _MANY = 100_000
 
@@ -230,17 +239,46 @@ def revoke() -> ResponseReturnValue:
 def _render(
     session: Session, form: Form, *, key: str | None = None, name: str | None = None
 ) -> str:
+    keys = list_keys(session)
+    detectors = list_detectors(session)
+    names = {one.id: one.name for one in detectors}
+    in_use = [
+        one
+        for one in keys
+        if not one.revoked_at and (one.expires_at is None or one.expires_at > now())
+    ]
     return render_template(
         "settings/keys.html",
-        keys=list_keys(session),
+        keys=sorted(keys, key=lambda one: (one.revoked_at is not None, -one.id)),
+        seen={
+            one.id: None
+            if one.has_all_detectors
+            else [
+                names[i] for i in list_key_detector_ids(session, one.id) if i in names
+            ]
+            for one in keys
+        },
+        in_use=len(in_use),
+        idle_key=_find_idle(in_use),
         roles=KEY_ROLES,
         form=form,
         new_key=key,
         new_name=name,
-        detectors=list_detectors(session),
+        detectors=detectors,
         chosen=request.form.getlist("detectors"),
         sees_all=request.form.get("sees", "all") == "all",
     )
+
+
+def _find_idle(keys: Sequence[ApiKey]) -> ApiKey | None:
+    """Return the key that was not used for longest, None if all were lately."""
+    longest = min(
+        keys, key=lambda one: one.last_used_at or one.created_at, default=None
+    )
+    if longest is None:
+        return None
+    used = longest.last_used_at or longest.created_at
+    return longest if now() - used > _IDLE else None
 
 
 @dataclass(frozen=True, slots=True)

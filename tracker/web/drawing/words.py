@@ -16,7 +16,7 @@ _UNITS = (
     (60, "second"),
     (60, "minute"),
     (24, "hour"),
-    (30, "day"),
+    (8, "day"),
 )
 _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
 _NUMBERS |= {8: "eight", 9: "nine", 10: "ten"}
@@ -119,7 +119,7 @@ def ago(instant: datetime, present: datetime) -> str:
         if amount < size:
             return f"{plural(amount, unit)} ago"
         amount //= size
-    return f"on {instant.astimezone(UTC):%Y-%m-%d}"
+    return short_day(instant.astimezone(UTC).date(), present.date())
 
 
 def span(first: datetime, last: datetime) -> str:

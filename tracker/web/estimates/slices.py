@@ -103,6 +103,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             by=by,
             cuts=[(cut, cut.removeprefix(METADATA)) for cut in list_cuts(detector)],
             matching=len(rows),
+            most_queries=max((one.queries for one in found.items), default=0) or 1,
             rows=rows if "all" in asked else rows[:_MOST],
             text=text,
             sort=sort,
