@@ -58,7 +58,7 @@ def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) ->
     )
     assert [badge.text for badge in badges(page)] == ["✓ v2 is better"]
     assert "Of 44 labelled disagreements v2 is right in 40." in page.text
-    assert "Balanced accuracy on the same 200 labelled inputs" in page.text
+    assert "Mean of the classes on the same 200 labelled inputs" in page.text
     rows = [row.text for row in page.find("tr")]
     assert "All 200 40 4" in rows
     assert "YES 100 20 2" in rows

@@ -426,7 +426,7 @@ def test_the_history(
         # All of them lie within the last 500.
         f"{said} [{span(*published(counts))}] {all_.words}",
     ]
-    said = f"The balanced accuracy by all labels is {deciding} %, the target 80 %"
+    said = f"The mean of the classes by all labels is {deciding} %, the target 80 %"
     assert said in page.text
     (day,) = cells(page, "Queries of each day and their labels")
     # An input counts once.

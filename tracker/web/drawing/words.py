@@ -154,10 +154,12 @@ def lasting(seconds: float) -> str:
 def share_of(value: float, places: int = 2) -> str:
     """Return a share to so many places of a percent, such as "86.33 %".
 
-    Only all of something is 100 %, and only none of it 0 %.
+    Only all of something is 100 %, and only none of it 0 %; these have no decimals.
     """
     percent = f"{rounded_share(value, places + 2).scaleb(2):f}"
-    return narrow(f"{percent.rstrip('0').rstrip('.') if '.' in percent else percent} %")
+    if "." in percent and (places != 1 or value in {0, 1}):
+        percent = percent.rstrip("0").rstrip(".")
+    return narrow(f"{percent} %")
 
 
 def confidence(value: float, places: int = 2) -> str:
