@@ -499,7 +499,7 @@ def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None
         about = f"about {two_figures(drawn(points)[1]):,}"
         assert f"within \N{PLUS-MINUS SIGN} {points} {noun} {about}" in text
     labels, draws = drawn(3)
-    assert f"About {labels:,} more labels would bring" in page.text
+    assert f"About {labels:,} more labels would tell" in page.text
     assert f"takes about {draws:,} queries drawn" in page.text
     table = cells(page, "Labels for each class")
     for (name, labelled, _, alone), one in zip(table, counts.values(), strict=True):

@@ -342,7 +342,7 @@ def test_how_late_labels_come(visitor: Visitor, shelf: Shelf) -> None:
                 f"{START - timedelta(days=day):%Y-%m-%d}",
                 str(len(delays)),
                 str(len(came)),
-                f"{round(1000 * len(came) / len(delays)) / 10:g} %",
+                f"{percent(len(came) / len(delays))} %",
                 lasting(3_600 * float(np.median(came))),
                 "labels still to come" if is_young else "",
             ]
