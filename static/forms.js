@@ -9,6 +9,14 @@
   function send(event) {
     const control = event.target;
     if (control.matches("[data-submit]")) control.form.requestSubmit();
+    if (control.matches("[data-says]")) say(control);
+  }
+
+  /* A choice within a choice: it is made too, and its sentence is that of the option. */
+  function say(select) {
+    const said = select.selectedOptions[0].dataset.sentence ?? "";
+    document.getElementById(select.dataset.says).textContent = said;
+    select.closest(".option").querySelector("[type=radio]").checked = true;
   }
 
   function remember(control) {

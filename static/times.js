@@ -7,8 +7,10 @@
     [60, "second"],
     [60, "minute"],
     [24, "hour"],
-    [30, "day"],
+    [8, "day"],
   ];
+
+  const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 
   /* The clock of the server counts, however wrong the one of this machine is. */
   const offset = Date.parse(document.documentElement.dataset.now) - Date.now();
@@ -20,7 +22,10 @@
       if (amount < size) return `${amount} ${unit}${amount === 1 ? "" : "s"} ago`;
       amount = Math.floor(amount / size);
     }
-    return `on ${new Date(instant).toISOString().slice(0, 10)}`;
+    const [day, then] = [new Date(instant), new Date(Date.now() + offset)];
+    const said = `${day.getUTCDate()} ${MONTHS[day.getUTCMonth()]}`;
+    const isThisYear = day.getUTCFullYear() === then.getUTCFullYear();
+    return isThisYear ? said : `${said} ${day.getUTCFullYear()}`;
   }
 
   function tell() {

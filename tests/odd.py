@@ -2,7 +2,8 @@
 
     python -m tests.odd FOLDER
 
-adds all of them to the database in FOLDER, to be looked at in a browser.
+adds all of them to the database in FOLDER, which `tracker db upgrade` has made, to be
+looked at in a browser.
 """
 
 import sys

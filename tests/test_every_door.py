@@ -216,7 +216,7 @@ def test_without_a_target_every_door_shows_the_measure_too(
     assert badge["message"].startswith("overall accuracy 90.0% (")
     browser = signed_in(app, "ann", "viewer")
     overview = read(browser.get("/detectors/door")).text
-    assert "Best estimate 90 % from 100 random labels" in overview
+    assert "Best estimate 90.0 % from 100 random labels" in overview
     assert "counting the same" not in overview
     assert "of all answers" in read(browser.get("/")).text
     listed = " ".join(Shell(database_url, tmp_path)("detectors", "list").stdout.split())

@@ -114,11 +114,11 @@ def test_who_has_answered_all_is_told_that_others_have_not(
         answer(ann, door, "YES")
     for _ in range(3):
         answer(ben, door, "YES")
-    assert "1 left in the random sample" in ben.get(f"/detectors/{door}/label").text
+    assert "1 left in the random queue" in ben.get(f"/detectors/{door}/label").text
     for page in ("label", "label/grid"):
         text = ann.get(f"/detectors/{door}/{page}").text
         assert "answered everything you can. The other queries wait for" in text
-        assert "1 left in the random sample" in text
+        assert "1 left in the random queue" in text
         assert "Every query" not in text
     # Those who could answer it may have to wait.
     reserved = people["cleo"].get(f"/detectors/{door}/label").text
@@ -127,7 +127,7 @@ def test_who_has_answered_all_is_told_that_others_have_not(
     for name in ("ann", "ben", "cleo"):
         text = people[name].get(f"/detectors/{door}/label").text
         assert "Every query of this detector has a label. Thank you." in text
-        assert "0 left in the random sample" in text
+        assert "0 left in the random queue" in text
 
 
 def test_only_editors_settle_and_only_disputes(people: People, door: str) -> None:

@@ -103,6 +103,12 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert "In the week of 2 February 2026 the overall accuracy was" in page
     assert "Target met" in page
     assert "1 of 1 week met the target of 85 %." in page
+    # The button has as many as the page that it leads to.
+    see = "See the 3 mistakes of that week"
+    shown = Visitor(app).get("/audit-schedules/sch_1")
+    (link,) = [one for one in shown.find("a") if see in one.text]
+    wrong = Visitor(app).get(link.attributes["href"])
+    assert "3 mistakes among 120 labelled queries from 2 Feb to 8 Feb." in wrong.text
 
     months.freeze(1)
     months.answer(50, 2)

@@ -51,7 +51,7 @@ def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
     listed = visitor.get("/?state=dropped")
     (badge,) = listed.find("span", class_="verdict verdict-dropped")
     assert badge.text == "↓ Dropped"
-    (when,) = listed.find("span", title=f"balanced accuracy, about {words(FALL)}")
+    (when,) = listed.find("span", title=f"mean of the classes, about {words(FALL)}")
     assert when.text == "See when door dropped"
     assert "Dropped 1" in listed.text
     events = visitor.get(f"/detectors/{dropped}/events").text
@@ -71,7 +71,7 @@ def test_a_fall_of_one_class_names_the_measure_of_each_interval(
     history = visitor.get(f"/detectors/{detector_id}/changes")
     said = history.by_id("answer-title").text
     assert said.startswith(f"The accuracy of NO dropped on {FALL.day} {FALL:%b %Y}; ")
-    assert "; the balanced accuracy since is 4" in said
+    assert "; the mean of the classes since is 4" in said
 
 
 def test_a_fall_below_the_reference_says_what_it_is_compared_with(

@@ -58,7 +58,7 @@ def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) ->
     )
     assert [badge.text for badge in badges(page)] == ["✓ v2 is better"]
     assert "Of 44 labelled disagreements v2 is right in 40." in page.text
-    assert "Balanced accuracy on the same 200 labelled inputs" in page.text
+    assert "Mean of the classes on the same 200 labelled inputs" in page.text
     rows = [row.text for row in page.find("tr")]
     assert "All 200 40 4" in rows
     assert "YES 100 20 2" in rows
@@ -127,7 +127,8 @@ def test_the_verdict_is_in_the_measure_of_the_detector(
     assert [verdict.lower() in badge.text for badge in badges(page)] == [True]
     assert "Of 104 labelled disagreements v2 is right in 80." in page.text
     name = measure.replace("recall:", "accuracy of ")
-    name = name if name != measure else f"{measure} accuracy"
+    if name == measure:
+        name = {"balanced": "mean of the classes"}.get(name, f"{name} accuracy")
     assert f"on the same {pairs} labelled inputs" in page.text
     assert name.casefold() in page.text.casefold()
     word = "more" if verdict == "Better" else "less"

@@ -681,5 +681,8 @@ def test_what_no_number_decides_is_labelled_to_know_it_within_three_points(
     shelf.add_queries(detector_id, rows)
     recompute()
     text = visitor.get(f"/detectors/{detector_id}").text
-    assert "Too close to the target to foresee." in text
+    assert "Too close to the target to foresee. No query waits for a label" in text
+    assert "to know it within" not in text
+    shelf.add_queries(detector_id, [{"predicted": "YES"}] * 2_500)
+    text = visitor.get(f"/detectors/{detector_id}").text
     assert re.search(r"Label \d,\d00 to know it within ±3", text)

@@ -426,7 +426,7 @@ def test_the_history(
         # All of them lie within the last 500.
         f"{said} [{span(*published(counts))}] {all_.words}",
     ]
-    said = f"The balanced accuracy by all labels is {deciding} %, the target 80 %"
+    said = f"The mean of the classes by all labels is {deciding} %, the target 80 %"
     assert said in page.text
     (day,) = cells(page, "Queries of each day and their labels")
     # An input counts once.
@@ -499,7 +499,7 @@ def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None
         about = f"about {two_figures(drawn(points)[1]):,}"
         assert f"within \N{PLUS-MINUS SIGN} {points} {noun} {about}" in text
     labels, draws = drawn(3)
-    assert f"About {labels:,} more labels would bring" in page.text
+    assert f"About {labels:,} more labels would tell" in page.text
     assert f"takes about {draws:,} queries drawn" in page.text
     table = cells(page, "Labels for each class")
     for (name, labelled, _, alone), one in zip(table, counts.values(), strict=True):

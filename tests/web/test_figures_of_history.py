@@ -192,7 +192,7 @@ def test_since_when_each_verdict_held(
     said = "Not decided yet" if verdict == "undecided" else f"Target {verdict}"
     assert strip.text.startswith(f"{said} Since label {number}, {at} UTC.")
     said = span(*deciding(labels, count_of(labels)))
-    measured = f"The balanced accuracy by all labels is {said} %"
+    measured = f"The mean of the classes by all labels is {said} %"
     assert f"{measured}, the target 80 %." in strip.text
     listed = [f"{word} since label {n}" for (n, _), word in reversed(before)]
     assert f"Before: {', '.join(listed[:5])}" in strip.text
@@ -342,7 +342,7 @@ def test_how_late_labels_come(visitor: Visitor, shelf: Shelf) -> None:
                 f"{START - timedelta(days=day):%Y-%m-%d}",
                 str(len(delays)),
                 str(len(came)),
-                f"{round(1000 * len(came) / len(delays)) / 10:g} %",
+                f"{percent(len(came) / len(delays))} %",
                 lasting(3_600 * float(np.median(came))),
                 "labels still to come" if is_young else "",
             ]

@@ -291,7 +291,7 @@ def test_the_coverages_that_are_summed(
     truth = tuple(supposed(one) for one in counts.values())
     page = visitor.get(f"{path}/coverage")
     # 13.5 of 14 is 96.43 %.
-    supposed_now = "Suppose the accuracies of the two classes are 80 % and 96.4 %,"
+    supposed_now = "Suppose the accuracies of the two classes are 80.0 % and 96.4 %,"
     assert supposed_now in page.text
     assert "and 10 and 13 queries are labelled again" in page.text
     k = np.array(list(product(*(range(of + 1) for of in n))))

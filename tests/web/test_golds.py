@@ -75,8 +75,8 @@ def test_the_label_page_of_a_gold_query_is_that_of_any_other(
     assert {was_gold for _, was_gold in shown} == {True, False}
     assert len(set.union(*shown.values())) == 1
     # What the numbers of the estimate would tell is not on the page.
-    assert "Balanced accuracy" not in page.text
-    assert "left in the random sample" not in page.text
+    assert "Right so far" not in page.text
+    assert "left in the random queue" not in page.text
 
 
 def test_a_grid_with_gold_queries_is_that_of_any_others(

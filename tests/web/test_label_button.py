@@ -99,7 +99,7 @@ def test_the_button_leads_to_as_many_as_it_says_and_they_decide(
     # The panel beside the first of them asks for the same.
     panel = first.by_id("progress").text
     assert said in panel
-    assert f"{number} left in the random sample" in panel
+    assert f"{number} left in the random queue" in panel
     assert "order" not in button.attributes["href"]
     seen = label_all(detector_id, first)
     assert len({key for key, _ in seen}) == len(seen) == number
@@ -133,7 +133,7 @@ def test_while_fewer_wait_it_says_how_many_and_leads_to_those(
     assert f"about {number} queries drawn at random" in act.text
     assert "3 queries wait for a label now." in act.text
     first = visitor.get(button.attributes["href"])
-    assert "3 left in the random sample" in first.by_id("progress").text
+    assert "3 left in the random queue" in first.by_id("progress").text
     assert len(label_all(detector_id, first)) == 3
     # Nothing waits any more, which both pages say; more can still come.
     page = visitor.get(path)
@@ -180,7 +180,7 @@ def test_a_version_that_was_chosen_is_the_one_that_is_labelled(
         act, (button,) = act_of(visitor.get(f"{path}?version={version}"))
         assert "3 queries wait for a label now." in act.text
         first = visitor.get(button.attributes["href"])
-        assert f"Balanced accuracy of {version}" in first.by_id("progress").text
+        assert f"Right so far, {version}" in first.by_id("progress").text
         keys = [key for key, _ in label_all(detector_id, first)]
         assert len(keys) == 3
         assert not [key for key in keys if f"-{other}-" in key]
@@ -198,7 +198,7 @@ def test_a_version_that_was_chosen_is_the_one_that_is_labelled(
 def test_what_waits_is_what_the_queue_holds(
     visitor: Visitor, shelf: Shelf, kind: dict[str, Any]
 ) -> None:
-    # A random sample of the queries is to be labelled, and the others wait nowhere.
+    # A random queue of the queries is to be labelled, and the others wait nowhere.
     kind = dict(kind)
     rate = kind.pop("queue_rate", 1.0)
     detector_id = shelf.add_detector(target=TARGET, queue_rate=rate)
@@ -208,7 +208,7 @@ def test_what_waits_is_what_the_queue_holds(
     shelf.add_queries(detector_id, rows)
     act, buttons = act_of(visitor.get(f"/detectors/{detector_id}"))
     first = visitor.get(f"/detectors/{detector_id}/label")
-    shown = first.by_id("progress").text.split(" left in the random sample")[0]
+    shown = first.by_id("progress").text.split(" left in the random queue")[0]
     waiting = int(shown.split()[-1])
     said = {0: "No query waits", 1: "1 query waits"}.get(
         waiting, f"{waiting} queries wait"

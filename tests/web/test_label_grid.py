@@ -125,4 +125,4 @@ def test_many_classes_are_chosen_from_a_list(visitor: Visitor, shelf: Shelf) -> 
     visitor.send(f"/detectors/{detector_id}/label/grid", fields | answer)
     page = visitor.get(f"/detectors/{detector_id}/label/grid")
     assert "1 label saved. The detector agreed on 1 of 1." in page.text
-    assert "Nothing is left in the random sample" in page.text
+    assert "Nothing is left in the random queue" in page.text

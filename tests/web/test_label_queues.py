@@ -89,7 +89,7 @@ def test_picked_labels_are_left_out_and_asked_again_by_chance(
     assert said["Targeted, left out"] == "5"
     page = visitor.get(f"{path}?version=*")
     assert "count for the accuracy" in page.text
-    assert "5 left in the random sample" in page.by_id("progress").text
+    assert "5 left in the random queue" in page.by_id("progress").text
     assert len(walk(visitor, sheep, page)) == 5
     said = facts(visitor.get(f"/detectors/{sheep}?version=*"))
     assert said["Targeted, left out"] == "0"

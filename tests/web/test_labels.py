@@ -126,8 +126,8 @@ def test_a_sample_that_is_done_is_not_called_everything(
     detector_id = shelf.add_detector(queue_rate=1e-9)
     shelf.add_queries(detector_id, [{"predicted": "YES"}] * 3)
     page = visitor.get(f"/detectors/{detector_id}/label")
-    assert "0 left in the random sample" in page.by_id("progress").text
-    assert "The random sample is done" in page.text
+    assert "0 left in the random queue" in page.by_id("progress").text
+    assert "The random queue is done" in page.text
 
 
 def test_without_queries_it_says_how_to_get_some(
@@ -211,7 +211,7 @@ def test_what_is_counted_is_said(visitor: Visitor, door: str) -> None:
     panel = page.by_id("progress").text
     assert (
         "1 labelled query today 2 by you, 2 by everyone, including imports and "
-        "corrections 2 left in the random sample"
+        "corrections 2 left in the random queue"
     ) in panel
 
 

@@ -65,7 +65,11 @@ def test_a_target_above_the_estimate_has_little_hope(
             "If its accuracy is 95 %, about 140 more labels of NO would show, with a "
             "chance of 80 %, that NO alone is right more than 90 % of the time.",
         ),
-        (100, 0, "The exact interval of NO, for one look, is already above the target"),
+        (
+            100,
+            0,
+            "The exact interval of NO, if you look once, is already above the target",
+        ),
         (9_001, 999, "because its accuracy is too close to that."),
     ],
 )
@@ -130,8 +134,9 @@ def test_the_labels_of_a_person_are_one_click_from_labelling(
 
 
 def test_who_only_looks_is_offered_no_queue(
-    app: Flask, visitor: Visitor, published: str
+    app: Flask, visitor: Visitor, shelf: Shelf, published: str
 ) -> None:
+    shelf.add_queries(published, [{"predicted": "YES"}])
     path = f"/detectors/{published}/labelling"
     assert "queue=targeted" in visitor.get(path).html
     assert "queue=targeted" not in Visitor(app, "vera", "viewer").get(path).html

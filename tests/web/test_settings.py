@@ -34,11 +34,54 @@ def test_the_measure_is_chosen_by_what_it_says(
     visitor: Visitor, published: str
 ) -> None:
     path = f"/detectors/{published}/setup"
-    assert "One class, what is missed: when the truth is YES" in visitor.get(path).text
-    assert visitor.send(path, FIELDS | {"measure": "precision:NO"}).status_code == 303
-    assert '<option value="precision:NO" selected>' in visitor.get(path).html
+    promised = visitor.get(path).by_id("measure-precision-today").text
+    assert promised.startswith("“When it says YES, it is right ")
+    choice = {"measure": "precision", "precision_of": "NO", "recall_of": "YES"}
+    assert visitor.send(path, choice).status_code == 303
+    page = visitor.get(path)
+    promised = page.by_id("measure-precision-today").text
+    assert page.by_id("measure-precision").attributes["checked"] == ""
     title = visitor.get(f"/detectors/{published}").by_id("answer-title").text
     assert title.startswith("When it says NO, it is right ")
+    assert promised.strip("“”.") in title
+
+
+def test_each_measure_is_shown_with_what_it_would_be_once_it_is_chosen(
+    visitor: Visitor, published: str
+) -> None:
+    path = f"/detectors/{published}/setup"
+    for measure in ("balanced", "overall", "recall", "precision"):
+        shown = visitor.get(path).text
+        assert visitor.send(path, {"measure": measure, f"{measure}_of": "YES"})
+        title = visitor.get(f"/detectors/{published}").by_id("answer-title").text
+        assert f"“{title.partition(' Target')[0]}”" in shown
+
+
+def test_a_section_is_saved_by_itself(visitor: Visitor, published: str) -> None:
+    path = f"/detectors/{published}/setup"
+    visitor.send(path, FIELDS)
+    answer = visitor.send(path, {"section": "data", "text_field": "body"})
+    assert answer.location == f"{path}#data"
+    page = visitor.get(path)
+    assert page.form(path)["text_field"] == "body"
+    assert {name: page.form(path)[name] for name in FIELDS} == FIELDS
+    wrong = visitor.post(path, {"section": "labels", "queue_rate": "x"})
+    assert wrong.status == 422
+    assert wrong.form(path) | {"section": "", "queue_rate": ""} == page.form(path) | {
+        "section": "",
+        "queue_rate": "",
+    }
+
+
+def test_setup_shows_who_changed_it_and_what_other_levels_give(
+    visitor: Visitor, published: str
+) -> None:
+    path = f"/detectors/{published}/setup"
+    assert "changed by" not in visitor.get(path).text
+    visitor.send(path, {"target": "80"})
+    text = visitor.get(path).text
+    assert "changed by" in text
+    assert "Today 90 % gives " in text.replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 def test_a_class_is_added_later(visitor: Visitor, published: str) -> None:
@@ -151,7 +194,7 @@ def test_a_wrong_key_is_not_made(
     page = visitor.post("/keys", fields)
     assert page.status == 422
     assert page.by_id(f"{field}-error").text
-    assert "None yet" in page.text
+    assert "Programs need a key" in page.text
 
 
 def test_two_keys_cannot_have_one_name(visitor: Visitor) -> None:

@@ -49,7 +49,7 @@ def test_the_worst_camera_is_named_and_leads_to_its_mistakes(
     page = visitor.get(f"/detectors/{cameras}/slices")
 
     assert page.status == 200
-    said = "Camera north is worse than the rest: 50 % right against 100 %."
+    said = "Camera north is worse than the rest: 50.0 % right against 100 %."
     assert page.by_id("answer-title").text == said
     assert "1 of 4 cameras is worse, with all tested together at 95 %" in page.text
     assert page.text.count("no difference shown") + page.text.count("Better") >= 3

@@ -17,7 +17,7 @@ def test_a_webhook_is_added_shown_tried_and_deleted(
     visitor: Visitor, shelf: Shelf
 ) -> None:
     shelf.add_detector()
-    assert "None yet" in visitor.get("/alerts").text
+    assert "Nobody is told yet" in visitor.get("/alerts").text
     made = visitor.post("/alerts", TYPED)
     assert made.status == 200
     assert made.by_id("new-secret").text.startswith("whsec_")

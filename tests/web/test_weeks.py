@@ -38,9 +38,14 @@ def test_the_week_below_the_target_is_named(visitor: Visitor, five_weeks: str) -
     (row,) = [
         tr.text
         for tr in page.find("tr")
-        if tr.text[:10] == "2026-01-19" and "ones" in tr.text
+        if tr.text[:6] == "19 Jan" and "ones" in tr.text
     ]
-    assert row.endswith("Target missed")
+    assert row.endswith("Target missed 100 mistakes")
+    (link,) = [one for one in page.find("a") if "of the week of" in one.text]
+    assert link.text == "See the 100 mistakes of the week of 19 January 2026"
+    wrong = visitor.get(link.attributes["href"])
+    assert "100 mistakes" in [heading.text for heading in wrong.find("h2")]
+    assert "from 19 Jan to 25 Jan" in wrong.text
     assert page.text.count("Target missed") == 1
     # The first has a query that arrived today, and the last is not over.
     assert page.html.count('<rect class="hollow"') == 2
@@ -65,7 +70,7 @@ def test_days_and_months_and_other_measures_have_pages(
     assert page.status == 200
     assert f"Accuracy by {by}" in page.text
     chosen = [a.text for a in page.find("a") if a.attributes.get("aria-current")]
-    assert "balanced accuracy" in chosen
+    assert "mean of the classes" in chosen
 
 
 @pytest.mark.parametrize("asked", ["by=year", "by=week&measure=f1", "version=x"])

@@ -122,6 +122,7 @@ from .monitoring.labelers import (
     is_careless,
 )
 from .monitoring.slices import (
+    TOO_WIDE,
     SliceEvidence,
     SliceJudgement,
     SliceState,

@@ -217,9 +217,11 @@ def list_sign_ins(session: Session, account_id: int) -> Sequence[SignIn]:
     return session.scalars(statement).all()
 
 
-def count_sign_ins(session: Session) -> dict[int, int]:
-    statement = select(SignIn.account_id, func.count()).group_by(SignIn.account_id)
-    return {row[0]: row[1] for row in session.execute(statement)}
+def find_last_seen(session: Session) -> dict[int, datetime]:
+    """Return when each account that is signed in somewhere was last seen."""
+    statement = select(SignIn.account_id, func.max(SignIn.seen_at))
+    rows = session.execute(statement.group_by(SignIn.account_id))
+    return {row[0]: row[1] for row in rows}
 
 
 def touch_sign_in(session: Session, sign_in_id: int, *, seen_at: datetime) -> None:
@@ -350,6 +352,14 @@ def has_second_factor(session: Session, account_id: int) -> bool:
     )
     key = select(Passkey.account_id).where(Passkey.account_id == account_id)
     return session.execute(app.union_all(key).limit(1)).first() is not None
+
+
+def list_second_factors(session: Session) -> dict[int, str]:
+    """Return the second step of each account that has one."""
+    apps = select(Totp.account_id).where(Totp.confirmed_at.is_not(None))
+    keys = select(Passkey.account_id)
+    found = dict.fromkeys(session.scalars(apps), "app")
+    return found | dict.fromkeys(session.scalars(keys), "passkey")
 
 
 def take_totp_step(session: Session, account_id: int, step: int) -> bool:
@@ -544,6 +554,21 @@ def list_events(
     if action is not None:
         conditions.append(AuditEvent.action == action)
     return list_newest(session, AuditEvent, *conditions, before=before, limit=limit)
+
+
+def find_last_event(session: Session, action: str, subject: str) -> AuditEvent | None:
+    """Return the newest such event among the newest ones of the audit log."""
+    newest = select(AuditEvent.id).order_by(AuditEvent.id.desc())
+    return session.scalar(
+        select(AuditEvent)
+        .where(
+            AuditEvent.id.in_(newest.limit(_MOST_LOOKED_AT)),
+            AuditEvent.action == action,
+            AuditEvent.subject == subject,
+        )
+        .order_by(AuditEvent.id.desc())
+        .limit(1)
+    )
 
 
 def list_doings(session: Session) -> Sequence[tuple[str, str]]:

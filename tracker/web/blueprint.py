@@ -28,6 +28,7 @@ from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector, list_versions
 from tracker.web.drawing import words
 from tracker.web.drawing.readings import span_decided
+from tracker.words import BALANCED
 
 pages = Blueprint("pages", __name__)
 
@@ -98,8 +99,8 @@ for _noun, _prefix in (
 
 @pages.app_template_global()
 def name_measure(text: str) -> str:
-    """Return a measure in words, such as "accuracy of DEFECT"."""
-    return read_measure(text).name
+    """Return a measure as pages call it, such as "accuracy of DEFECT"."""
+    return "mean of the classes" if text == BALANCED else read_measure(text).name
 
 
 @pages.app_template_global()

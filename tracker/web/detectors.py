@@ -159,10 +159,12 @@ class Overview:
 
 def _count_waiting(session: Session, detector: Detector, estimate: Estimate) -> int:
     found = estimate.decision
-    if not found or not found.labels_to_decide:
+    if not found or found.labels_to_decide == 0:
         return 0
     queue = build_queue(session, detector, QueueChoice(version=estimate.version), by())
-    enough = min(roughly(found.labels_to_decide), MOST_WAITING)
+    # Where nothing can be foreseen, as many as tell it within so many points.
+    more = found.labels_to_decide or count_draws(estimate, 2 * _NEAR) or 1
+    enough = min(roughly(more), MOST_WAITING)
     return count_waiting(session, queue, at_most=enough)
 
 

@@ -74,11 +74,15 @@ def parse_detector_change(
 ) -> DetectorChange:
     """Return the requested changes; raises InvalidInputError.
 
-    *classes* are those there are, to which the new ones are added.
+    *classes* are those there are, to which the new ones are added.  A field that the
+    form does not have keeps its value.
     """
-    names = ("name", "question")
-    given: dict[str, Any] = {name: values.get(name, "").strip() for name in names}
+    names = {"name", "question"} & values.keys()
+    given: dict[str, Any] = {name: values[name].strip() for name in names}
     given |= _parse_fields(values)
+    kind = given.get("measure")
+    if f"{kind}_of" in values:
+        given["measure"] = f"{kind}:{values[f'{kind}_of'].strip()}"
     if added := _lines(values.get("added", "")):
         given["classes"] = [*classes, *added]
     return parse_input(DetectorChange, given)
@@ -95,11 +99,11 @@ def dump_detector(detector: Detector) -> dict[str, str]:
 
 
 def _parse_fields(values: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that a form has; what it left out keeps its value."""
-    # A form without these would set them to nothing.
-    known = {"confidence_level": "", "target": ""} | dict(values)
+    """Return the fields that a form has."""
     given = {
-        name: parse(known[name]) for name, (parse, _) in FIELDS.items() if name in known
+        name: parse(values[name])
+        for name, (parse, _) in FIELDS.items()
+        if name in values
     }
     return {
         name: value

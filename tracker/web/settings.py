@@ -1,28 +1,58 @@
 """The settings of a detector, the API keys and the settings of the server."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import by, context, database, requires
+from tracker.http import by, context, database, now, requires
 from tracker.services.detectors import (
     DetectorChange,
     change_detector,
     get_detector,
     get_open_detector,
 )
+from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
+from tracker.services.estimates.intervals import Claim, bound_all
+from tracker.services.estimates.measures import score_own
+from tracker.services.estimates.report import counting_the_same, right_how_often
+from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.fields import parse_input
+from tracker.services.labelling.queues import QueueChoice, build_queue, count_waiting
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.settings import Settings
+from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, list_detectors, list_versions
-from tracker.storage.people import list_keys
+from tracker.storage.people import (
+    ApiKey,
+    find_last_event,
+    list_key_detector_ids,
+    list_keys,
+)
 from tracker.web.blueprint import pages
+from tracker.web.drawing.readings import span
+from tracker.web.drawing.words import sentence, share
 from tracker.web.forms import Form, dump_detector, failed_form, parse_detector_change
-from tracker.words import KEY_ROLES
+from tracker.words import (
+    BALANCED,
+    DECIDING_METHOD,
+    KEY_ROLES,
+    OVERALL,
+    PRECISION,
+    RECALL,
+)
+
+# Of more classes one is typed.
+MOST_CHOICES = 50
+# A key that was not used for so long may be of no use.
+_IDLE = timedelta(days=30)
+# Of more queries that wait nobody needs the number.
+_MANY = 100_000
 
 
 @pages.get("/detectors/<detector_id>/setup")
@@ -34,11 +64,80 @@ def edit_detector(detector_id: str) -> ResponseReturnValue:
         return _render_detector(session, detector, Form(dump_detector(detector)))
 
 
+# Levels that are shown beside the one that is set.
+_LEVELS = (0.9, 0.95, 0.99)
+
+
+class Today(NamedTuple):
+    """What a detector would be said to be if another measure were set."""
+
+    span: str = ""
+    sentence: str = ""
+
+
 def _render_detector(session: Session, detector: Detector, form: Form) -> str:
-    versions = list_versions(session, detector.id)
-    return render_template(
-        "settings/detector.html", detector=detector, form=form, versions=versions
+    found = get_estimate(
+        session, detector, computed_at=now(), method=DECIDING_METHOD, span=NOW
     )
+    return render_template(
+        "settings/detector.html",
+        detector=detector,
+        form=form,
+        versions=list_versions(session, detector.id),
+        today=_say_today(detector, found),
+        levels=_say_levels(detector, found),
+        unstated=found.unstated + found.unstated_left_out,
+        grouped=found.grouped_left_out,
+        changed=find_last_event(session, "detector changed", detector.name),
+        waiting=count_waiting(
+            session, build_queue(session, detector, QueueChoice(), by()), at_most=_MANY
+        ),
+    )
+
+
+def _say_today(detector: Detector, found: Estimate) -> dict[str, Today]:
+    """Return what each measure would be, its own one as every other page says it."""
+    kinds = [Measure(BALANCED), Measure(OVERALL)]
+    if len(detector.classes) <= MOST_CHOICES:
+        kinds += [Measure(k, of) for k in (RECALL, PRECISION) for of in found.confusion]
+    own = read_measure(detector.measure)
+    if own not in kinds:
+        kinds.append(own)
+    claims = [_claim(found, one, found.shown_level) for one in kinds]
+    ends = dict(zip(kinds, bound_all(claims), strict=True))
+    said = {}
+    for one, claim in zip(kinds, claims, strict=True):
+        today = Accuracy(accuracy=None, low=ends[one][0], high=ends[one][1])
+        interval = score_own(found, str(one)) if one == own else today
+        # Without a label of all that it is made of, nothing is measured.
+        is_known = all(claim.counted)
+        said[str(one)] = _say(detector, one, interval) if is_known else Today()
+    return said
+
+
+def _claim(found: Estimate, measure: Measure, level: float) -> Claim:
+    right, counted = measure.count_right(found.confusion)
+    return Claim(right, counted, found.shares if len(counted) > 1 else None, level)
+
+
+def _say(detector: Detector, measure: Measure, interval: Accuracy) -> Today:
+    said = span(interval, detector.target)
+    same = counting_the_same(detector.classes)
+    more = f", {same}" if measure.kind == BALANCED else ""
+    return Today(said, sentence(f"{right_how_often(measure, said)}{more}"))
+
+
+def _say_levels(detector: Detector, found: Estimate) -> list[tuple[str, str]]:
+    """Return what the measure would be at other confidence levels."""
+    measure = read_measure(detector.measure)
+    # What of the error is for this interval is the same part at each level.
+    part = (1 - found.shown_level) / (1 - found.confidence_level)
+    others = [one for one in _LEVELS if one != detector.confidence_level]
+    claims = [_claim(found, measure, 1 - part * (1 - one)) for one in others]
+    if not all(claims[0].counted):
+        return []
+    intervals = [Accuracy(accuracy=None, low=a, high=b) for a, b in bound_all(claims)]
+    return [(share(a), span(b)) for a, b in zip(others, intervals, strict=True)]
 
 
 @pages.post("/detectors/<detector_id>/setup")
@@ -54,10 +153,15 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
     except (InvalidInputError, ConflictError) as error:
         with database().read() as session:
             detector = get_detector(session, detector_id)
-            form = failed_form(request.form, error)
-            return _render_detector(session, detector, form), 422
-    flash("Saved.")
-    return redirect(url_for("pages.edit_detector", detector_id=detector_id), 303)
+            # The other sections show what is stored.
+            typed = dump_detector(detector) | request.form.to_dict()
+            return _render_detector(session, detector, failed_form(typed, error)), 422
+    section = request.form.get("section", "")
+    flash("Saved.", section or "message")
+    here = url_for(
+        "pages.edit_detector", detector_id=detector_id, _anchor=section or None
+    )
+    return redirect(here, 303)
 
 
 @pages.post("/detectors/<detector_id>/label-sampling")
@@ -131,17 +235,46 @@ def revoke() -> ResponseReturnValue:
 def _render(
     session: Session, form: Form, *, key: str | None = None, name: str | None = None
 ) -> str:
+    keys = list_keys(session)
+    detectors = list_detectors(session)
+    names = {one.id: one.name for one in detectors}
+    in_use = [
+        one
+        for one in keys
+        if not one.revoked_at and (one.expires_at is None or one.expires_at > now())
+    ]
     return render_template(
         "settings/keys.html",
-        keys=list_keys(session),
+        keys=sorted(keys, key=lambda one: (one.revoked_at is not None, -one.id)),
+        seen={
+            one.id: None
+            if one.has_all_detectors
+            else [
+                names[i] for i in list_key_detector_ids(session, one.id) if i in names
+            ]
+            for one in keys
+        },
+        in_use=len(in_use),
+        idle_key=_find_idle(in_use),
         roles=KEY_ROLES,
         form=form,
         new_key=key,
         new_name=name,
-        detectors=list_detectors(session),
+        detectors=detectors,
         chosen=request.form.getlist("detectors"),
         sees_all=request.form.get("sees", "all") == "all",
     )
+
+
+def _find_idle(keys: Sequence[ApiKey]) -> ApiKey | None:
+    """Return the key that was not used for longest, None if all were lately."""
+    longest = min(
+        keys, key=lambda one: one.last_used_at or one.created_at, default=None
+    )
+    if longest is None:
+        return None
+    used = longest.last_used_at or longest.created_at
+    return longest if now() - used > _IDLE else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,5 +105,10 @@ def draw_weeks(
     }
 
 
+def days_of(found: Weeks, one: SpanAccuracy) -> tuple[date, date]:
+    """Return the first and the last day of a span."""
+    return found.day_of(one), _day(found, one.until) - timedelta(days=1)
+
+
 def _day(found: Weeks, at: datetime) -> date:
     return day_in(at, zone_of(found.time_zone))

@@ -4,7 +4,7 @@ import math
 from datetime import UTC, date, datetime
 from decimal import ROUND_FLOOR, Decimal
 
-from tracker.charts.words import chosen, plural
+from tracker.charts.words import chosen, plural, short_day
 from tracker.rounding import rounded_share
 
 # Narrower than a space, and no line breaks there.
@@ -13,7 +13,7 @@ _UNITS = (
     (60, "second"),
     (60, "minute"),
     (24, "hour"),
-    (30, "day"),
+    (8, "day"),
 )
 # The first sign that is found counts: most also name what they are compatible with.
 _BROWSERS = {
@@ -89,7 +89,7 @@ def ago(instant: datetime, present: datetime) -> str:
         if amount < size:
             return f"{plural(amount, unit)} ago"
         amount //= size
-    return f"on {instant.astimezone(UTC):%Y-%m-%d}"
+    return short_day(instant.astimezone(UTC).date(), present.date())
 
 
 def span(first: datetime, last: datetime) -> str:
@@ -124,10 +124,12 @@ def lasting(seconds: float) -> str:
 def share_of(value: float, places: int = 2) -> str:
     """Return a share to so many places of a percent, such as "86.33 %".
 
-    Only all of something is 100 %, and only none of it 0 %.
+    Only all of something is 100 %, and only none of it 0 %; these have no decimals.
     """
     percent = f"{rounded_share(value, places + 2).scaleb(2):f}"
-    return narrow(f"{percent.rstrip('0').rstrip('.') if '.' in percent else percent} %")
+    if "." in percent and (places != 1 or value in {0, 1}):
+        percent = percent.rstrip("0").rstrip(".")
+    return narrow(f"{percent} %")
 
 
 def confidence(value: float, places: int = 2) -> str:

@@ -46,7 +46,8 @@ from tracker.web.blueprint import pages
 from tracker.web.deciding.comparison import read_comparison, read_moved
 from tracker.web.detectors import tell_briefly
 from tracker.web.drawing.readings import Reading, read, read_balanced
-from tracker.web.drawing.weeks import draw_weeks
+from tracker.web.drawing.weeks import days_of, draw_weeks
+from tracker.web.queries.filters import count_mistakes
 from tracker.words import DECIDING_METHOD, MEASURES, OVERALL, RECALL
 
 _PAGE = 50
@@ -61,6 +62,8 @@ _VIEWS = ("week", "day", "month", _LABELS)
 _OF_LABELS = {"method", "x", "axis", "window", "then", "as_known_at", "order"}
 _OF_LABELS |= {"beyond", "scope"}
 _WINDOW = "500"
+# Of so many spans below the target the mistakes are counted.
+_MOST_BELOW = 12
 _WINDOWS = [
     ("200", "last 200 labels"),
     ("500", "last 500 labels"),
@@ -171,9 +174,20 @@ def _along_weeks(
         measure=request.args.get("measure") or detector.measure,
     )
     is_decided = found.measure == detector.measure
+    below = [one for one in found.items if one.below_target][:_MOST_BELOW]
     names = [detector.measure, *(name for name, _ in detector.also), OVERALL]
     return {
         "found": found,
+        "wrong": {
+            found.day_of(one): count_mistakes(
+                session,
+                detector,
+                days_of(found, one),
+                version=version.name if version else "",
+                counted="yes",
+            )
+            for one in below
+        },
         "measures": list(dict.fromkeys([*names, found.measure])),
         "drawn": draw_weeks(
             found,

@@ -7,6 +7,7 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from tracker.http import database, now, requires
+from tracker.rounding import roughly
 from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.repeats import get_repeats
@@ -19,6 +20,7 @@ from tracker.services.estimates.slices import (
     iter_slice_rows,
     list_cuts,
 )
+from tracker.stats import TOO_WIDE, slice_intervals
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.web.blueprint import Sort, pages, sort_rows
@@ -32,6 +34,8 @@ from tracker.web.drawing.readings import read
 _MOST = 50
 # Of slices with fewer labels nothing much is known; a visitor can leave them out.
 LEAST = (0, 20, 100)
+# The numbers of labels at which it is asked whether they would tell.
+_STEP, _STEPS = 1.1, 80
 # Where the axis ends if nothing much is known of any.
 _USUAL = 0.55
 
@@ -71,6 +75,24 @@ class Picked:
         return draw_change(change, self.slices[0].value, 0)
 
 
+def _count_to_tell(found: Slices, one: SliceEstimate) -> int | None:
+    """Return about how many more labels would tell of a slice with too few."""
+    correct, labelled = one.overall.correct, one.overall.labelled
+    if one.state != "too_few_labels" or not labelled:
+        return None
+    more = [round(labelled * _STEP**step) for step in range(1, _STEPS)]
+    intervals = slice_intervals(
+        [round(correct * after / labelled) for after in more],
+        more,
+        found.confidence_level,
+        slices=len(found.items),
+    )
+    widths = (intervals.high - intervals.low).tolist()
+    pairs = zip(more, widths, strict=True)
+    enough = (after for after, width in pairs if width <= TOO_WIDE)
+    return next((roughly(after - labelled) for after in enough), None)
+
+
 @pages.get("/detectors/<detector_id>/slices")
 @requires("viewer")
 def show_slices(detector_id: str) -> ResponseReturnValue:
@@ -103,6 +125,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             by=by,
             cuts=[(cut, cut.removeprefix(METADATA)) for cut in list_cuts(detector)],
             matching=len(rows),
+            most_queries=max((one.queries for one in found.items), default=0) or 1,
             rows=rows if "all" in asked else rows[:_MOST],
             text=text,
             sort=sort,
@@ -110,6 +133,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             least=least,
             leasts=LEAST,
             picked=picked,
+            to_tell=_count_to_tell(found, picked.slices[0]) if picked.slices else None,
             points=build_points([picked.bar]) if picked.bar else None,
             whole=read(found.overall, name="All together", tone=0),
             axis=near_axis(*(_list_lows(rows) or [_USUAL])),

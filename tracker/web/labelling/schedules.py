@@ -28,13 +28,14 @@ from tracker.services.labelling.auditing.schedules import (
     stop_schedule,
 )
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, zone_of
+from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.audits import Audit, AuditSchedule, list_scheduled
 from tracker.web.blueprint import pages
 from tracker.web.drawing.differences import Bar, draw_change
 from tracker.web.drawing.readings import build_axis
-from tracker.web.drawing.weeks import draw_weeks
+from tracker.web.drawing.weeks import days_of, draw_weeks
+from tracker.web.queries.filters import count_mistakes
 
 # The most bars that one can tell apart.
 _MOST_SPANS = 53
@@ -76,6 +77,7 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
             axis=build_axis([bar.reading for _, bar in rows], schedule.target),
             changes=_list_changes(rows, results),
             verdicts=[_judge(schedule, one) for one in found.items],
+            mistakes=_count_mistakes(session, schedule, detector, made, found),
             results=results,
             lates=lates,
             with_late={
@@ -96,6 +98,27 @@ def _list_changes(
         for one, bar in rows
         if (said := results[one.id]) and said.change
     ]
+
+
+def _count_mistakes(
+    session: Session,
+    schedule: AuditSchedule,
+    detector: Detector,
+    made: Sequence[Audit],
+    found: Weeks,
+) -> tuple[int, dict[str, Any]]:
+    """Return the mistakes of the newest span, of all its labels, and their address."""
+    if not made:
+        return 0, {}
+    version = session.get(Version, (detector.id, made[0].version_id))
+    return count_mistakes(
+        session,
+        detector,
+        days_of(found, found.items[0]),
+        version=version.name if version else "*",
+        counted="any",
+        where=tuple(schedule.where),
+    )
 
 
 def _judge(schedule: AuditSchedule, one: SpanAccuracy) -> str:

@@ -1,7 +1,8 @@
 """Pages of the visitor's own account, all accounts, and the audit log."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from flask import flash, redirect, render_template, request, url_for
 from flask import session as cookie
@@ -164,14 +165,50 @@ def _address_of(token: str) -> str:
     return url_for("pages.show_sign_in", token=token, _external=True)
 
 
+class _Person(NamedTuple):
+    """An account of the list."""
+
+    account: Account
+    # None for every detector.
+    seen: list[Detector] | None
+    second_step: str | None
+    last_seen: datetime | None
+
+
+_SHOWN: Mapping[str, Callable[[Account], bool]] = {
+    "": lambda _: True,
+    "admins": lambda one: one.role == ADMIN and one.disabled_at is None,
+    "disabled": lambda one: one.disabled_at is not None,
+}
+
+
 def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
+    asked = request.args.get("q", "").strip()
+    text = asked.casefold()
+    show = request.args.get("show", "")
+    is_shown = _SHOWN.get(show, _SHOWN[""])
     with database().read() as session:
-        accounts = storage.list_accounts(session)
+        steps = people.list_second_factors(session)
+        last = people.find_last_seen(session)
+        accounts = [
+            _Person(one, _seen(session, one), steps.get(one.id), last.get(one.id))
+            for one in storage.list_accounts(session)
+        ]
         return render_template(
             "accounts/list.html",
             accounts=accounts,
-            seen={row.id: _seen(session, row) for row in accounts},
-            browsers=people.count_sign_ins(session),
+            shown=[
+                one
+                for one in accounts
+                if is_shown(one.account)
+                and text.casefold() in one.account.name.casefold()
+            ],
+            counts={
+                key: sum(test(one.account) for one in accounts)
+                for key, test in _SHOWN.items()
+            },
+            text=asked,
+            show=show if show in _SHOWN else "",
             detectors=list_detectors(session),
             chosen=request.form.getlist("detectors"),
             roles=ROLES,

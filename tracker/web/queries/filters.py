@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import date
 from typing import Any
 
+from sqlalchemy.orm import Session
 from werkzeug.datastructures import MultiDict
 
-from tracker.services.estimates.query_lists import QueryFilter
+from tracker.http import now
+from tracker.services.estimates.query_lists import QueryFilter, find_and_count
+from tracker.storage.detectors import Detector
 from tracker.storage.queries.finding import SORTS
+
+# A page counts no further, so that it takes no longer with ten million queries.
+MOST_COUNTED = 10_000
 
 _SHOWN: dict[str, dict[str, Any]] = {
     "": {},
@@ -20,7 +27,8 @@ _SHOWN: dict[str, dict[str, Any]] = {
     "disputed": {"agreement": "disputed"},
     "settled": {"agreement": "settled"},
 }
-_COUNTED = {"": None, "yes": True, "no": False}
+# Any is for where the page itself would choose those that are counted.
+_COUNTED = {"": None, "any": None, "yes": True, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +102,19 @@ class Filter:
             where=where,
             **_SHOWN[self.show],
         )
+
+
+def count_mistakes(
+    session: Session, detector: Detector, days: tuple[date, date], **chosen: Any
+) -> tuple[int, dict[str, Any]]:
+    """Return how many mistakes were asked on *days*, and the address that shows them.
+
+    *chosen* are more fields of the filter.
+    """
+    first, last = (one.isoformat() for one in days)
+    wanted = Filter(show="wrong", first=first, last=last, **chosen)
+    options: dict[str, Any] = {"sort": "newest", "after": None, "limit": 1}
+    number = find_and_count(
+        session, detector, wanted.wanted, **options, at=now(), at_most=MOST_COUNTED
+    )[1]
+    return number, {**wanted.address, "show": None}

@@ -31,8 +31,8 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.queries import Query, find_query_of
 from tracker.web.blueprint import pages
 from tracker.web.drawing.pictures import build_picture
-from tracker.web.queries.filters import Filter
-from tracker.web.queries.queries import MANY, MOST_COUNTED, list_page
+from tracker.web.queries.filters import MOST_COUNTED, Filter
+from tracker.web.queries.queries import MANY, list_page
 
 _MOST_VALUES = 6
 
@@ -75,10 +75,18 @@ def show_mistakes(detector_id: str) -> ResponseReturnValue:
             worst=found and found.find_worst(),
             whole=found and found.items[0],
             is_cut=found and found.is_cut,
-            since=_name_day(asked.first),
+            since=_name_span(asked),
             others=_count_others(session, detector, asked) if not problem else 0,
         )
     return page, 400 if problem else 200
+
+
+def _name_span(asked: Filter) -> str:
+    """Return the days that are asked for, such as "since 12 Nov"."""
+    first, last = (_name_day(one) for one in (asked.first, asked.last))
+    if first and last:
+        return f"from {first} to {last}"
+    return f"since {first}" if first else f"until {last}" if last else ""
 
 
 def _name_day(text: str) -> str:

@@ -32,12 +32,10 @@ from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.readings import read
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.labels import choose_keys
-from tracker.web.queries.filters import Filter
+from tracker.web.queries.filters import MOST_COUNTED, Filter
 from tracker.words import DISPUTED, EDITOR, UNCLEAR
 
 _PAGE = 24
-# A page counts no further, so that it takes no longer with ten million queries.
-MOST_COUNTED = 10_000
 # From so many queries on it says which filters read all of them.
 MANY = 1_000_000
 

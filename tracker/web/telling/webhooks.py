@@ -1,7 +1,9 @@
 """Pages of webhooks: the list, the form to add one, and one with its deliveries."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -12,13 +14,22 @@ from tracker.http import account, by, context, database, requires
 from tracker.services.detectors import get_detector
 from tracker.services.fields import parse_input
 from tracker.services.telling import webhooks as services
-from tracker.services.telling.deliveries import describe_delivery
+from tracker.services.telling.deliveries import describe_delivery, say_in_full
 from tracker.services.telling.webhooks import NewWebhook, WebhookChange
+from tracker.storage import telling as storage
 from tracker.storage.detectors import list_detectors
-from tracker.storage.telling import Webhook, list_deliveries
+from tracker.storage.people import Account
+from tracker.storage.telling import (
+    DELIVERED,
+    WAITING,
+    Delivery,
+    Webhook,
+    list_deliveries,
+    list_news,
+)
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form, filled_in
-from tracker.words import EVENTS, FORMATS, STANDARD
+from tracker.words import EVENT_FIGURES, EVENTS, FORMATS, SLACK, STANDARD, TEAMS
 
 _SHOWN = 50
 _BLANK = Form({"format": STANDARD})
@@ -54,12 +65,57 @@ def make_webhook() -> ResponseReturnValue:
         return _render_list(session, _BLANK, made=made)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A webhook with what became of its last message."""
+
+    webhook: services.Webhook
+    last: Delivery | None
+    waiting: int
+
+    @property
+    def name(self) -> str:
+        """What people call it: the chat, or the host."""
+        chats = {SLACK: "Slack", TEAMS: "Microsoft Teams"}
+        host = urlsplit(self.webhook.url).hostname
+        return chats.get(self.webhook.format) or host or self.webhook.id
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether it is switched off, or did not take the last message."""
+        if self.last is None or not self.webhook.is_enabled:
+            return not self.webhook.is_enabled
+        return self.last.state != DELIVERED and self.last.attempts > 0
+
+
+def _read_place(session: Session, webhook: storage.Webhook) -> Place:
+    found = list_deliveries(session, webhook.id, limit=_SHOWN)
+    tried = [one for one in found if one.last_tried_at] or found
+    return Place(
+        services.describe_webhook(session, webhook),
+        tried[0] if tried else None,
+        sum(one.state == WAITING for one in found),
+    )
+
+
+def _find_example(session: Session) -> str | None:
+    """Return the newest message with figures of a detector that the visitor sees."""
+    found = list_news(session, 0, among=account().detectors, limit=_SHOWN)
+    told = (one for one in found if one.type in EVENT_FIGURES)
+    newest = next(told, None)
+    return say_in_full(newest.type, newest.data) if newest else None
+
+
 def _render_list(session: Session, form: Form, *, made: Webhook | None = None) -> str:
     typed = request.form
     found = services.list_seen_webhooks(session, account())
+    own = session.get_one(Account, account().row)
     return render_template(
         "webhooks/list.html",
-        webhooks=[services.describe_webhook(session, one) for one in found],
+        places=[_read_place(session, one) for one in found],
+        own_mail=own.email,
+        own_events=list(EVENTS) if own.mail_events is None else own.mail_events,
+        example=_find_example(session),
         form=form,
         made=made,
         formats=FORMATS,
