@@ -263,8 +263,7 @@ def read_piece(
     if not batches:
         return None
     most = min(_MOST_IN_A_PIECE, _SCORES // len(detector.classes))
-    most = max(_FEWEST_IN_A_PIECE, most)
-    until = find_cut(session, batches, most=most)
+    until = find_cut(session, batches, most=max(_FEWEST_IN_A_PIECE, most))
     if until is not None:
         some = [one for one in batches[detector.id] if first_id(one) < until]
         batches = {detector.id: some}
