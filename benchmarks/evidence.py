@@ -65,17 +65,15 @@ def parts(work: Callable[[], Any]) -> tuple[float, float]:
     return rules / stats.total_tt, rows / stats.total_tt
 
 
-def labels(database: Database, folder: Path, number: int) -> Callable[[], None]:
-    """Return what labels so many queries, one a request."""
+def labels(
+    database: Database, folder: Path, rows: list[dict[str, object]]
+) -> Callable[[], None]:
+    """Return what labels the queries of *rows*, one a request."""
     with database.write() as session:
         key = create_key(session, "benchmark", "editor", by(at=START))
     settings = Settings(data_dir=folder, secret_key=secrets.token_hex())
     client = create_app(settings, database).test_client()
     path, headers = "/api/v1", {"Authorization": f"Bearer {key}"}
-    rows = [
-        {"predicted": "YES", "key": f"q{one}", "input": f"i{one}"}
-        for one in range(number)
-    ]
     import_all(database, rows)
     found = []
     address = f"{path}/detectors/{DETECTOR}/queries?limit=1000"
@@ -92,6 +90,33 @@ def labels(database: Database, folder: Path, number: int) -> Callable[[], None]:
             assert answer.status_code == 201, answer.text
 
     return work
+
+
+def unlabelled(number: int, *more: str) -> list[dict[str, object]]:
+    """Return rows of queries, each with an input or ten in each group."""
+    values = {"input": "i{0}", "group": "g{1}"}
+    return [
+        {"predicted": "YES", "key": f"q{one}"}
+        | {name: values[name].format(one, one // 10) for name in more}
+        for one in range(number)
+    ]
+
+
+def label_all(
+    make: Callable[[], str], number: int, runs: int
+) -> Iterator[tuple[str, float]]:
+    """Yield how much longer a label by API takes than that of a plain query."""
+    kinds = {"plain": (), "with an input": ("input",), "of a group": ("group",)}
+    best = dict.fromkeys(kinds, inf)
+    for _, (name, more) in product(range(runs), kinds.items()):
+        with opened(make()) as database, TemporaryDirectory() as folder:
+            add_detector(database)
+            work = labels(database, Path(folder), unlabelled(number, *more))
+            start = perf_counter()
+            work()
+            best[name] = min(best[name], perf_counter() - start)
+    for name, seconds in best.items():
+        yield f"a label by API, {name}", seconds / best["plain"] - 1
 
 
 def kinds_of(number: int) -> dict[str, list[dict[str, object]]]:
@@ -137,7 +162,7 @@ def measured(
     """Yield what is done, and the parts of it that are evidence."""
     with opened(make()) as database, TemporaryDirectory() as folder:
         add_detector(database)
-        work = labels(database, Path(folder), single)
+        work = labels(database, Path(folder), unlabelled(single, "input"))
         yield "a label of a query, by API", parts(work)
     for name, rows in kinds_of(number).items():
         with opened(make()) as database:
@@ -166,6 +191,8 @@ def main() -> None:
             print(f"\n{'over a plain one':36}{'import':>12}{'fold':>12}")
             for name, found in timed(make, rows, options.runs):
                 print(f"{name:36}{found[0]:>12.1%}{found[1]:>12.1%}", flush=True)
+            for title, more in label_all(make, single, options.runs):
+                print(f"{title:36}{more:>12.1%}", flush=True)
 
 
 if __name__ == "__main__":

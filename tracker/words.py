@@ -134,8 +134,8 @@ EVENT_FIGURES = {
     "{target} %.",
     "accuracy.dropped": _BEFORE,
     "accuracy.rose": _BEFORE,
-    "slice.worse": "In version {version}, {by} {value} is right in {correct:,} of "
-    "{labelled:,} labels{basis}.",
+    "slice.worse": "In version {version}, where {by} is {value}, the {measured} is "
+    "{correct:,} of {labelled:,} labels{basis}.",
     "import.failed": "The reason: {error}.",
     "audit.finished": "With {labels}{basis} the {measured} lies between {low} % and "
     "{high} %.",

@@ -30,6 +30,9 @@ def test_the_parts_of_the_queries(api, logged):
     assert north["state"] == "too_few_labels"
     assert north["overall"]["correct"] == 1
     assert [one["class"] for one in north["classes"]] == ["YES", "NO"]
+    assert found["measure"] == "balanced"
+    assert north["measured"] | north["balanced"] == north["measured"]
+    assert (north["measured"]["correct"], north["measured"]["labelled"]) == (1, 2)
     assert north["balanced"]["accuracy"] == 0.5
     page = api.get("/detectors/door/queries", query_string={"where": north["where"]})
     assert page.json["total"] == 2
@@ -64,9 +67,10 @@ def test_the_rows_as_a_file(api, logged):
     answer = api.get("/detectors/door/slices?by=metadata.camera&format=csv")
 
     rows = list(csv.DictReader(io.StringIO(answer.text)))
-    assert [(row["value"], row["scope"]) for row in rows[:3]] == [
-        (rows[0]["value"], scope) for scope in ("overall", "YES", "NO")
+    assert [(row["value"], row["scope"]) for row in rows[:4]] == [
+        (rows[0]["value"], scope) for scope in ("overall", "YES", "NO", "balanced")
     ]
+    assert {row["measure"] for row in rows} == {"balanced"}
     assert sum(int(row["labelled"]) for row in rows if row["scope"] == "overall") == 3
 
 

@@ -94,7 +94,7 @@ def test_two_that_are_ticked_are_compared_in_one_sentence(open_page: Open) -> No
     for name in ("north", "south"):
         page.get_by_role("checkbox", name=f"Compare {name}").check()
     page.get_by_role("button", name="Compare the two ticked").click()
-    expect(page.locator("#picked-title")).to_contain_text("points less often than")
+    expect(page.locator("#picked-title")).to_contain_text("points lower than that of")
     expect(page.locator(".cuts input:checked")).to_have_count(2)
     page.get_by_role("searchbox").fill("sou")
     page.keyboard.press("Enter")

@@ -1,15 +1,20 @@
 """Whole lives of the product: how often its intervals hold what is true.
 
 Each life has a detector of its own.  Frames come in events that are right or wrong as a
-whole; two more versions answer alike.  People label from the random queue, one by one
-and then three for each query, of whom the last one guesses; somebody labels the other
-frames wherever the first was wrong, and picks mistakes on purpose, saying so or not;
-some frames are unclear.  Between rounds the settings change: how labels come, whose
-word counts, the measure, the target and the level, and back.  A last version is put to
-what the first one had right.  The same labels counted one by one hold far less.
+whole; another version answers alike.  People label from the random queue, one by one
+and then three for each query, of whom the last one guesses.  In a third of the lives
+somebody labels the other frames wherever the first was wrong, in a third picks mistakes
+on purpose, and in a third says so; some frames are unclear.  Between rounds the
+settings change: how labels come, whose word counts, the measure, the target and the
+level, and back.  At the end many versions are put to what is labelled, and one to what
+the first version had right.
+
+Then the labels of each life are counted once more with one rule left out, and that must
+leave out the truth more often than is allowed.
 """
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,7 +32,7 @@ from tracker.storage.queries.queries import Query
 
 CLASSES = ["YES", "NO"]
 ACCURACY = {"YES": 0.75, "NO": 0.9}
-EVENTS, FRAMES, LEVEL = 150, 6, 0.95
+EVENTS, LEVEL = 150, 0.95
 # Who label; the last one guesses.
 PEOPLE = ("ann", "bob", "carl")
 # What is set before each round; at the end the measure and the level are as they were.
@@ -44,6 +49,20 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 )
 LIVES = 300 if IS_LONG else 20
 UNCLEAR = 0.1
+# Versions that answer like the first one, and come once all is labelled.
+ALIKE = 20
+# What a rule leaves out: standings, and whether of the first version alone.
+RULES: dict[str, tuple[set[str], bool]] = {
+    "groups": ({"grouped"}, True),
+    "unstated": ({"unstated"}, True),
+    "targeted": ({"targeted"}, True),
+    "pooled": ({"replayed"}, False),
+}
+
+
+# Lives in which the mistakes are labelled besides: the other frames of an event, or
+# what somebody picks and does not say so, or does.
+SHAPES = ("groups", "unstated", "targeted")
 
 
 class Life:
@@ -51,18 +70,20 @@ class Life:
 
     def __init__(self, database: Database, clock: Any, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
+        self.shape = SHAPES[seed % len(SHAPES)]
         self.bench = Bench(database, clock, CLASSES, name=f"life {seed}")
         self.truth: dict[str, str] = {}
         self.wrong: set[str] = set()
 
     def log(self) -> None:
-        """Send the frames of all events to three versions that answer alike."""
+        """Send the frames of all events to two versions that answer alike."""
         rows = []
-        for event in range(EVENTS):
+        events, frames = (EVENTS // 3, 20) if self.shape == "groups" else (EVENTS, 6)
+        for event in range(events):
             truth = CLASSES[int(self.rng.random() < 0.5)]
             is_right = self.rng.random() < ACCURACY[truth]
             other = CLASSES[1 - CLASSES.index(truth)]
-            for frame in range(int(self.rng.integers(1, FRAMES + 1))):
+            for frame in range(int(self.rng.integers(1, frames + 1))):
                 name = f"{event}.{frame}"
                 is_unclear = self.rng.random() < UNCLEAR
                 self.truth[name] = "UNCLEAR" if is_unclear else truth
@@ -75,8 +96,10 @@ class Life:
                         "predicted": truth if is_right else other,
                     }
                 )
-        for version in ("v3", "v2", "v1"):
+        self.first = [row | {"version": "v1"} for row in rows]
+        for version in ("v2", "v1"):
             self.bench.log_all(row | {"version": version} for row in rows)
+        self.first_id = self.find()[-1].version_id
 
     def change(self, settings: dict[str, Any]) -> None:
         with self.bench.database.write() as session:
@@ -118,31 +141,53 @@ class Life:
                     continue
                 self.give(query, person)
                 # The other frames of the event, wherever the first one was wrong.
-                if query.input in self.wrong and query.group is not None:
+                is_wrong = query.input in self.wrong and self.shape == "groups"
+                if is_wrong and query.group is not None:
                     fields = {"group": query.group, "version_id": query.version_id}
                     for other in self.find(label=None, **fields):
                         self.give(other, person, sampling="random")
 
-    def pick_mistakes(self) -> None:
-        shown = self.find(label=None, version_id=self.find()[-1].version_id)
-        mistakes = [one for one in shown if one.input in self.wrong]
-        for one in mistakes[:3]:
-            self.give(one, "ann", sampling="targeted")
-        for one in mistakes[3:9]:
-            self.give(one, "ann")
+    def pick_mistakes(self, part: int) -> None:
+        """Label some frames on purpose, of a third of the events that are wrong."""
+        if self.shape == "groups":
+            return
+        sampling = {"sampling": "targeted"} if self.shape == "targeted" else {}
+        by_event: dict[str, list[Query]] = {}
+        for one in self.find(label=None, version_id=self.first_id):
+            if one.input in self.wrong:
+                by_event.setdefault(one.group or "", []).append(one)
+        for frames in [*by_event.values()][part :: len(SETTINGS)]:
+            # Of an unstated group only one would be counted without the rule.
+            for one in frames[: 2 if sampling else 1]:
+                self.give(one, "ann", **sampling)
 
-    def miss_one_by_one(self) -> list[str]:
-        """Return the classes that are left out if every label counts by itself."""
-        right, all_of = Counter[str](), Counter[str]()
-        for one in self.find():
-            if one.label in CLASSES and one.sampling != "targeted":
-                all_of[one.label] += 1
-                right[one.label] += one.label == one.predicted
-        missed = []
-        for name in CLASSES:
-            low, high = clopper_pearson(right[name], all_of[name], LEVEL)
-            if not low <= ACCURACY[name] <= high:
-                missed.append(name)
+    def log_alike(self) -> None:
+        """Put more versions to the frames that count."""
+        chosen = {one.input for one in self.find(standing="random")}
+        rows = [row for row in self.first if row["input"] in chosen]
+        names = [f"alike {number}" for number in range(ALIKE)]
+        self.bench.log_all(
+            row | {"version": name} for name, row in product(names, rows)
+        )
+
+    def miss_without(self) -> dict[str, set[str]]:
+        """Return the classes that are left out where one rule does not hold."""
+        found, missed = self.find(), {}
+        for rule, (more, is_first) in {"none": (set(), True), **RULES}.items():
+            if rule in SHAPES and rule != self.shape:
+                continue
+            right, all_of = Counter[str](), Counter[str]()
+            for one in found:
+                counts = one.standing in {"random", *more} and one.label in CLASSES
+                if counts and (one.version_id == self.first_id or not is_first):
+                    all_of[one.label] += 1
+                    right[one.label] += one.label == one.predicted
+            bounds = {x: clopper_pearson(right[x], all_of[x], LEVEL) for x in CLASSES}
+            missed[rule] = {
+                name
+                for name, (low, high) in bounds.items()
+                if not low <= ACCURACY[name] <= high
+            }
         return missed
 
 
@@ -161,34 +206,38 @@ def test_the_intervals_of_whole_lives_hold_what_they_promise(
     ever: Counter[str] = Counter()
     once: Counter[str] = Counter()
     pooled: Counter[str] = Counter()
-    alone: Counter[str] = Counter()
+    without = {rule: Counter[str]() for rule in ("none", *RULES)}
     labels = units = copies = 0
     for seed in range(LIVES):
         life = Life(database, clock, seed)
         life.log()
         was_wrong: set[str] = set()
-        for settings in SETTINGS:
+        for part, settings in enumerate(SETTINGS):
             life.change(settings)
-            life.pick_mistakes()
+            life.pick_mistakes(part)
             life.label_some(14, settings.get("labels_wanted", 1))
             level = {"confidence_level": LEVEL}
             seen = misses(life, version="v1", method="anytime", **level)
             was_wrong |= {name for name, is_missed in seen.items() if is_missed}
         ever.update(was_wrong)
+        life.log_alike()
         for counter, version in ((once, "v1"), (pooled, "*")):
             seen = misses(life, version=version, method="exact")
             counter.update(name for name, is_missed in seen.items() if is_missed)
-        alone.update(life.miss_one_by_one())
+        for rule, classes in life.miss_without().items():
+            without[rule].update(classes)
         found = life.bench.estimate(version="v1", target=0.5)
         assert found.decision is not None
         units += found.labels
         labels += found.labels + found.grouped_left_out
-        assert found.targeted_left_out
+        assert found.targeted_left_out or life.shape == "groups"
         assert found.labels <= EVENTS
         rights = [one for one in life.find(standing="random") if one.input]
         rights = [one for one in rights if one.input not in life.wrong]
-        for query in rights:
-            life.bench.log(query.predicted, version="v9", input=query.input)
+        life.bench.log_all(
+            {"predicted": one.predicted, "version": "v9", "input": one.input}
+            for one in rights
+        )
         life.bench.say("v9")
         copied = life.bench.estimate(version="v9", target=0.85)
         assert copied.population.kind == "replayed"
@@ -197,11 +246,14 @@ def test_the_intervals_of_whole_lives_hold_what_they_promise(
         copies += copied.decision is not None and copied.decision.verdict == "met"
     record_figure(
         f"{LIVES} lives, {labels} labels of {units} units: left out once "
-        f"{dict(once)}, ever {dict(ever)}, versions pooled {dict(pooled)}; labels one "
-        f"by one {dict(alone)}"
+        f"{dict(once)}, ever {dict(ever)}, versions pooled {dict(pooled)}; without a "
+        f"rule {[f'{rule}: {dict(missed)}' for rule, missed in without.items()]}"
     )
     assert copies <= stats.binom.isf(1e-4, LIVES, (1 - LEVEL) / 2)
-    assert sum(alone.values()) > 2 * sum(pooled.values()) + 2
     most = stats.binom.isf(1e-4, LIVES, 1 - LEVEL)
-    for counter in (ever, once, pooled):
+    for counter in (ever, once, pooled, without.pop("none")):
         assert max(counter.values(), default=0) <= most
+    for rule, missed in without.items():
+        lives = LIVES // len(SHAPES) if rule in SHAPES else LIVES
+        seen = stats.binom.isf(1e-4, lives, 1 - LEVEL)
+        assert max(missed.values(), default=0) > seen, rule

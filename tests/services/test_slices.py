@@ -77,7 +77,7 @@ def stored(bench: Bench) -> list[Any]:
         columns = Projection.__table__.c
         rows = session.execute(
             select(*columns)
-            .where(Projection.name.startswith("slices"))
+            .where(Projection.name.startswith("slice"))
             .order_by(*Projection.__table__.primary_key)
         ).all()
         return [tuple(row) for row in rows]
@@ -206,6 +206,7 @@ def test_a_key_that_is_no_longer_declared_leaves_nothing(
     recompute()
 
     assert {row[2:4] for row in stored(bench)} == {
+        ("slice_evidence.site", '["recall:YES", "a"]'),
         ("slices", "site"),
         ("slices.site", "a"),
     }
@@ -281,32 +282,185 @@ def test_beyond_five_hundred_values_the_rest_is_one_slice(
     assert differences(bench) == []
 
 
-@pytest.mark.slow
-def test_a_slice_that_is_worse_is_told_once(
-    bench: Bench, recompute: Callable[[], None]
-) -> None:
-    declare(bench, "camera")
-    draw = random.Random(2)
-    for part in range(3):
-        steps = []
-        for number in range(400):
-            camera = draw.choice(CAMERAS)
-            chance = 0.6 if camera == "north" else 0.97
-            label = "YES" if draw.random() < chance else "NO"
-            metadata = {"camera": camera}
-            step = {"key": f"{part}-{number}", "predicted": "YES", "label": label}
-            steps.append(step | {"metadata": metadata})
-        import_steps(bench, steps)
-        recompute()
+def measure_by(bench: Bench, measure: str) -> None:
+    with bench.database.write() as session:
+        change = DetectorChange(measure=measure)
+        change_detector(session, bench.attached(session), change, by(at=bench.clock()))
 
-    found = cut(bench)
-    assert [one.value for one in found.find("worse")] == ["north"]
-    assert found.items[0].value == "north"
+
+def told(bench: Bench) -> list[tuple[str, str]]:
     with bench.database.read() as session:
         events = list_detector_events(
             session, bench.detector.id, kind="slice.worse", limit=10
         )
-    assert [event.data["value"] for event in events] == ["north"]
+    return [(event.data["value"], event.data["measure"]) for event in events]
+
+
+def label_slice(
+    bench: Bench, camera: str, label: str, *, right: int, of: int, **more: object
+) -> list[dict[str, Any]]:
+    """Return rows of one camera and one class, some of them right."""
+    other = next(name for name in bench.detector.classes if name != label)
+    return [
+        {
+            "key": f"{camera} {label} {number}",
+            "predicted": label if number < right else other,
+            "label": label,
+            "metadata": {"camera": camera},
+            **more,
+        }
+        for number in range(of)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("measure", "named"),
+    [
+        ("balanced", "recall:YES"),
+        ("overall", "overall"),
+        ("recall:YES", "recall:YES"),
+        ("precision:NO", "precision:NO"),
+    ],
+)
+def test_a_slice_that_is_worse_is_told_once(
+    bench: Bench, recompute: Callable[[], None], measure: str, named: str
+) -> None:
+    declare(bench, "camera")
+    measure_by(bench, measure)
+    draw = random.Random(2)
+    for part in range(3):
+        steps = []
+        for number in range(400):
+            camera, label = draw.choice(CAMERAS), draw.choice(["YES", "NO"])
+            is_right = draw.random() < (
+                0.6 if (camera, label) == ("north", "YES") else 0.97
+            )
+            step = {"key": f"{part}-{number}", "label": label}
+            step["predicted"] = "YES" if is_right == (label == "YES") else "NO"
+            steps.append(step | {"metadata": {"camera": camera}})
+        import_steps(bench, steps)
+        recompute()
+
+    found = cut(bench)
+    assert found.measure == measure
+    assert [one.value for one in found.find("worse")] == ["north"]
+    assert found.items[0].value == "north"
+    assert found.items[0].worse_in == [named]
+    assert told(bench) == [("north", named)]
+    # A recount, and the same measure again, tell nothing new.
+    declare(bench)
+    declare(bench, "camera")
+    recompute()
+    assert cut(bench).items == found.items
+
+
+def test_defects_that_one_camera_never_finds_count_by_the_measure(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    """None of 23 on one camera, all elsewhere: few among all answers."""
+    declare(bench, "camera")
+    draw = random.Random(3)
+    rows = [
+        *label_slice(bench, "north", "YES", right=0, of=23),
+        *label_slice(bench, "north", "NO", right=1_000, of=1_000),
+        *label_slice(bench, "south", "YES", right=60, of=60),
+        *label_slice(bench, "south", "NO", right=977, of=1_000),
+    ]
+    draw.shuffle(rows)
+    import_steps(bench, rows)
+    measure_by(bench, "overall")
+    recompute()
+    by_overall = cut(bench)
+    measure_by(bench, "recall:YES")
+    waiting = cut(bench)
+    recompute()
+    by_recall = cut(bench)
+
+    assert by_overall.find("worse") == []
+    assert told(bench) == [("north", "recall:YES")]
+    assert not waiting.is_counted
+    (north,) = by_recall.find("worse")
+    assert by_recall.measure == "recall:YES"
+    assert (north.value, north.worse_in) == ("north", ["recall:YES"])
+    assert (north.measured.correct, north.measured.labelled) == (0, 23)
+    assert (by_recall.measured.correct, by_recall.measured.labelled) == (60, 83)
+    assert (north.overall.correct, north.overall.labelled) == (1_000, 1_023)
+    measure_by(bench, "balanced")
+    recompute()
+    north = next(one for one in cut(bench).items if one.value == "north")
+    assert (north.worse_in, north.better_in) == (["recall:YES"], ["recall:NO"])
+    assert differences(bench) == []
+
+
+def test_a_recall_counts_no_mistake_of_another_class_and_a_precision_no_other_answer(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    declare(bench, "camera")
+    rows = [
+        *label_slice(bench, "north", "YES", right=100, of=100),
+        *label_slice(bench, "north", "NO", right=40, of=200),
+        *label_slice(bench, "south", "YES", right=100, of=100),
+        *label_slice(bench, "south", "NO", right=200, of=200),
+    ]
+    random.Random(4).shuffle(rows)
+    import_steps(bench, rows)
+    found = {}
+    for measure in ("recall:YES", "precision:YES", "precision:NO", "overall"):
+        measure_by(bench, measure)
+        recompute()
+        parts = {one.value: one for one in cut(bench).items}
+        found[measure] = [
+            (one.state, one.measured.correct, one.measured.labelled)
+            for one in (parts["north"], parts["south"])
+        ]
+
+    same, worse, better = "no_difference_shown", "worse", "better"
+    assert found == {
+        "recall:YES": [(same, 100, 100), (same, 100, 100)],
+        "precision:YES": [(worse, 100, 260), (better, 100, 100)],
+        "precision:NO": [(same, 40, 40), (same, 200, 200)],
+        "overall": [(worse, 140, 300), (better, 300, 300)],
+    }
+
+
+def test_a_slice_that_is_worse_in_one_class_and_better_in_another_is_worse(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    declare(bench, "camera")
+    rows = [
+        *label_slice(bench, "north", "YES", right=100, of=200),
+        *label_slice(bench, "north", "NO", right=200, of=200),
+        *label_slice(bench, "south", "YES", right=200, of=200),
+        *label_slice(bench, "south", "NO", right=100, of=200),
+    ]
+    random.Random(5).shuffle(rows)
+    import_steps(bench, rows)
+    recompute()
+
+    for one in cut(bench).items:
+        ways = ["recall:YES"], ["recall:NO"]
+        assert one.state == "worse"
+        assert (one.worse_in, one.better_in) == (
+            ways if one.value == "north" else ways[::-1]
+        )
+    assert sorted(told(bench)) == [("north", "recall:YES"), ("south", "recall:NO")]
+
+
+def test_a_recount_that_another_measure_overtakes_is_done_once_more(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    declare(bench, "camera")
+    bench.log("YES", "YES", metadata={"camera": "north"})
+    recompute()
+    measure_by(bench, "overall")
+    with bench.database.read() as session:
+        found = read_again(session, bench.attached(session))
+    assert found is not None
+    measure_by(bench, "recall:NO")
+
+    with pytest.raises(StaleFoldError), bench.database.write() as session:
+        store_again(session, found, computed_at=START)
 
 
 def test_the_built_in_cuts_add_up_to_the_whole(

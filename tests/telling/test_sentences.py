@@ -88,14 +88,15 @@ FIGURES = [
         {
             "by": "camera",
             "value": "north\n<b>",
+            "measure": "recall:DEFECT",
             "correct": 41,
             "labelled": 60,
             "population": "live",
             "unit": "input",
         },
-        "door: a slice of its queries is worse than the rest. In version v1, camera "
-        "'north\\n<b>' is right in 41 of 60 labels of its own queries, each input "
-        "once.",
+        "door: a slice of its queries is worse than the rest. In version v1, where "
+        "camera is 'north\\n<b>', the accuracy of DEFECT is 41 of 60 labels of its own "
+        "queries, each input once.",
     ),
     (
         "audit.finished",

@@ -31,7 +31,7 @@ CHANGE = {
     "population": "live",
     "unit": "query",
 }
-SLICE = {"by": "camera", "population": "live", "unit": "query"}
+SLICE = {"by": "camera", "measure": "overall", "population": "live", "unit": "query"}
 VERDICT = {
     "before": "undecided",
     "target": 0.9,
@@ -118,7 +118,7 @@ def test_what_was_seen_is_gone_and_what_came_meanwhile_is_not(
     assert visitor.send("/inbox", {"last": seen}).status_code == 303
     page = visitor.get("/inbox")
     (line,) = lines(page)
-    assert "is right in 70 of 92 labels" in line
+    assert "accuracy is 70 of 92 labels" in line
     assert "You last marked everything as seen" in page.text
     # An older page that is sent again takes nothing back.
     visitor.send("/inbox", {"last": page.form("/inbox")["last"]})

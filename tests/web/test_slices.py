@@ -21,7 +21,7 @@ def cameras(shelf: Shelf, recompute: Callable[[], None], fill_once: FillOnce) ->
     """A detector whose camera north is wrong half of the time."""
 
     def build() -> str:
-        detector = shelf.add_detector(slices=["camera"])
+        detector = shelf.add_detector(slices=["camera"], measure="overall")
         rows = []
         for number in range(400):
             camera = ("north", "south", "east", "<i>")[number % 4]
@@ -49,7 +49,7 @@ def test_the_worst_camera_is_named_and_leads_to_its_mistakes(
     page = visitor.get(f"/detectors/{cameras}/slices")
 
     assert page.status == 200
-    said = "Camera north is worse than the rest: 50.0 % right against 100 %."
+    said = "Camera north is worse than the rest: overall accuracy 50.0 % against 100 %."
     assert page.by_id("answer-title").text == said
     assert "1 of 4 cameras is worse, with all tested together at 95 %" in page.text
     assert page.text.count("no difference shown") + page.text.count("Better") >= 3
@@ -57,6 +57,36 @@ def test_the_worst_camera_is_named_and_leads_to_its_mistakes(
     assert "See the 50 mistakes of north" in page.text
     listed = visitor.get(f"/detectors/{cameras}/mistakes?where=metadata.camera:north")
     assert "50 mistakes" in listed.text
+
+
+def test_the_page_names_the_class_and_the_measure_in_which_a_slice_is_worse(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector = shelf.add_detector(slices=["camera"])
+    rows = [
+        {
+            "predicted": "NO" if camera == "north" else label,
+            "label": label,
+            "metadata": {"camera": camera},
+        }
+        for _ in range(23)
+        for camera, label in [
+            ("north", "YES"),
+            *[("south", "YES")] * 3,
+            *[("north", "NO"), ("south", "NO")] * 10,
+        ]
+    ]
+    shelf.add_queries(detector, rows)
+    recompute()
+    page = visitor.get(f"/detectors/{detector}/slices?pick=north&pick=south")
+    said = "Camera north is worse than the rest: accuracy of YES 0 % against 100 %."
+    assert page.by_id("answer-title").text == said
+    assert "with all and classes tested together" not in page.text
+    assert "↓ Worse in YES" in page.text
+    assert "Balanced accuracy; slices are compared class by class." in page.text
+    picked = page.by_id("picked-title").text
+    assert picked.startswith("The balanced accuracy of north is ")
+    assert picked.endswith(" points lower than that of south.")
 
 
 def rows_of(html_text: str) -> list[str]:

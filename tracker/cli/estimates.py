@@ -22,6 +22,7 @@ from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.label_errors import find_label_errors
 from tracker.stats import METHODS
+from tracker.words import BALANCED
 
 
 @click.command()
@@ -178,12 +179,17 @@ def print_slices(found: Slices) -> None:
         )
     table = Table("value", "queries", "state", "correct", "labelled", "low", "high")
     for one in found.items:
-        score = one.overall
+        score = one.measured
         low, high = outward(score.low, score.high, 4)
+        state = one.state.replace("_", " ")
+        if found.measure == BALANCED and one.state in {"worse", "better"}:
+            state += f" in {', '.join(one.worse_in or one.better_in)}"
+            if one.worse_in and one.better_in:
+                state += f", better in {', '.join(one.better_in)}"
         table.add_row(
             one.value,
             f"{one.queries:,}",
-            one.state.replace("_", " "),
+            state,
             f"{score.correct:,}",
             f"{score.labelled:,}",
             f"{low:f}",
@@ -191,6 +197,8 @@ def print_slices(found: Slices) -> None:
         )
     print_table(table)
     looks = "at every look" if found.is_for_every_look else "at one look"
+    each = ", class by class" if found.measure == BALANCED else ""
+    click.echo(f"measure: {found.measure}; slices are compared by it{each}")
     click.echo(
         f"All intervals hold at once with {found.confidence_level:g}, method "
         f"{found.method}; the states hold {looks}."

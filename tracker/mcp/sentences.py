@@ -134,14 +134,18 @@ def say_comparison(found: Comparison) -> str:
 
 
 def say_slices(found: Slices) -> str:
-    """Return how many slices are worse than the rest, and the overall accuracy."""
+    """Return how many slices are worse than the rest, and the measure of all."""
     worse = len(found.find("worse"))
     are = "is" if worse == 1 else "are"
-    reading, basis = class_reading(found.overall)
+    reading, basis = class_reading(found.measured)
+    measured = plain(read_measure(found.measure).name)
+    if found.measure == BALANCED:
+        measured += ", class by class"
     return (
         f"Of {plural(len(found.items), 'slice')} by {plain(found.by)}, {worse:,} {are} "
-        f"worse than the rest; all together: {aloud(reading)}, {basis}, by labels of "
-        f"its own queries, chosen at random; each {found.unit} counts once."
+        f"worse than the rest by the {measured}; all together: {aloud(reading)}, "
+        f"{basis}, by labels of its own queries, chosen at random; each {found.unit} "
+        f"counts once."
     )
 
 

@@ -510,9 +510,10 @@ def _prepare(
     """Queue the recount or snapshots that the new value of *field* needs."""
     if field == "slices":
         _drop_slices(session, detector, new, by)
+    if field in {"label_sampling", "measure"}:
+        # Other labels are compared between slices.
+        slices.leave_uncounted(detector)
     if field == "label_sampling":
-        # The change makes other labels live.
-        detector.counted_slices = []
         # So the newest snapshot rests on other labels than the estimate.
         storage.end_runs(session, detector.id, at=by.at)
     if field in _DATED_BY:

@@ -181,6 +181,7 @@ class Fold:
                 self.level,
                 self.kinds,
                 self.cut_by,
+                measure=self.detector.measure,
                 label_sampling=self.detector.label_sampling,
                 class_shares=self.detector.class_shares,
                 stated_at=self.detector.class_shares_at,
@@ -248,10 +249,8 @@ def read_piece(
     batches = list_pending_batches(session, [detector.id])
     if not batches:
         return None
-    most = max(
-        _FEWEST_IN_A_PIECE, min(_MOST_IN_A_PIECE, _SCORES // len(detector.classes))
-    )
-    until = find_cut(session, batches, most=most)
+    most = min(_MOST_IN_A_PIECE, _SCORES // len(detector.classes))
+    until = find_cut(session, batches, most=max(_FEWEST_IN_A_PIECE, most))
     if until is not None:
         some = [one for one in batches[detector.id] if first_id(one) < until]
         batches = {detector.id: some}
@@ -560,11 +559,12 @@ def store_folds(
 def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
     """Replace the stored slices or days by those counted again.
 
-    Raises StaleFoldError if labels were folded in meanwhile: count once more.
+    Raises StaleFoldError if labels were folded in or the measure was set meanwhile.
     """
-    if not advance_revisions(session, {fold.detector_id: fold.revision}):
-        raise StaleFoldError("labels were folded in meanwhile")
+    is_mine = advance_revisions(session, {fold.detector_id: fold.revision})
     detector = session.get_one(Detector, fold.detector_id)
+    if not is_mine or detector.measure != fold.detector.measure:
+        raise StaleFoldError("labels were folded in or the measure set meanwhile")
     delete_slices(session, fold.detector_id, fold.cut_by)
     if fold.time_zone is not None:
         detector.time_zone = fold.time_zone

@@ -33,7 +33,7 @@ from tracker.storage.estimates.thresholds import (
     key_of,
     load_bins,
 )
-from tracker.words import STANDINGS, STORED_METHODS, UNCLEAR
+from tracker.words import BALANCED, STANDINGS, STORED_METHODS, UNCLEAR
 
 Place = tuple[str, str]
 """The name of a projection and a key."""
@@ -63,6 +63,7 @@ class VersionFold:
         kinds: Sequence[type["Projection"]],
         cut_by: Sequence[str] = (),
         *,
+        measure: str = BALANCED,
         label_sampling: str | None = None,
         class_shares: Mapping[str, float] | None = None,
         stated_at: datetime | None = None,
@@ -72,6 +73,7 @@ class VersionFold:
         self.classes = list(classes)
         self.positions = {name: place for place, name in enumerate(self.classes)}
         self.level = level
+        self.measure = measure
         self.label_sampling = label_sampling
         self.class_shares, self.stated_at = class_shares, stated_at
         self.live = standings_of(LIVE, label_sampling)

@@ -1,16 +1,23 @@
 """The running counts of slices while the job folds labels in."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from tracker.services.estimates.projections import Place, Projection, VersionFold
 from tracker.services.estimates.slice_values import MOST_VALUES, OTHER, read_value
-from tracker.stats import SliceEvidence, SliceWatch, judge_slices
-from tracker.storage.estimates.cells import Change, Counts, Standings
+from tracker.services.evidence.measure import read_measure, spread
+from tracker.stats import (
+    SliceEvidence,
+    SliceJudgement,
+    SliceState,
+    SliceWatch,
+    judge_slices,
+)
+from tracker.storage.estimates.cells import Change, Counts
 from tracker.storage.estimates.projections import Kept
-from tracker.storage.estimates.slices import SLICE, SLICED
-from tracker.words import NO_VALUE, OVERALL
+from tracker.storage.estimates.slices import EVIDENCE, SLICE, SLICED
+from tracker.words import NO_VALUE
 
 _SPECIAL = frozenset({OTHER, NO_VALUE})
 
@@ -39,10 +46,10 @@ class Slices(Projection):
     def keys(self, changes: Sequence[Change]) -> set[Place]:
         """Return the places of the slices of *changes*, and of those that they fill."""
         details = [_parse_details(one.metadata) for one in changes if self._keys]
-        found = set()
-        for name in self._keys:
-            values = {OTHER, *(read_value(one, name) for one in details)}
-            found |= {(SLICED, name), *((SLICE + name, value) for value in values)}
+        found: set[Place] = set()
+        for name, key in self._keys.items():
+            values = [read_value(one, name) for one in details]
+            found |= key.places(zip(values, changes, strict=True))
         return found
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
@@ -58,7 +65,7 @@ class Slices(Projection):
 
     def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
         for key in self._keys.values():
-            key.close(rows, self.fold.level)
+            key.close(rows)
 
     def dump(self) -> dict[Place, Kept]:
         """Return a row for each key and each slice that was touched."""
@@ -86,33 +93,57 @@ class _SlicesOfKey:
 
     def __init__(self, name: str, fold: VersionFold) -> None:
         self._name = name
-        self._live = fold.live
-        self._is_new = fold.is_new
+        self._fold = fold
+        self._measure = read_measure(fold.measure)
         self._rows: dict[str, dict[str, Any]] = {}
-        self._watch = SliceWatch()
+        # By what is compared: of the balanced accuracy each class by itself.
+        self._watches: dict[str, SliceWatch] = {}
         # How many values there are, stored ones included.
         self._values = 0
         self._touched: set[str] = set()
-        self._evidence: dict[str, SliceEvidence] = {}
+        self._compared: set[tuple[str, str]] = set()
+        self._evidence: Evidence = {}
         self.worse: list[dict[str, Any]] = []
+
+    def places(self, changes: Iterable[tuple[str, Change]]) -> set[Place]:
+        """Return the places of the slices that *changes* touch, and of the rest."""
+        values, pairs = {OTHER}, set()
+        for value, change in changes:
+            values.add(value)
+            name = self._compare(change)
+            if name is not None:
+                pairs |= {(name, value), (name, OTHER)}
+        return {
+            (SLICED, self._name),
+            *((SLICE + self._name, value) for value in values),
+            *((EVIDENCE + self._name, _dump_key(*pair)) for pair in pairs),
+        }
+
+    def _compare(self, change: Change) -> str | None:
+        """Return what a label is compared in, if it is."""
+        added, removed, live = change.added, change.removed, self._fold.live
+        if added is None or not added.is_scored(live):
+            return None
+        # The evidence takes each label as it was first given: what was multiplied in
+        # stays, since the promise is about that.
+        if removed is not None and removed.is_scored(live):
+            return None
+        return self._measure.compared(added.label, added.predicted)
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
         whole = rows.get((SLICED, self._name))
         if whole is not None:
-            state = whole.state
-            counted = [state["correct"], state["labelled"]]
-            self._watch = SliceWatch({"all": counted, "slices": {}})
-            self._values = state["values"]
-        for (name, value), kept in rows.items():
-            if name == SLICE + self._name:
-                parts = json.loads(kept.memory or "[]")
-                if parts:
-                    self._watch.restore(value, parts)
-                self._rows[value] = {
-                    "queries": kept.state["queries"],
-                    "counts": Counts.load(kept.state["counts"]),
-                    "is_told": kept.state["is_told"],
+            self._values = whole.state["values"]
+            for name, counted in whole.state["compared"].items():
+                self._watches[name] = SliceWatch({"all": counted, "slices": {}})
+        for (place, key), kept in rows.items():
+            if place == SLICE + self._name:
+                self._rows[key] = kept.state | {
+                    "counts": Counts.load(kept.state["counts"])
                 }
+            elif place == EVIDENCE + self._name:
+                name, value = json.loads(key)
+                self._watches[name].restore(value, json.loads(kept.memory or ""))
 
     def add(self, value: str, change: Change) -> None:
         value = self._touch(value)
@@ -122,13 +153,11 @@ class _SlicesOfKey:
             row["queries"] += 1
             return
         row["counts"].take(change)
-        added, removed = change.added, change.removed
-        if added is None or not added.is_scored(self._live):
-            return
-        # The evidence takes each label as it was first given: what was multiplied in
-        # stays, since the promise is about that.
-        if removed is None or not removed.is_scored(self._live):
-            self._watch.add(value, added.label == added.predicted)
+        name = self._compare(change)
+        if name is not None and change.added is not None:
+            self._compared.add((name, value))
+            watch = self._watches.setdefault(name, SliceWatch())
+            watch.add(value, change.added.label == change.added.predicted)
 
     def _touch(self, value: str) -> str:
         """Return the value of the slice for *value*, which is there from then on."""
@@ -141,42 +170,51 @@ class _SlicesOfKey:
         self._values += value not in _SPECIAL
         return value
 
-    def close(self, rows: Callable[[str], Sequence[Kept]], level: float) -> None:
-        self._evidence = self._watch.evidence()
-        stored = rows(SLICE + self._name) if self._is_new else []
-        # A recount tells of no slice once more.
-        for kept in stored:
-            if kept.key in self._rows:
-                self._rows[kept.key]["is_told"] = kept.state["is_told"]
+    def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
+        self._evidence = {
+            (name, value): one
+            for name, watch in self._watches.items()
+            for value, one in watch.evidence().items()
+        }
+        if self._fold.is_new:
+            self._remember_told(rows)
         # Below the threshold of the last of Holm's steps nothing can be told.
         if not any(one.worse_peak >= 2.0 for one in self._evidence.values()):
             return
-        if not self._is_new:
-            stored = rows(SLICE + self._name)
-        for value in self._find_worse(level, [] if self._is_new else stored):
-            row = self._rows.get(value)
-            if row is not None and not row["is_told"]:
-                row["is_told"] = True
-                self.worse.append(self._describe(value, row))
-
-    def _find_worse(self, level: float, stored: Sequence[Kept]) -> list[str]:
-        """Return the slices that are worse, by a rule that errs but rarely in a life.
-
-        As many hypotheses are allowed for as there can ever be slices of the key.
-        """
         found = dict(self._evidence)
-        for kept in stored:
-            found.setdefault(kept.key, as_evidence(kept.state, self._live))
-        judged = judge_slices(list(found.values()), level, room_for=MOST_VALUES + 2)
-        pairs = zip(found, judged, strict=True)
-        return [value for value, one in pairs if one.state == "worse"]
+        if not self._fold.is_new:
+            for kept in rows(EVIDENCE + self._name):
+                name, value = json.loads(kept.key)
+                found.setdefault((name, value), as_evidence(kept))
+        judged = judge_compared(
+            found,
+            self._fold.level,
+            slices=MOST_VALUES + 2,
+            measures=len(self._measure.list_compared(self._fold.classes)),
+        )
+        for value, row in self._rows.items():
+            worse = join_states(judged.get(value, {}))
+            if worse.state == "worse" and not row["is_told"]:
+                row["is_told"] = True
+                self.worse.append(self._describe(worse.worse[0], value, row["counts"]))
 
-    def _describe(self, value: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        correct, labelled = sum_counts(row["counts"], self._live)
+    def _remember_told(self, rows: Callable[[str], Sequence[Kept]]) -> None:
+        """Tell of no slice once more in a recount, unless the measure is another."""
+        told = [one for one in rows(SLICED) if one.key == self._name]
+        if told and told[0].state["measure"] == self._fold.measure:
+            for kept in rows(SLICE + self._name):
+                if kept.key in self._rows:
+                    self._rows[kept.key]["is_told"] = kept.state["is_told"]
+
+    def _describe(self, name: str, value: str, counts: Counts) -> dict[str, Any]:
+        cells = counts.select(self._fold.live).confusion
+        (correct,), (labelled,) = read_measure(name).count_right(
+            spread(cells, self._fold.classes)
+        )
         return {
             "by": f"metadata.{self._name}",
             "value": value,
-            "measure": OVERALL,
+            "measure": name,
             "correct": correct,
             "labelled": labelled,
         }
@@ -184,37 +222,73 @@ class _SlicesOfKey:
     def dump(self) -> dict[Place, Kept]:
         if not self._touched:
             return {}
-        state = self._watch.dump()
-        correct, labelled = state["all"]
-        whole = {"correct": correct, "labelled": labelled, "values": self._values}
+        states = {name: watch.dump() for name, watch in self._watches.items()}
+        whole = {
+            "measure": self._fold.measure,
+            "compared": {name: one["all"] for name, one in states.items()},
+            "values": self._values,
+        }
         found = {(SLICED, self._name): Kept(self._name, whole)}
         for value in self._touched:
             row = self._rows[value]
-            evidence = self._evidence.get(value, _NO_EVIDENCE)
-            shown = {
-                **row,
-                "counts": row["counts"].dump(),
-                "worse": evidence.worse,
-                "better": evidence.better,
-                "worse_peak": evidence.worse_peak,
-                "better_peak": evidence.better_peak,
-            }
-            memory = json.dumps(state["slices"].get(value, []))
-            found[SLICE + self._name, value] = Kept(value, shown, memory)
+            shown = row | {"counts": row["counts"].dump()}
+            found[SLICE + self._name, value] = Kept(value, shown)
+        for name, value in self._compared:
+            key = _dump_key(name, value)
+            memory = json.dumps(states[name]["slices"][value])
+            state = self._evidence[name, value]._asdict()
+            found[EVIDENCE + self._name, key] = Kept(key, state, memory)
         return found
 
 
-_NO_EVIDENCE = SliceEvidence(0, 0, 0.0, 0.0, 0.0, 0.0)
+Evidence = Mapping[tuple[str, str], SliceEvidence]
+"""The evidence by what is compared and the value of the slice."""
 
 
-def sum_counts(counts: Counts, live: Standings) -> tuple[int, int]:
-    """Return how many live labels of a slice are right, and how many there are."""
-    confusion = counts.select(live).confusion
-    right = sum(n for (label, predicted), n in confusion.items() if label == predicted)
-    return right, sum(confusion.values())
+class Joined(NamedTuple):
+    """What is shown of a slice, and in which of the measures that are compared."""
+
+    state: SliceState
+    likely: Literal["better", "worse"] | None
+    worse: list[str]
+    better: list[str]
 
 
-def as_evidence(state: Mapping[str, Any], live: Standings) -> SliceEvidence:
-    names = ("worse", "better", "worse_peak", "better_peak")
-    pair = sum_counts(Counts.load(state["counts"]), live)
-    return SliceEvidence(*pair, *(state[name] for name in names))
+NO_EVIDENCE = SliceEvidence(0, 0, 0.0, 0.0, 0.0, 0.0)
+
+
+def _dump_key(name: str, value: str) -> str:
+    return json.dumps([name, value], ensure_ascii=False)
+
+
+def as_evidence(kept: Kept) -> SliceEvidence:
+    return SliceEvidence(**kept.state)
+
+
+def judge_compared(
+    evidence: Evidence, level: float, *, slices: int, measures: int
+) -> dict[str, dict[str, SliceJudgement]]:
+    """Return what is shown of each slice in each measure that is compared.
+
+    All together, by a rule that is wrong of any of them with a chance of at most the
+    error of the level, for so many slices and measures as there may be.
+    """
+    found: dict[str, dict[str, SliceJudgement]] = {}
+    judged = judge_slices(list(evidence.values()), level, room_for=slices * measures)
+    for (name, value), one in zip(evidence, judged, strict=True):
+        found.setdefault(value, {})[name] = one
+    return found
+
+
+def join_states(judged: Mapping[str, SliceJudgement]) -> Joined:
+    """Return what is shown of a slice: worse if it is so in any compared measure."""
+    worse = [name for name, one in judged.items() if one.state == "worse"]
+    better = [name for name, one in judged.items() if one.state == "better"]
+    maybe = {one.likely for one in judged.values()} - {None}
+    likely = maybe.pop() if len(maybe) == 1 and not (worse or better) else None
+    state: SliceState = "no_difference_shown"
+    if worse or better:
+        state = "worse" if worse else "better"
+    elif all(one.state == "too_few_labels" for one in judged.values()):
+        state = "too_few_labels"
+    return Joined(state, likely, worse, better)

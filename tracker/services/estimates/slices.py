@@ -3,7 +3,10 @@
 The parts of a detector's queries with their counts, as they are cut.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
@@ -17,8 +20,15 @@ from tracker.services.estimates.counted import Unit, unit_of
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.intervals import ALL, MethodWord
-from tracker.services.estimates.slice_counts import as_evidence
+from tracker.services.estimates.slice_counts import (
+    NO_EVIDENCE,
+    Joined,
+    as_evidence,
+    join_states,
+    judge_compared,
+)
 from tracker.services.estimates.slice_values import OTHER
+from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, PopulationWord, standings_of
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
@@ -26,11 +36,9 @@ from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfDetector, Score, Shape
 from tracker.stats import (
     SliceEvidence,
-    SliceJudgement,
     SliceState,
     anytime,
     compare_once,
-    judge_slices,
     shared_level,
 )
 from tracker.storage.base import dump_id
@@ -41,11 +49,13 @@ from tracker.storage.estimates.slices import (
     CutCounts,
     count_cut,
     list_counted,
+    list_evidence,
     list_slices,
 )
-from tracker.words import ANYTIME, UNSTATED
+from tracker.words import ANYTIME, BALANCED, OVERALL, UNSTATED
 
 METADATA = "metadata."
+Cells = Mapping[tuple[str, str], int]
 _CUTS = {"version": "version_id", "predicted": "predicted", "week": "asked_at"}
 BUILT_IN = tuple(_CUTS)
 
@@ -56,10 +66,11 @@ class Part:
 
     value: str
     queries: int
-    # By class: right, labelled.
-    counts: Mapping[str, Sequence[int]]
+    # (label, predicted) and how many.
+    cells: Cells
     where: str | None
-    evidence: SliceEvidence | None = None
+    # By what is compared; None where nothing is kept of it.
+    evidence: Mapping[str, SliceEvidence] | None = None
 
 
 def read_parts(
@@ -73,13 +84,17 @@ def read_parts(
         name = by.removeprefix(METADATA)
         if name not in list_counted(detector):
             return []
+        evidence: dict[str, dict[str, SliceEvidence]] = {}
+        for kept in list_evidence(session, versions[0], name):
+            compared, value = json.loads(kept.key)
+            evidence.setdefault(value, {})[compared] = as_evidence(kept)
         return [
             Part(
                 row.key,
                 row.state["queries"],
-                _by_class(Counts.load(row.state["counts"]).select(live).confusion),
+                Counts.load(row.state["counts"]).select(live).confusion,
                 None if row.key in ("", OTHER) else f"{by}:{row.key}",
-                as_evidence(row.state, live),
+                evidence.get(row.key, {}),
             )
             for row in list_slices(session, versions[0], name)
         ]
@@ -89,11 +104,11 @@ def read_parts(
     if by == "week":
         found = _join_weeks(found)
         return [
-            Part(value, one.queries, _by_class(one.cells), _week_condition(value))
+            Part(value, one.queries, one.cells, _week_condition(value))
             for value, one in sorted(found.items())
         ]
     return [
-        Part(value, one.queries, _by_class(one.cells), f"predicted:{value}")
+        Part(value, one.queries, one.cells, f"predicted:{value}")
         for value, one in sorted(found.items())
     ]
 
@@ -107,20 +122,11 @@ def _cut_by_version(
         Part(
             version.name,
             version.queries,
-            _by_class(counts[version.id].select(live).confusion),
+            counts[version.id].select(live).confusion,
             f"version:{version.name}",
         )
         for version in versions
     ]
-
-
-def _by_class(cells: Mapping[tuple[str, str], int]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for (label, predicted), number in cells.items():
-        pair = found.setdefault(label, [0, 0])
-        pair[0] += number * (label == predicted)
-        pair[1] += number
-    return found
 
 
 def _join_weeks(days: Mapping[str, CutCounts]) -> dict[str, CutCounts]:
@@ -155,9 +161,16 @@ class SliceEstimate(Shape):
     share: float = Field(description="The share of all queries.")
     labels: int = Field(description="Scored labels.")
     state: SliceState = Field(
-        description="worse or better than all others together; the chance that this "
-        "is ever said falsely of any slice is at most the error of the level."
+        description="worse or better than all others together in the measure; the "
+        "chance that this is ever said falsely of any slice is at most the error of "
+        "the level. Of the balanced accuracy each class is compared by itself: worse "
+        "if a class is worse there, better if a class is better and none is worse."
     )
+    worse_in: list[str] = Field(
+        description="The measures in which it is shown to be worse: of the balanced "
+        "accuracy, recall:CLASS for each class that is."
+    )
+    better_in: list[str] = Field(description="Those in which it is better.")
     likely: Literal["better", "worse"] | None = Field(
         description="What the present evidence suggests where state does not say it; "
         "the expected share of false ones is at most the error of the level."
@@ -165,6 +178,10 @@ class SliceEstimate(Shape):
     classes: list[ClassEstimate]
     balanced: Accuracy
     overall: Score
+    measured: Score = Field(
+        description="The measure; of the balanced accuracy with the counts of all "
+        "classes."
+    )
     where: str | None = Field(
         description="The condition that finds its queries; null where none does."
     )
@@ -195,8 +212,9 @@ class Slices(OfDetector):
         "hold for one look."
     )
     queries: int
-    measure: Literal["overall"] = Field(
-        default="overall", description="What states compare, whatever a target is on."
+    measure: str = Field(
+        description="What slices are compared by: the detector's measure, or overall "
+        "where they are cut by predicted."
     )
     population: PopulationWord = Field(
         default=LIVE, description="Whose labels slices count."
@@ -208,6 +226,7 @@ class Slices(OfDetector):
         "counts them."
     )
     overall: Score = Field(description="All slices together.")
+    measured: Score = Field(description="The measure of all slices together.")
     items: list[SliceEstimate] = Field(
         description="Worse slices first, then those furthest below the whole."
     )
@@ -233,6 +252,7 @@ SLICE_COLUMNS = (
     "high",
     "confidence_level",
     "method",
+    "measure",
 )
 
 
@@ -265,9 +285,15 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         versions = list(list_versions(session, detector.id))
     parts = read_parts(session, detector, versions, by)
     is_metadata = by.startswith(METADATA)
-    whole = _count_whole(parts)
+    # A slice by the prediction has right ones of one class only, so that class
+    # accuracies say nothing of it.
+    measure = read_measure(OVERALL if by == "predicted" else detector.measure)
+    whole: Counter[tuple[str, str]] = Counter()
+    for part in parts:
+        whole.update(part.cells)
     if by == "version":
-        whole = _count_once(session, detector, whole)
+        whole.subtract(_count_others(session, detector))
+    overall, measured = _score_whole(whole, detector.classes, measure, level)
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -280,17 +306,14 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         or by.removeprefix(METADATA) in list_counted(detector),
         is_for_every_look=is_metadata,
         queries=sum(part.queries for part in parts),
+        measure=str(measure),
         unit=unit_of(detector),
-        labels=whole[1],
+        labels=overall.labelled,
         unstated_left_out=_count_unstated(session, detector, versions),
-        overall=_score(*whole, *(float(one) for one in anytime(*whole, level))),
-        items=_describe(detector, parts, level),
+        overall=overall,
+        measured=measured,
+        items=_describe(detector, parts, measure, level),
     )
-
-
-def _count_whole(parts: Iterable[Part]) -> tuple[int, int]:
-    pairs = [pair for part in parts for pair in part.counts.values()]
-    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
 
 def _count_unstated(
@@ -302,52 +325,114 @@ def _count_unstated(
     return counts.count(standings_of(UNSTATED, None))
 
 
-def _count_once(
-    session: Session, detector: Detector, whole: tuple[int, int]
-) -> tuple[int, int]:
-    """Return right and labelled ones of all versions, each input counted once."""
+def _count_others(session: Session, detector: Detector) -> Cells:
+    """Return the labels of inputs that another version counts too."""
     found = count_window(session, detector.id, since=None, until=None, are_others=True)
-    others = pool(found.values()).select(standings_of(LIVE, detector.label_sampling))
-    correct, labelled = others.by_class(detector.classes)
-    return whole[0] - sum(correct), whole[1] - sum(labelled)
+    others = pool(found.values())
+    return others.select(standings_of(LIVE, detector.label_sampling)).confusion
+
+
+def _count(
+    cells: Sequence[Cells], classes: Sequence[str], measure: Measure
+) -> tuple[Any, Any]:
+    """Return right and counted ones: a row for each of *cells*, with all parts."""
+    rows = [measure.count_right(spread(one, classes)) for one in cells]
+    counts = np.array(rows, dtype=np.int64)
+    return counts[:, 0], counts[:, 1]
+
+
+def _bound(k: Any, n: Any, level: float) -> list[Score]:
+    """Return the mean accuracy of each row, with intervals that all hold at once."""
+    low, high = anytime(k, n, shared_level(level, k.size))
+    with np.errstate(invalid="ignore"):
+        shares = (k / n).mean(axis=1)
+    return [
+        _score(*row)
+        for row in zip(
+            k.sum(axis=1).tolist(),
+            n.sum(axis=1).tolist(),
+            shares.tolist(),
+            low.mean(axis=1).tolist(),
+            high.mean(axis=1).tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _score(correct: int, labelled: int, share: float, low: float, high: float) -> Score:
+    accuracy = None if math.isnan(share) else share
+    return Score(
+        correct=correct, labelled=labelled, accuracy=accuracy, low=low, high=high
+    )
+
+
+def _score_whole(
+    cells: Cells, classes: Sequence[str], measure: Measure, level: float
+) -> tuple[Score, Score]:
+    overall, measured = (
+        _bound(*_count([cells], classes, one), level)[0]
+        for one in (Measure(OVERALL), measure)
+    )
+    return overall, measured
 
 
 def _describe(
-    detector: Detector, parts: Sequence[Part], level: float
+    detector: Detector, parts: Sequence[Part], measure: Measure, level: float
 ) -> list[SliceEstimate]:
     if not parts:
         return []
-    names = detector.classes
-    pairs = [[part.counts.get(name, (0, 0)) for name in names] for part in parts]
-    counts = np.array(pairs, dtype=np.int64)
-    k, n = counts[:, :, 0], counts[:, :, 1]
+    names, cells = detector.classes, [part.cells for part in parts]
     # All intervals of all classes of all slices at once, so that the mean of those of
     # the classes holds too.
-    share = shared_level(level, len(parts) * len(names))
-    bounds = np.stack(anytime(k, n, share), axis=-1)
-    judged = _judge(parts, k.sum(axis=1).tolist(), n.sum(axis=1).tolist(), level)
+    k, n = _count(cells, names, Measure(BALANCED))
+    bounds = np.stack(anytime(k, n, shared_level(level, k.size)), axis=-1)
+    counted = _count(cells, names, measure)
+    own = _bound(*counted, level)
+    overall = _bound(*_count(cells, names, Measure(OVERALL)), level)
+    judged = _judge(parts, measure.list_compared(names), *counted, level)
     queries = max(sum(part.queries for part in parts), 1)
-    rows = zip(parts, judged, k.tolist(), n.tolist(), bounds, strict=True)
+    rows = zip(parts, judged, k.tolist(), n.tolist(), bounds, own, overall, strict=True)
     items = [_build_item(names, *row, share=row[0].queries / queries) for row in rows]
     return sorted(
-        items, key=lambda one: (_ORDER[one.state], one.overall.high, -one.queries)
+        items, key=lambda one: (_ORDER[one.state], one.measured.high, -one.queries)
     )
 
 
 def _judge(
-    parts: Sequence[Part], correct: list[int], labelled: list[int], level: float
-) -> list[SliceJudgement]:
-    kept = [part.evidence for part in parts if part.evidence is not None]
-    return judge_slices(kept or compare_once(correct, labelled), level)
+    parts: Sequence[Part], compared: Sequence[str], k: Any, n: Any, level: float
+) -> list[Joined]:
+    """Judge the slices by their counts in each measure that is *compared*."""
+    evidence: dict[tuple[str, str], SliceEvidence] = {}
+    for place, name in enumerate(compared):
+        rows = zip(parts, k[:, place].tolist(), n[:, place].tolist(), strict=True)
+        some = [row for row in rows if row[2]]
+        correct, labelled = [row[1] for row in some], [row[2] for row in some]
+        if parts[0].evidence is None:
+            found = compare_once(correct, labelled)
+        else:
+            found = [
+                _kept_evidence(part, name)._replace(correct=right, labelled=number)
+                for part, right, number in some
+            ]
+        for (part, *_), one in zip(some, found, strict=True):
+            evidence[name, part.value] = one
+    judged = judge_compared(evidence, level, slices=len(parts), measures=len(compared))
+    return [join_states(judged.get(part.value, {})) for part in parts]
+
+
+def _kept_evidence(part: Part, name: str) -> SliceEvidence:
+    return (part.evidence or {}).get(name, NO_EVIDENCE)
 
 
 def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
     names: Sequence[str],
     part: Part,
-    judged: SliceJudgement,
+    judged: Joined,
     correct: Sequence[int],
     labelled: Sequence[int],
     bounds: Any,
+    measured: Score,
+    overall: Score,
     *,
     share: float,
 ) -> SliceEstimate:
@@ -357,8 +442,10 @@ def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
         value=part.value,
         queries=part.queries,
         share=share,
-        labels=sum(labelled),
+        labels=overall.labelled,
         state=judged.state,
+        worse_in=judged.worse,
+        better_in=judged.better,
         likely=judged.likely,
         classes=[
             ClassEstimate(
@@ -374,23 +461,14 @@ def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
         balanced=Accuracy(
             accuracy=stats.balanced_accuracy(correct, labelled), low=low, high=high
         ),
-        overall=_score(sum(correct), sum(labelled), judged.low, judged.high),
+        overall=overall,
+        measured=measured,
         where=part.where,
     )
 
 
-def _score(correct: int, labelled: int, low: float, high: float) -> Score:
-    return Score(
-        correct=correct,
-        labelled=labelled,
-        accuracy=stats.class_accuracy(correct, labelled),
-        low=low,
-        high=high,
-    )
-
-
 def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:
-    """Yield a row for the overall accuracy of each slice and for each class in it."""
+    """Yield rows for the overall accuracy of each slice, each class, the measure."""
     for one in found.items:
         head = {
             "detector": found.name,
@@ -401,11 +479,13 @@ def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:
             "share": one.share,
             "labels": one.labels,
             "state": one.state,
+            "measure": found.measure,
         }
-        for scope, score in (
-            ("overall", one.overall),
-            *((each.name, each) for each in one.classes),
-        ):
+        scores: list[tuple[str, Score]] = [(OVERALL, one.overall)]
+        scores += [(each.name, each) for each in one.classes]
+        if found.measure != OVERALL:
+            scores.append((found.measure, one.measured))
+        for scope, score in scores:
             yield {
                 **head,
                 "scope": scope,

@@ -33,6 +33,24 @@ class Measure(NamedTuple):
             return f"precision of {self.of}"
         return f"{self.kind} accuracy"
 
+    def compared(self, label: str, predicted: str) -> str | None:
+        """Return the measure in which a label is compared between slices, or None.
+
+        Of the balanced accuracy each class is compared by itself: `recall:CLASS`.
+        Labels of other classes say nothing of the recall of one, and predictions of
+        other classes nothing of its precision.
+        """
+        if self.kind == BALANCED:
+            return f"{RECALL}:{label}"
+        told = {RECALL: label, PRECISION: predicted}.get(self.kind, self.of)
+        return str(self) if told == self.of else None
+
+    def list_compared(self, classes: Sequence[str]) -> list[str]:
+        """Return all that `compared` may return."""
+        if self.kind == BALANCED:
+            return [f"{RECALL}:{name}" for name in classes]
+        return [str(self)]
+
     def count_right(
         self, confusion: Confusion
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import flag_modified
 
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.dialect import day_of
@@ -19,18 +20,24 @@ from tracker.storage.estimates.projections import (
 from tracker.storage.queries.queries import Query, has_standing
 
 # The projection of the keys, with the labels compared so far; and before the name of
-# a key, that of its slices.
+# a key, that of its slices, and that of the evidence on them in each compared measure.
 SLICED = "slices"
 SLICE = "slices."
+EVIDENCE = "slice_evidence."
 
 
 def list_slices(session: Session, version: Version, name: str) -> Sequence[Kept]:
     return list_projections(session, version, SLICE + name)
 
 
+def list_evidence(session: Session, version: Version, name: str) -> Sequence[Kept]:
+    return list_projections(session, version, EVIDENCE + name)
+
+
 def delete_slices(session: Session, detector_id: int, names: Iterable[str]) -> None:
     for name in names:
         delete_projections(session, detector_id, SLICE + name)
+        delete_projections(session, detector_id, EVIDENCE + name)
         delete_projections(session, detector_id, SLICED, key=name)
 
 
@@ -50,9 +57,15 @@ def count_slices_again(
     For a change of what was counted already, such as metadata that are erased.
     """
     if detector.slices:
-        detector.counted_slices = []
+        leave_uncounted(detector)
         # The job takes up a detector that has a batch, be it an empty one.
         add_batch(session, detector.id, created_at=created_at)
+
+
+def leave_uncounted(detector: Detector) -> None:
+    detector.counted_slices = []
+    # Also if a recount that began before stores its keys meanwhile.
+    flag_modified(detector, "counted_slices")
 
 
 class CutCounts(NamedTuple):

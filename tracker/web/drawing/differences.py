@@ -33,11 +33,19 @@ class Bar:
 
     def than(self, other: str) -> str:
         """Return by how much it is right more or less often than *other*."""
+        return self._compare("more often", "less often", other)
+
+    def above(self, other: str) -> str:
+        """Return by how much it is higher or lower than that of *other*."""
+        return self._compare("higher", "lower", f"that of {other}")
+
+    def _compare(self, more: str, less: str, other: str) -> str:
         if self.low > 0:
-            return f"{self.low}\N{EN DASH}{self.high} points more often than {other}"
+            return f"{self.low}\N{EN DASH}{self.high} points {more} than {other}"
         if self.high < 0:
-            return f"{-self.high}\N{EN DASH}{-self.low} points less often than {other}"
-        said = f"between {-self.low} points less and {self.high} points more often"
+            return f"{-self.high}\N{EN DASH}{-self.low} points {less} than {other}"
+        first = less.removesuffix(" often")
+        said = f"between {-self.low} points {first} and {self.high} points {more}"
         return f"{said} than {other}"
 
 

@@ -20,6 +20,8 @@ from tracker.services.estimates.slices import (
     iter_slice_rows,
     list_cuts,
 )
+from tracker.services.evidence.measure import read_measure
+from tracker.shapes import Score
 from tracker.stats import TOO_WIDE, slice_intervals
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -29,6 +31,7 @@ from tracker.web.drawing.answers import near_axis
 from tracker.web.drawing.differences import Bar, draw_change
 from tracker.web.drawing.differences import build_axis as build_points
 from tracker.web.drawing.readings import read
+from tracker.words import BALANCED
 
 # Of more slices those that say most are shown first.
 _MOST = 50
@@ -42,7 +45,7 @@ _USUAL = 0.55
 SORTS = {
     "value": Sort("", lambda one: one.value.casefold()),
     "traffic": Sort("traffic", lambda one: one.queries, is_down=True),
-    "right": Sort("right", lambda one: one.overall.accuracy or 0.0),
+    "right": Sort("right", lambda one: one.measured.accuracy or 0.0),
     "labels": Sort("labels", lambda one: one.labels, is_down=True),
     "mistakes": Sort("mistakes", lambda one: one.mistakes, is_down=True),
 }
@@ -56,14 +59,14 @@ class Picked:
 
     @property
     def bar(self) -> Bar | None:
-        """How much more often the first of two is right, in points.
+        """How much higher the measure of the first of two is, in points.
 
         The intervals hold for all slices at once, so this does for any two of them,
         whichever a visitor picks after looking.
         """
         if len(self.slices) != 2:
             return None
-        one, other = (each.overall for each in self.slices)
+        one, other = (each.measured for each in self.slices)
         difference = None
         if one.accuracy is not None and other.accuracy is not None:
             difference = one.accuracy - other.accuracy
@@ -77,20 +80,30 @@ class Picked:
 
 def _count_to_tell(found: Slices, one: SliceEstimate) -> int | None:
     """Return about how many more labels would tell of a slice with too few."""
-    correct, labelled = one.overall.correct, one.overall.labelled
-    if one.state != "too_few_labels" or not labelled:
+    compared = one.classes if found.measure == BALANCED else [one.measured]
+    if one.state != "too_few_labels":
         return None
-    more = [round(labelled * _STEP**step) for step in range(1, _STEPS)]
+    needed = [
+        (after / score.labelled - 1) * one.labels
+        for score in compared
+        if score.labelled
+        for after in _find_enough(score, found, len(compared))
+    ]
+    return roughly(round(min(needed))) if needed else None
+
+
+def _find_enough(score: Score, found: Slices, each: int) -> list[int]:
+    """Return how many labels would tell, if as many were right; at most one number."""
+    more = [round(score.labelled * _STEP**step) for step in range(1, _STEPS)]
     intervals = slice_intervals(
-        [round(correct * after / labelled) for after in more],
+        [round(score.correct * after / score.labelled) for after in more],
         more,
         found.confidence_level,
-        slices=len(found.items),
+        slices=len(found.items) * each,
     )
     widths = (intervals.high - intervals.low).tolist()
     pairs = zip(more, widths, strict=True)
-    enough = (after for after, width in pairs if width <= TOO_WIDE)
-    return next((roughly(after - labelled) for after in enough), None)
+    return [after for after, width in pairs if width <= TOO_WIDE][:1]
 
 
 @pages.get("/detectors/<detector_id>/slices")
@@ -134,16 +147,50 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             leasts=LEAST,
             picked=picked,
             to_tell=_count_to_tell(found, picked.slices[0]) if picked.slices else None,
+            worst=_find_worst(found),
+            measured=read_measure(found.measure).name,
             points=build_points([picked.bar]) if picked.bar else None,
-            whole=read(found.overall, name="All together", tone=0),
+            whole=read(found.measured, name="All together", tone=0),
             axis=near_axis(*(_list_lows(rows) or [_USUAL])),
             noun=_noun(found),
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """A slice that is worse than the rest, and what was compared."""
+
+    slice: SliceEstimate
+    # In words, and by its name.
+    measured: str
+    accuracy: float | None
+    # Of all other slices together.
+    rest: float | None
+
+
+def _find_worst(found: Slices) -> Worst | None:
+    """Return the first slice that is shown to be worse, with what shows it."""
+    worse = found.find("worse")
+    if not worse:
+        return None
+    one, measure = worse[0], read_measure(worse[0].worse_in[0])
+    here, whole = one.measured, found.measured
+    if found.measure == BALANCED:
+        place = [each.name for each in one.classes].index(measure.of or "")
+        rows = [each.classes[place] for each in found.items]
+        here = one.classes[place]
+        correct = sum(row.correct for row in rows) - here.correct
+        labelled = sum(row.labelled for row in rows) - here.labelled
+    else:
+        correct = whole.correct - here.correct
+        labelled = whole.labelled - here.labelled
+    rest = correct / labelled if labelled else None
+    return Worst(one, measure.name, here.accuracy, rest)
+
+
 def _list_lows(rows: Sequence[SliceEstimate]) -> list[float]:
     """Return what the axis must hold; slices with too few labels are cut."""
-    return [one.overall.low for one in rows if one.state != "too_few_labels"]
+    return [one.measured.low for one in rows if one.state != "too_few_labels"]
 
 
 def _version() -> str | None:
