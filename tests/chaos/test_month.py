@@ -149,9 +149,15 @@ def check_week(month: Month, audit: Any, record: Record, before: list[Record]) -
         evidence = log_wealth(record.rows, point, -1)
         assert result["log_evidence_below"] == pytest.approx(evidence, abs=1e-6)
     if audit["late"]:
-        kept = overall["labelled"] / (overall["labelled"] + audit["late"])
-        assert audit["with_late"]["low"] == pytest.approx(kept * low)
-        assert audit["with_late"]["high"] == pytest.approx(1 - kept * (1 - high))
+        sure = result["for_late"]
+        bounds = sure["low"], sure["high"]
+        check_interval(record, bounds, certain_bounds(record), 1 - 0.9 * (1 - LEVEL))
+        assert overall["labelled"] <= sure["queries"] <= audit["queries"]
+        kept = sure["queries"] / (sure["queries"] + audit["late"])
+        assert audit["with_late"]["low"] == pytest.approx(kept * sure["low"])
+        assert audit["with_late"]["high"] == pytest.approx(
+            1 - kept * (1 - sure["high"])
+        )
     draws_of_each = round(3.5 / HALF_WIDTH)
     expected = before and change_since(before, record, draws_of_each, LEVEL)
     change = result["change"]

@@ -13,12 +13,14 @@ from tracker.services.labelling.auditing.audit_estimates import get_audit_estima
 from tracker.services.labelling.auditing.audits import (
     AuditResult,
     ChangeSince,
+    LateBasis,
     goal_of,
 )
 from tracker.services.wording import show
 from tracker.stats import (
     Ledger,
     Step,
+    bound_for_late,
     change_since,
     labels_needed,
     log_evidence_below,
@@ -151,13 +153,15 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
     twice as often as an interval; of the balanced accuracy both bounds rest on the same
     box.
     """
-    names = "below_target", "log_evidence_below", "change"
+    names = "below_target", "log_evidence_below", "change", "for_late"
     values: dict[str, Any] = dict.fromkeys(names)
     if audit.schedule_id is None:
         return values
     schedule = storage.find_schedule(session, audit)
     aim, ledger = goal_of(audit).aim, load_record(session, audit).ledger
     values["change"] = _find_change(session, audit, schedule, ledger)
+    sure = bound_for_late(ledger, aim, audit.confidence_level)
+    values["for_late"] = LateBasis(**sure._asdict())
     if schedule.target is not None:
         error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
         found = look(ledger, 1.0 - (error if aim is None else 2.0 * error))
