@@ -175,13 +175,14 @@ def release_draws(
 
 
 def set_sampling(
-    session: Session, detector_id: int, query_ids: Sequence[int], sampling: str
-) -> None:
-    """Say of queries without a label how they were chosen."""
+    session: Session, detector_id: int, query_id: int, sampling: str
+) -> bool:
+    """Say how a query was chosen; False if it has a label already."""
     statement = update(Query).where(
-        Query.detector_id == detector_id, Query.id.in_(query_ids), Query.label.is_(None)
+        Query.detector_id == detector_id, Query.id == query_id, Query.label.is_(None)
     )
-    session.execute(statement.values(sampling=sampling))
+    result: Any = session.execute(statement.values(sampling=sampling))
+    return bool(result.rowcount)
 
 
 def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
@@ -217,13 +218,6 @@ def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
         .order_by(func.count().desc(), Label.labeler)
     )
     return {row[0]: row[1] for row in session.execute(statement)}
-
-
-def find_label(session: Session, detector_id: int, query_id: int) -> str | None:
-    statement = select(Query.label).where(
-        Query.detector_id == detector_id, Query.id == query_id
-    )
-    return session.scalars(statement).one()
 
 
 def count_known(session: Session, audit: Audit) -> Sequence[Any]:

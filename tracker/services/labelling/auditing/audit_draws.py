@@ -211,8 +211,7 @@ def _draw_new(
         row |= {"detector_id": audit.detector_id, "stratum": stratum, "rank": rank}
         drawn.add_draws(session, [row | common])
         # Its label is no part of a random sample; the audit's chances are its own.
-        drawn.set_sampling(session, audit.detector_id, [query_id], TARGETED)
-        if drawn.find_label(session, audit.detector_id, query_id) is None:
+        if drawn.set_sampling(session, audit.detector_id, query_id, TARGETED):
             numbers.append(place.number)
         place.last[stratum] = rank
         place.left[stratum] -= 1

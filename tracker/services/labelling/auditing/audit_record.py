@@ -96,6 +96,7 @@ class AuditRecord(Shape):
 
 
 def get_audit_record(session: Session, audit: Audit) -> AuditRecord:
+    """Return the strata, rounds and draws of an audit with their current labels."""
     record = load_record(session, audit, in_full=True)
     strata, names = record.ledger.strata, [*audit.classes, NO_ANSWER]
     kinds = zip(
