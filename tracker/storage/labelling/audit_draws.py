@@ -240,12 +240,12 @@ def mark_known(session: Session, audit: Audit, round_number: int) -> None:
     """Let labels that are there without a draw count from this round on."""
     drawn = select(AuditDraw.query_id).where(is_of(AuditDraw, audit))
     # From the few labels to the items: the other way reads the whole set, and SQLite
-    # would go it unless it is told that the index by audit does not help.
+    # would go it unless it is told that the key does not help.
     labelled = select(Query.id).where(
         Query.detector_id == audit.detector_id, Query.label > ""
     )
     statement = update(AuditItem).where(
-        AuditItem.detector_id == audit.detector_id,
+        on_postgresql(AuditItem.detector_id == audit.detector_id),
         AuditItem.query_id.in_(labelled),
         AuditItem.audit_id + 0 == audit.id,
         AuditItem.known_from.is_(None),

@@ -191,7 +191,9 @@ class AuditItem(Base):
     __table_args__ = (
         of_audit(),
         of_query(),
-        Index(None, "detector_id", "query_id"),
+        # From few queries to their items: SQLite would read all items of a detector,
+        # by the key, if this began with the detector, too.
+        Index(None, "query_id", "detector_id"),
         Index(
             "ix_audit_items_detector_id_audit_id_known",
             "detector_id",
