@@ -85,7 +85,10 @@ def test_the_form_proposes_the_newest_weeks_and_three_rows_say_what_moved(
     sent = visitor.send(path, typed)
     assert (sent.status_code, sent.headers["Location"]) == (303, path)
     asked = visitor.get(path)
-    assert "400 of 400 anchors wait." in asked.by_id("moved-title").text
+    assert asked.by_id("moved-title").text.endswith(
+        "No move of the system, the judge or the mix is shown yet: 400 of 400 anchors "
+        "wait."
+    )
     assert "40 anchors ask llm-2 about the output of then" in asked.by_id("needs").text
     file = visitor.client.get(f"{path}/anchors.csv").text
     rows = list(csv.DictReader(io.StringIO(file)))
@@ -95,7 +98,7 @@ def test_the_form_proposes_the_newest_weeks_and_three_rows_say_what_moved(
     tell(database, judged, "llm-2", "v1")
     page = visitor.get(path)
     assert page.by_id("moved-title").text.startswith(
-        "The judged rate fell from 100.0 to 50.0 %. The judge moved it by "
+        "The judged rate fell from 100.0 to 50.0\N{NARROW NO-BREAK SPACE}%. The judge "
     )
     said = page.text
     assert "No move of the system or the mix is shown." in said

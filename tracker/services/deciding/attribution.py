@@ -358,7 +358,9 @@ def _sum_up(
         said += f"The {name} moved it by {low} to {high} points. "
     others = [one for one in _SOURCES if one not in named]
     if others:
-        said += f"No move of the {' or the '.join(others)} is shown"
+        *first, last = others
+        listed = f"{', the '.join(first)} or the {last}" if first else last
+        said += f"No move of the {listed} is shown"
         said += f" yet: {missing:,} of {anchors:,} anchors wait." if missing else "."
     return said.strip()
 

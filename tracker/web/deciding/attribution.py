@@ -33,6 +33,7 @@ from tracker.storage.labelling.judgements import list_judges
 from tracker.web.blueprint import pages
 from tracker.web.downloads import download
 from tracker.web.drawing.differences import Bar, build_axis, draw_change
+from tracker.web.drawing.words import narrow
 from tracker.web.forms import Form, failed_form, filled_in
 
 # The days of the week then and of the week now, and who answered in it.
@@ -147,6 +148,7 @@ def _render(session: Session, detector: Detector, form: Form) -> str:
         "history/attribution.html",
         detector=detector,
         found=found,
+        says=None if found is None else narrow(found.says),
         rows=rows,
         axis=build_axis([bar for bar, _ in rows]) if rows else None,
         judged=None if found is None else _draw_shift("System", found.system),

@@ -124,7 +124,7 @@ def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
     Nothing is drawn any more.  Late answers still count for what is computed: a draw
     that was handed out is never forgotten.  The record stays as it is.
     """
-    locked = storage.lock_audit(session, (audit.detector_id, audit.id))
+    locked = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
     if locked.closed_at is not None:
         return locked, False
     result = _build_result(session, locked, by)
@@ -198,7 +198,7 @@ def _find_change(
 
 
 def _lock_open(session: Session, audit: Audit) -> Audit:
-    locked = storage.lock_audit(session, (audit.detector_id, audit.id))
+    locked = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
     if locked.closed_at is not None:
         raise ConflictError(f"the audit {show(locked.name)} is closed")
     return locked

@@ -349,7 +349,7 @@ def create_audit(
     Raises ConflictError for a name that is taken, InvalidInputError for a set that
     is empty or too large.
     """
-    if storage.find_audit_by_name(session, detector.id, new.name) is not None:
+    if storage.is_name_taken(session, Audit, detector.id, new.name):
         raise ConflictError(f"there is an audit named {show(new.name)} already")
     arrived_before = None if span is None else span.arrived_before
     plan = plan_audit(session, detector, new, at=by.at, arrived_before=arrived_before)
