@@ -98,7 +98,7 @@ def test_the_form_proposes_the_newest_weeks_and_three_rows_say_what_moved(
     tell(database, judged, "llm-2", "v1")
     page = visitor.get(path)
     assert page.by_id("moved-title").text.startswith(
-        "The judged rate fell from 100.0 to 50.0\N{NARROW NO-BREAK SPACE}%. The judge "
+        "The judged rate fell from 100.0 to 50.0 %. The judge moved it by "
     )
     said = page.text
     assert "No move of the system or the mix is shown." in said
