@@ -67,6 +67,13 @@ class ChangeSince(Shape):
     high: float
 
 
+class YearBounds(Shape):
+    """Bounds of one span that hold together with those of all others of its year."""
+
+    low: float
+    high: float
+
+
 class LateBasis(Shape):
     """What is sure of a set beside which queries arrived late.
 
@@ -109,6 +116,11 @@ class AuditResult(Shape):
         default=None,
         description="The natural logarithm of the evidence (an e-value) that the "
         "accuracy lies below the target; null for the balanced one.",
+    )
+    all_year: YearBounds | None = Field(
+        default=None,
+        description="Of an audit of a schedule: wider bounds of what it aims at. That "
+        "those of all spans of a year hold has a chance of at least confidence_level.",
     )
     for_late: LateBasis | None = Field(
         default=None,
