@@ -45,6 +45,8 @@ class Record:
     known: Sequence[Counter[tuple[int, str]]]
     draws: Sequence[Drawn]
     of: str | None = None
+    # Answered behind the first open draw: no evidence yet, but what is certain.
+    behind: Sequence[Drawn] = ()
     rows: list["Row"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -61,11 +63,16 @@ class Record:
 def read_exported(record: Mapping[str, Any], of: str | None = None) -> Record:
     """Return the record that an export holds, up to the first open draw."""
     predicted = [one["predicted"] for one in record["strata"]]
-    answered: list[Drawn] = []
-    for one in record["draws"]:
-        if one["label"] is None:
-            break
-        answered.append(Drawn(one["stratum"], one["predicted"], one["label"]))
+    open_ones = [one["draw"] for one in record["draws"] if one["label"] is None]
+    first_open = min(open_ones, default=len(record["draws"]))
+    answered, behind = (
+        [
+            Drawn(one["stratum"], one["predicted"], one["label"])
+            for one in record["draws"]
+            if one["label"] is not None and (one["draw"] > first_open) == is_behind
+        ]
+        for is_behind in (False, True)
+    )
     labels = [*record["classes"], "UNCLEAR"]
     known = [
         Counter(
@@ -80,18 +87,20 @@ def read_exported(record: Mapping[str, Any], of: str | None = None) -> Record:
     ]
     sizes = [one["queries"] for one in record["strata"]]
     rounds = record["rounds"]
-    return Record(record["classes"], sizes, predicted, rounds, known, answered, of)
+    common = record["classes"], sizes, predicted, rounds, known
+    return Record(*common, answered, of, behind)
 
 
 def certain_bounds(record: Record) -> tuple[float, float]:
     """Return what the labels leave possible, whatever the others turn out to be."""
     known = record.known[-1]
     there = [(record.predicted[b], label) for b, label in known.elements()]
-    there += [(one.predicted, one.label) for one in record.draws]
+    draws = [*record.draws, *record.behind]
+    there += [(one.predicted, one.label) for one in draws]
     of = sum(record.is_of(label) for _, label in there)
     right = sum(record.is_of(label) and said == label for said, label in there)
     taken = Counter(b for b, _ in known.elements())
-    taken.update(one.stratum for one in record.draws)
+    taken.update(one.stratum for one in draws)
     left = Counter[bool]()
     for b, n in enumerate(record.sizes):
         left[record.is_of(record.predicted[b])] += n - taken[b]
