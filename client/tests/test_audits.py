@@ -49,6 +49,7 @@ def test_an_audit_is_labelled_until_its_goal_and_closed(door):
         audit.next()
     assert audit.resume()["paused_at"] is None
     assert [one["draws"] for one in audit.history()][-1] == answers
+    assert len(audit.record()["draws"]) == answers
     closed = audit.close()
     assert closed["result"]["balanced"] == audit.estimate()["balanced"]
     assert len(closed["key"]) == 64

@@ -77,6 +77,11 @@ class Audit(Mapping[str, Any]):
         items = self._server.get(f"{self._path}/history").json["items"]
         return items
 
+    def record(self) -> Mapping[str, Any]:
+        """Return strata, rounds and draws, to compute the intervals again."""
+        record: Mapping[str, Any] = self._server.get(f"{self._path}/record").json
+        return record
+
     def pause(self) -> Audit:
         """Draw nothing more until `resume`."""
         return self._change("pause")

@@ -1253,9 +1253,9 @@ def _create_tables() -> None:
         **where("known_from IS NOT NULL"),
     )
     op.create_index(
-        "ix_audit_items_detector_id_query_id",
+        "ix_audit_items_query_id_detector_id",
         "audit_items",
-        ["detector_id", "query_id"],
+        ["query_id", "detector_id"],
     )
     op.create_table(
         "audit_rounds",

@@ -260,7 +260,7 @@ def _audit(api: Recorder, door: str) -> None:
     path = f"/audits/{audit.json['id']}"
     for draw in api.get(f"{path}/next?count=2").json["items"]:
         api.post(f"/queries/{draw['id']}/labels", {"label": "YES"})
-    for part in ("/estimate", "/history", "/savings"):
+    for part in ("/estimate", "/history", "/savings", "/record"):
         api.get(f"{path}{part}")
     assert api.patch(path, {"half_width": 0.025}).status_code == 200
     api.get(f"{door}/audits")

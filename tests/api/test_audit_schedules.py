@@ -211,12 +211,19 @@ def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0
         result["overall"]["high"],
     )
 
-    # The late ones widen what is said of all: 30 more beside the labels that are there.
+    # The late ones widen what is said of all: 30 more beside those that can be told.
     answer(api, third, 20, most=150)
     worker()
     third = weekly(api)[0]
-    labels, overall = third["result"]["labels"], third["result"]["overall"]
-    kept = labels / (labels + 30)
+    sure, overall = third["result"]["for_late"], third["result"]["overall"]
+    assert sure["low"] <= overall["low"] < overall["high"] <= sure["high"]
+    assert third["result"]["labels"] < sure["queries"] <= 200
+    kept = sure["queries"] / (sure["queries"] + 30)
+    # All weeks of a year hold together with 1.44 times the width, or less at an end.
+    year = third["result"]["all_year"]
+    assert year["low"] < sure["low"] < sure["high"] <= year["high"]
+    width, usual = (one["high"] - one["low"] for one in (year, overall))
+    assert 1.1 * usual < width < 1.7 * usual
     # The third differs from both before it by less than so few labels tell.
     change = third["result"]["change"]
     assert (change["spans"], change["labels"]) == (2, 35)
@@ -232,8 +239,8 @@ def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0
     worker()
     [year] = schedule_of(api)["years"]
     assert year == {"year": 2026, "spans": 3, "below_target": [second["id"]]}
-    assert third["with_late"]["low"] == pytest.approx(kept * overall["low"])
-    assert third["with_late"]["high"] == pytest.approx(1 - kept * (1 - overall["high"]))
+    assert third["with_late"]["low"] == pytest.approx(kept * sure["low"])
+    assert third["with_late"]["high"] == pytest.approx(1 - kept * (1 - sure["high"]))
 
 
 def test_spans_without_queries_are_passed_over_and_said(api, door, clock, worker):

@@ -55,6 +55,7 @@ EXPECTED = {
     "GET /api/v1/audits/{id}/estimate": "viewer",
     "GET /api/v1/audits/{id}/history": "viewer",
     "GET /api/v1/audits/{id}/savings": "viewer",
+    "GET /api/v1/audits/{id}/record": "viewer",
     "PATCH /api/v1/audits/{id}": "editor",
     "POST /api/v1/audits/{id}/pause": "editor",
     "POST /api/v1/audits/{id}/resume": "editor",

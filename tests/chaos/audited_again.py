@@ -1,7 +1,7 @@
 """What an audit must say, by its proof, written a second time in plain Python.
 
-A record is what the exports say of the draws, the frozen rounds, and what the program
-that sent the queries knows of them.  Nothing here imports what computes audits.
+A record is what the exports say of the strata, the frozen rounds and the draws.
+Nothing here imports what computes audits.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Drawn:
 
 @dataclass
 class Record:
-    """The overall accuracy of one audit, as its proof follows it."""
+    """One accuracy of an audit, overall or *of* a class, as its proof follows it."""
 
     classes: Sequence[str]
     # How many queries each stratum has, and what was predicted of them.
@@ -44,13 +44,70 @@ class Record:
     # Of each round: the labels that were there without a draw.
     known: Sequence[Counter[tuple[int, str]]]
     draws: Sequence[Drawn]
+    of: str | None = None
+    # Answered behind the first open draw: no evidence yet, but what is certain.
+    behind: Sequence[Drawn] = ()
     rows: list["Row"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rows = [*build_rows(self)]
 
     def is_of(self, label: str) -> bool:
-        return label in self.classes
+        return label == self.of if self.of else label in self.classes
+
+    @property
+    def spread_at(self) -> int:
+        return self.classes.index(self.of) if self.of else len(self.classes)
+
+
+def read_exported(record: Mapping[str, Any], of: str | None = None) -> Record:
+    """Return the record that an export holds, up to the first open draw."""
+    predicted = [one["predicted"] for one in record["strata"]]
+    open_ones = [one["draw"] for one in record["draws"] if one["label"] is None]
+    first_open = min(open_ones, default=len(record["draws"]))
+    answered, behind = (
+        [
+            Drawn(one["stratum"], one["predicted"], one["label"])
+            for one in record["draws"]
+            if one["label"] is not None and (one["draw"] > first_open) == is_behind
+        ]
+        for is_behind in (False, True)
+    )
+    labels = [*record["classes"], "UNCLEAR"]
+    known = [
+        Counter(
+            {
+                (stratum, name): n
+                for stratum, row in enumerate(one["known"])
+                for name, n in zip(labels, row, strict=True)
+                if n
+            }
+        )
+        for one in record["rounds"]
+    ]
+    sizes = [one["queries"] for one in record["strata"]]
+    rounds = record["rounds"]
+    common = record["classes"], sizes, predicted, rounds, known
+    return Record(*common, answered, of, behind)
+
+
+def certain_bounds(record: Record) -> tuple[float, float]:
+    """Return what the labels leave possible, whatever the others turn out to be."""
+    known = record.known[-1]
+    there = [(record.predicted[b], label) for b, label in known.elements()]
+    draws = [*record.draws, *record.behind]
+    there += [(one.predicted, one.label) for one in draws]
+    of = sum(record.is_of(label) for _, label in there)
+    right = sum(record.is_of(label) and said == label for said, label in there)
+    taken = Counter(b for b, _ in known.elements())
+    taken.update(one.stratum for one in draws)
+    left = Counter[bool]()
+    for b, n in enumerate(record.sizes):
+        left[record.is_of(record.predicted[b])] += n - taken[b]
+    others = left[False] + (0 if record.of else left[True])
+    low = Fraction(right, of + others) if of + others else Fraction(0)
+    best = of + left[True]
+    return float(low), float(1 - Fraction(of - right, best)) if best else 1.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +123,8 @@ class Row:
     spread: float
     wanted: float
     ends: tuple[tuple[float, float], tuple[float, float]]
+    # Of a class one end is of those predicted so, the other of all others.
+    is_of_class: bool
 
 
 def chances(record: Record, frozen: Mapping[str, Any]) -> list[dict[str, int]]:
@@ -75,7 +134,7 @@ def chances(record: Record, frozen: Mapping[str, Any]) -> list[dict[str, int]]:
         wrong = frozen["wrong"][place]
         row = zip(record.classes, frozen["rows"][place], strict=True)
         one = {name: wrong * units // UNIT for name, units in row}
-        found.append(one | {said: UNIT - wrong})
+        found.append(one | ({said: UNIT - wrong} if said in one else {}))
     return found
 
 
@@ -90,13 +149,18 @@ def build_rows(record: Record) -> Iterator[Row]:
         there = Counter(place for place, _ in known.elements())
         left = [n - drawn[b] - there[b] for b, n in enumerate(record.sizes)]
         model = chances(record, frozen)
-        said = [one[p] for one, p in zip(model, record.predicted, strict=True)]
-        some = [sum(one.values()) for one in model]
-        ends = _ends(frozen["weights"], left, said, some)
+        said = [
+            one.get(p, 0) * record.is_of(p)
+            for one, p in zip(model, record.predicted, strict=True)
+        ]
+        some = [sum(n for x, n in one.items() if record.is_of(x)) for one in model]
+        ends = _ends(record, frozen["weights"], left, said, some)
         first = sum(n * w for n, w in zip(left, frozen["weights"], strict=True))
         known_of = sum(n for (_, x), n in known.items() if record.is_of(x))
         known_right = sum(
-            n for (b, label), n in known.items() if label == record.predicted[b]
+            n
+            for (b, label), n in known.items()
+            if record.is_of(label) and label == record.predicted[b]
         )
         for one in record.draws[frozen["start"] : stop]:
             b, weight = one.stratum, frozen["weights"][one.stratum]
@@ -114,14 +178,16 @@ def build_rows(record: Record) -> Iterator[Row]:
                 off[k] + (Fraction(is_so) - Fraction(q[b], UNIT)) * reach / weight
                 for k, (is_so, q) in enumerate(((is_right, said), (is_of, some)))
             )
-            spread = frozen["spreads"][len(record.classes)] * (reach / first) ** 2
-            yield Row(right, of, *off, reach, spread, frozen["wanted"], ends)
+            spread = frozen["spreads"][record.spread_at] * (reach / first) ** 2
+            wanted = frozen["wanted"]
+            yield Row(right, of, *off, reach, spread, wanted, ends, bool(record.of))
             left[b] -= 1
             drawn[b] += 1
             seen_right, seen_of = seen_right + is_right, seen_of + is_of
 
 
 def _ends(
+    record: Record,
     weights: Sequence[int],
     left: Sequence[int],
     said: Sequence[int],
@@ -130,6 +196,19 @@ def _ends(
     """Bound what a draw can be against either side, at r = 0 and at r = 1."""
     there = [b for b, n in enumerate(left) if n > 0]
     q = {b: (said[b] / UNIT, some[b] / UNIT, weights[b]) for b in there}
+    if record.of:
+        is_said = {b: record.predicted[b] == record.of for b in there}
+        pairs = [(e / w, (1 - e) / w, is_said[b]) for b, (_, e, w) in q.items()]
+        return (
+            (
+                max((here for here, _, own in pairs if own), default=0.0),
+                max((away for _, away, own in pairs if not own), default=0.0),
+            ),
+            (
+                max((away for _, away, own in pairs if own), default=0.0),
+                max((here for here, _, own in pairs if not own), default=0.0),
+            ),
+        )
     return (
         (
             max(s / w for s, _, w in q.values()),
@@ -162,7 +241,8 @@ def log_wealth(rows: Sequence[Row], r: Fraction, sign: int) -> float:
 def _against(row: Row, r: float, sign: int, side: int) -> float:
     ends = row.ends[side]
     off = float(row.right_off) - r * float(row.of_off)
-    return row.reach * ((1 - r) * ends[0] + r * ends[1]) - sign * off
+    parts = (1 - r) * ends[0], r * ends[1]
+    return row.reach * (max(parts) if row.is_of_class else sum(parts)) - sign * off
 
 
 def most_evidence(record: Record, r: float, sign: int) -> float:

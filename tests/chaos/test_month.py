@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.chaos.audited_again import (
-    Drawn,
     Record,
+    certain_bounds,
     change_since,
     check_interval,
     list_on_average,
     log_wealth,
     most_evidence,
+    read_exported,
     repeat_draws,
 )
 from tests.chaos.conftest import new_durable_url
@@ -38,15 +40,14 @@ from tests.chaos.month import (
     TARGET,
     WEEKS,
     Month,
+    Sent,
     first_monday,
     play_week,
 )
 from tests.chaos.service import Service
 from tests.chaos.verdict import command
 from tests.conftest import DATABASES, IS_LONG, SECRET_KEY
-from tracker.storage.base import find_by_id
 from tracker.storage.database import open_database
-from tracker.storage.labelling.audits import Audit, list_rounds
 
 LEVEL = 0.95
 # So much of the wealth a false alarm in a year needs, and no more.
@@ -54,29 +55,27 @@ ALARM = math.log(53 / (1 - LEVEL))
 
 
 def read_record(month: Month, audit: Any) -> Record:
-    """Put a record together from the exports and from what was sent."""
+    """Return the exported record, whose draws are repeated by the key."""
     week = WEEKS - 1 - month.audits().index(audit)
-    exported = command(
-        month.service, "audits", "export", audit["id"], "--format", "json"
-    )
-    draws = json.loads(exported.stdout)["items"]
+    exported = command(month.service, "audits", "export", audit["id"], "--record")
+    record = json.loads(exported.stdout)
     ids = {key: number for number, key in month.keys.items()}
     members = month.set_of(week)
-    strata = sorted({one.stratum for one in members}, key=repr)
-    place_of = {one: n for n, one in enumerate(_in_stored_order(month, audit, strata))}
+    judges = [one.removeprefix("judge:") for one in record["uses"][1:]]
+    place_of = {
+        (one["predicted"], one["bin"], *one["verdicts"]): place
+        for place, one in enumerate(record["strata"])
+    }
     lines: dict[int, list[str]] = defaultdict(list)
     for one in members:
-        lines[place_of[one.stratum]].append(ids[one.key])
+        lines[place_of[_stratum_of(one, judges)]].append(ids[one.key])
     labels = read_labels(month)
     before = {
         one.key
         for one in members
         if (at := labels.get(one.key)) and at[1] < audit["created_at"]
     }
-    rounds = read_rounds(month, audit)
-    known = Counter(
-        (place_of[month.sent[key].stratum], labels[key][0]) for key in before
-    )
+    rounds, draws = record["rounds"], record["draws"]
     repeated = repeat_draws(
         audit["key"],
         lines,
@@ -84,12 +83,11 @@ def read_record(month: Month, audit: Any) -> Record:
         [{ids[key] for key in before}] * len(rounds),
         len(draws),
     )
-    answered: list[Drawn] = []
     is_open = False
     for row, (stratum, query, chance) in zip(draws, repeated, strict=True):
         sent = month.sent[row["key"]]
-        assert (row["query"], place_of[sent.stratum]) == (query, stratum)
-        assert row["chance"] == pytest.approx(float(chance), rel=1e-12)
+        assert (row["query"], row["stratum"]) == (query, stratum)
+        assert Fraction(row["stratum_weight"], row["weight_left"]) == chance
         assert (row["predicted"], row["confidence"]) == (
             sent.predicted,
             sent.confidence,
@@ -98,30 +96,22 @@ def read_record(month: Month, audit: Any) -> Record:
         is_open |= row["label"] is None
         if not is_open:
             month.labels[row["labeler"]] += 1
-            answered.append(Drawn(stratum, sent.predicted, sent.truth))
-    names = sorted(place_of, key=lambda one: place_of[one])
-    return Record(
-        CLASSES,
-        [len(lines[n]) for n in range(len(names))],
-        [one[0] for one in names],
-        rounds,
-        [known] * len(rounds),
-        answered,
+    found = read_exported(record)
+    known = Counter(
+        (place_of[_stratum_of(month.sent[key], judges)], labels[key][0])
+        for key in before
     )
+    assert found.known == [known] * len(rounds)
+    assert found.sizes == [len(lines[place]) for place in range(len(place_of))]
+    return found
 
 
-def _in_stored_order(month: Month, audit: Any, strata: list[Any]) -> list[Any]:
-    """Return strata in the order of the rounds' numbers: by class, surest first."""
-    judges = [
-        one.removeprefix("judge:") for one in audit["uses"] if one != "confidence"
-    ]
-
-    def order(one: tuple[Any, ...]) -> tuple[Any, ...]:
-        said = dict(one[2:])
-        verdicts = [CLASSES.index(said[n]) if n in said else -1 for n in judges]
-        return CLASSES.index(one[0]), -one[1], *verdicts
-
-    return sorted(strata, key=order)
+def _stratum_of(sent: Sent, judges: list[str]) -> tuple[Any, ...]:
+    """Return prediction, bin of the confidence and verdicts."""
+    odds = (1 - sent.confidence) / sent.confidence
+    said = [sent.verdicts.get(name) for name in judges]
+    verdicts = [-1 if one is None else CLASSES.index(one) for one in said]
+    return sent.predicted, round(2 * math.log(odds)), *verdicts
 
 
 def read_labels(month: Month) -> dict[str, tuple[str, str]]:
@@ -131,14 +121,6 @@ def read_labels(month: Month) -> dict[str, tuple[str, str]]:
         for row in rows
         if row["is_current"]
     }
-
-
-def read_rounds(month: Month, audit: Any) -> list[Any]:
-    number = int(audit["id"].removeprefix("aud_"))
-    with month.database.read() as session:
-        found = find_by_id(session, Audit, number)
-        assert found is not None
-        return [json.loads(one.frozen) for one in list_rounds(session, found)]
 
 
 def check_week(month: Month, audit: Any, record: Record, before: list[Record]) -> str:
@@ -157,11 +139,7 @@ def check_week(month: Month, audit: Any, record: Record, before: list[Record]) -
         assert (overall["correct"], overall["labelled"]) == (right, sum(clear.values()))
         assert result["unclear"] == sum(pairs.values()) - sum(clear.values())
     low, high = overall["low"], overall["high"]
-    left = audit["queries"] - overall["labelled"] - result["unclear"]
-    most = overall["labelled"] + left
-    missed = overall["labelled"] - overall["correct"]
-    certain = overall["correct"] / most, 1 - missed / most
-    check_interval(record, (low, high), certain, LEVEL)
+    check_interval(record, (low, high), certain_bounds(record), LEVEL)
     assert result["is_reached"]
     assert (high - low) / 2 <= HALF_WIDTH
     point = math.floor(TARGET * 2**17) / 2**17
@@ -171,9 +149,15 @@ def check_week(month: Month, audit: Any, record: Record, before: list[Record]) -
         evidence = log_wealth(record.rows, point, -1)
         assert result["log_evidence_below"] == pytest.approx(evidence, abs=1e-6)
     if audit["late"]:
-        kept = overall["labelled"] / (overall["labelled"] + audit["late"])
-        assert audit["with_late"]["low"] == pytest.approx(kept * low)
-        assert audit["with_late"]["high"] == pytest.approx(1 - kept * (1 - high))
+        sure = result["for_late"]
+        bounds = sure["low"], sure["high"]
+        check_interval(record, bounds, certain_bounds(record), 1 - 0.9 * (1 - LEVEL))
+        assert overall["labelled"] <= sure["queries"] <= audit["queries"]
+        kept = sure["queries"] / (sure["queries"] + audit["late"])
+        assert audit["with_late"]["low"] == pytest.approx(kept * sure["low"])
+        assert audit["with_late"]["high"] == pytest.approx(
+            1 - kept * (1 - sure["high"])
+        )
     draws_of_each = round(3.5 / HALF_WIDTH)
     expected = before and change_since(before, record, draws_of_each, LEVEL)
     change = result["change"]

@@ -1,6 +1,7 @@
 """The commands around audits."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ def test_an_audit_is_begun_listed_and_exported(door: Shell) -> None:
     exported = door("audits", "export", "aud_1").stdout
     [columns] = csv.reader(exported.splitlines())
     assert columns[:3] == ["draw", "round", "query"]
+    record = json.loads(door("audits", "export", "aud_1", "--record").stdout)
+    assert sum(one["queries"] for one in record["strata"]) == 30
     assert "no audit 'aud_2'" in door("audits", "export", "aud_2", status=1).stderr
 
 

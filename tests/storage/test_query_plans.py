@@ -25,6 +25,8 @@ from tracker.storage.estimates.counts import (
 from tracker.storage.estimates.label_changes import iter_pending_changes
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.estimates.weeks import count_hours
+from tracker.storage.labelling.audit_draws import mark_known
+from tracker.storage.labelling.audits import Audit
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
 from tracker.storage.labelling.reservations import (
@@ -272,6 +274,20 @@ def test_what_is_asked_of_a_detector_is_found_by_an_index(
                 assert name in READS_MUCH or not is_whole(reads), (name, reads)
                 if database.is_sqlite and name in BY_BATCH:
                     assert is_by_id(reads), (name, reads)
+
+
+def test_a_round_of_an_audit_goes_from_the_labels_to_its_queries(
+    database: Database,
+) -> None:
+    if not database.is_sqlite:
+        pytest.skip("PostgreSQL plans by its statistics")
+    with database.write() as session, noting(session) as statements:
+        mark_known(session, Audit(detector_id=1, id=1), 1)
+        [(statement, values)] = statements
+        plan = session.connection().exec_driver_sql(
+            f"EXPLAIN QUERY PLAN {statement}", values
+        )
+        assert "ix_audit_items_query_id" in plan.first()[3]
 
 
 def is_whole(reads: set[tuple[str, str]]) -> bool:

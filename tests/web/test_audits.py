@@ -256,6 +256,9 @@ def test_the_report_is_whole_in_itself_and_keeps_what_was_said(
     draws = visitor.client.get(f"{address}/draws.csv")
     assert draws.text.splitlines()[0].startswith("draw,round,query,key")
     assert len(draws.text.splitlines()) == 21
+    record = visitor.client.get(f"{address}/record.json")
+    assert "attachment" in record.headers["Content-Disposition"]
+    assert len(record.json["draws"]) == 20
     assert visitor.client.get(f"{address}/draws.parquet").status_code == 200
     assert visitor.client.get(f"{address}/draws.xls").status_code == 404
 

@@ -113,7 +113,7 @@ def test_the_plan_says_what_the_audit_then_foresees(
     )
     assert f"at random it would take about {two_figures(at_random)}." in plan
     is_little = 10 * labels > 9 * at_random
-    assert ("Choosing is not expected to help much" in plan) == is_little
+    assert ("An audit would save nothing." in plan) == is_little
 
 
 def needed(draws: int, half_width: float, total: int, goal: float = HALF_WIDTH) -> int:

@@ -45,10 +45,15 @@ def write_file(
     output: Path | None,
 ) -> None:
     """Write *rows* to the file *output*, or to stdout."""
+    write_pieces(write_rows(format_name, columns, rows), output)
+
+
+def write_pieces(pieces: Iterable[bytes], output: Path | None) -> None:
+    """Write *pieces* to the file *output*, or to stdout."""
     try:
         target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
         with target as stream:
-            for piece in write_rows(format_name, columns, rows):
+            for piece in pieces:
                 stream.write(piece)
             stream.flush()
     except BrokenPipeError:

@@ -138,7 +138,10 @@ _FLOATS = {
     *("validation", "training", "no_information"),
     *("share", "chance", "times_average"),
 }
-_INTEGERS = {"correct", "draw", "labelled", "labels", "queries", "round"}
+_INTEGERS = {
+    *("correct", "draw", "labelled", "labels", "queries", "round"),
+    *("stratum", "stratum_weight", "weight_left"),
+}
 
 Rows = Iterable[dict[str, Any]]
 

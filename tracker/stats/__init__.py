@@ -18,6 +18,8 @@ from .active.ledger import OPEN, Goal, Ledger, Step
 from .active.looks import Look, Standing, look
 from .active.rounds import UNIT, Round
 from .active.series import (
+    LateBasis,
+    bound_for_late,
     change_since,
     list_on_average,
     log_evidence_below,

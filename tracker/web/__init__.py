@@ -19,7 +19,7 @@ from tracker.web import (
     settings,
 )
 from tracker.web.blueprint import WholeConverter, pages
-from tracker.web.deciding import planning
+from tracker.web.deciding import attribution, planning
 from tracker.web.estimates import history, slices, thresholds, why
 from tracker.web.labelling import (
     audits,

@@ -4,13 +4,23 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tests.stats.active.replays import Plan, carry_out, confident, tiny
-from tests.stats.active.test_exact import courses
-from tracker.stats import OPEN, change_since, list_on_average, log_evidence_below
+from tests.stats.active.test_exact import courses, exact_gains, of_all, wealths
+from tracker.stats import (
+    OPEN,
+    bound_for_late,
+    change_since,
+    list_on_average,
+    log_evidence_below,
+)
+from tracker.stats.active.betting import EDGES, GRID, ClassBets
+from tracker.stats.active.ledger import build_rows
+from tracker.stats.active.series import _as_share
 
 LEVEL = 0.5
 PLAN = Plan(3, aim=2, length=lambda start: 2)
@@ -117,3 +127,61 @@ def test_a_drop_is_seen_against_the_spans_before_and_too_few_labels_say_nothing(
     assert low < 0 < high
     assert high - low < 0.2
     assert change_since(before, carry_out(bad, plan, 9), 201, 0.95) is None
+
+
+def truth_with_late(pool, aim, late, *, is_right):
+    """Return the accuracy with late queries that are all right, or all wrong."""
+    counted = pool.labels == aim if aim < pool.classes else pool.labels < pool.classes
+    right = int((counted & (pool.labels == pool.predicted)).sum())
+    return Fraction(right + late * is_right, int(counted.sum()) + late)
+
+
+@pytest.mark.parametrize("aim", [0, 2])
+@pytest.mark.parametrize("pool", SETS)
+def test_the_share_of_labels_that_count_is_bet_on_fairly(pool, aim):
+    """The mean wealth at the true share is exactly one, over all courses."""
+    counts = np.arange(3) == aim if aim < 2 else np.arange(3) < 2
+    share = Fraction(int(counts[pool.labels].sum()), len(pool.labels))
+    cell = min(int(np.searchsorted(EDGES, float(share) * GRID, "right")), 23)
+    means = [Fraction(0)] * 9
+    for ledger, chance in courses(pool, PLAN):
+        folded = _as_share(ledger, counts)
+        rows = build_rows(folded)
+        # All are predicted to count, and none is unclear.
+        of_set = SimpleNamespace(strata=folded.strata, counts=pool.counts)
+        gains = exact_gains(of_set, folded, (), of_all(2, share))
+        shown = rows.right[:, 2] - float(share) * rows.of[:, 2]
+        assert shown == pytest.approx([float(one) for one in gains], abs=1e-9)
+        bets = ClassBets(rows, 2, 1).bets_in(max(cell, 1) - 1)
+        found, least = wealths(bets, gains, 1)
+        assert least > 0
+        means = [m + chance * w for m, w in zip(means, found, strict=True)]
+    assert means == [1] * 9
+
+
+@pytest.mark.parametrize("aim", [0, 2])
+@pytest.mark.parametrize("pool", SETS)
+def test_late_queries_of_any_number_and_kind_lie_within_the_bounds(pool, aim):
+    missed = Fraction(0)
+    for ledger, chance in courses(pool, PLAN):
+        low, high, queries = bound_for_late(ledger, aim, LEVEL)
+        is_wrong = False
+        # The worst number of late ones may be chosen when all has been seen.
+        for late in (1, 5, 100):
+            kept = Fraction(queries, queries + late)
+            least = truth_with_late(pool, aim, late, is_right=False)
+            most = truth_with_late(pool, aim, late, is_right=True)
+            is_wrong |= Fraction(low) * kept > least
+            is_wrong |= 1 - kept * (1 - Fraction(high)) < most
+        missed += chance * is_wrong
+    assert missed <= 1 - LEVEL
+
+
+def test_many_labels_say_that_nearly_all_queries_count():
+    pool = confident(2000, 0.2, 3)
+    ledger = carry_out(pool, Plan(300, aim=2), 1)
+    sure = bound_for_late(ledger, 2, 0.95)
+    assert 0.93 * 2000 < sure.queries <= 2000
+    balanced = bound_for_late(ledger, None, 0.95)
+    smallest = int(np.bincount(pool.labels).min())
+    assert 0.5 * smallest < balanced.queries <= smallest

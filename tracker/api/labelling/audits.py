@@ -35,6 +35,10 @@ from tracker.services.labelling.auditing.audit_lifecycle import AuditChange
 from tracker.services.labelling.auditing.audit_lifecycle import extend_audit as extend
 from tracker.services.labelling.auditing.audit_lifecycle import pause_audit as pause
 from tracker.services.labelling.auditing.audit_lifecycle import resume_audit as resume
+from tracker.services.labelling.auditing.audit_record import (
+    AuditRecord,
+    get_audit_record,
+)
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import AuditSummary
 from tracker.services.labelling.auditing.schedules import ScheduleSummary
@@ -280,6 +284,14 @@ def get_audit_history(path: IdPath) -> dict[str, Any]:
         audit = services.get_audit(session, path.id)
         items = list_audit_history(session, audit, computed_at=now())
         return AuditHistory(items=items, next=None).dump()
+
+
+@routes.get("/audits/<id>/record", responses=answers({200: AuditRecord}, 404))
+@requires("viewer")
+def get_record(path: IdPath) -> dict[str, Any]:
+    """Get the strata, rounds and draws of an audit, to compute its intervals again."""
+    with database().read() as session:
+        return get_audit_record(session, services.get_audit(session, path.id)).dump()
 
 
 @routes.patch(

@@ -1,19 +1,21 @@
 """The audits commands."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
-from tracker.cli.exports import file_options, write_file
+from tracker.cli.exports import file_options, write_file, write_pieces
 from tracker.cli.options import print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
-from tracker.services.labelling.auditing.audit_estimates import (
-    get_audit_estimate,
+from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
+from tracker.services.labelling.auditing.audit_record import (
+    get_audit_record,
     list_draw_rows,
 )
 from tracker.services.labelling.auditing.audit_sets import NewAudit
@@ -96,8 +98,23 @@ def list_them(detector: str) -> None:
 @audits.command()
 @click.argument("audit")
 @file_options
-def export(audit: str, format_name: str, output: Path | None) -> None:
+@click.option(
+    "--record",
+    "is_record",
+    is_flag=True,
+    help="Write its strata and rounds, too, as one JSON document.",
+)
+def export(
+    audit: str, format_name: str, output: Path | None, *, is_record: bool
+) -> None:
     """Write the draws of AUDIT in order: probability, query, prediction and label."""
     with connected(load_settings()) as database, database.read() as session:
-        columns, rows = list_draw_rows(session, get_audit(session, audit))
-    write_file(format_name, columns, rows, output)
+        found = get_audit(session, audit)
+        if is_record:
+            record = get_audit_record(session, found).dump()
+        else:
+            columns, rows = list_draw_rows(session, found)
+    if is_record:
+        write_pieces([json.dumps(record).encode(), b"\n"], output)
+    else:
+        write_file(format_name, columns, rows, output)

@@ -3,13 +3,16 @@
 import secrets
 from collections import Counter
 from collections.abc import Mapping
+from datetime import date, datetime
 from typing import Annotated, Any
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, NotFoundError
+from tracker.rounding import outward
 from tracker.services.by import By
+from tracker.services.estimates.weeks import begin, following
 from tracker.services.fields import Input, Instant, Key, VersionName
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
@@ -22,13 +25,16 @@ from tracker.stats import (
 )
 from tracker.storage.base import dump_id
 from tracker.storage.deciding import attribution as storage
-from tracker.storage.detectors import Detector, name_version
+from tracker.storage.detectors import Detector, name_version, zone_of
 from tracker.storage.dialect import lock
+from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.words import INPUT
 
 MOST_ANCHORS = 2_000
 _AS_ASKED = ("old_judge", "new_judge", "since", "until", "now_since", "now_until")
 _NAMES = ("judge", "system", "mix", "truth")
+# What can be named; the system by the labels of people alone.
+_SOURCES = {"system": "truth", "judge": "judge", "mix": "mix"}
 
 
 class NewInvestigation(Input):
@@ -93,6 +99,7 @@ class Attribution(Shape):
     )
     level: float = Field(description="That of each interval here.")
     anchors: int
+    says: str = Field(description="The answer in a sentence or two.")
     then: Rate
     now: Rate
     judge: Shift
@@ -118,6 +125,35 @@ class AnchorList(Shape):
     """The anchors of an investigation."""
 
     items: list[Anchor]
+
+
+def propose_weeks(
+    session: Session, detector: Detector, at: datetime
+) -> list[tuple[date, date]]:
+    """Return the two newest full weeks with verdicts, in order.
+
+    There are fewer where so few have any.
+    """
+    zone, found = zone_of(detector.time_zone), list[tuple[date, date]]()
+    first = begin(day_in(at, zone), "week")
+    for _ in range(2):
+        end = midnight_in(first, zone)
+        newest = storage.find_newest_judged(session, detector.id, end)
+        if newest is None:
+            break
+        first = begin(day_in(newest, zone), "week")
+        found.insert(0, (first, following(first, "week")))
+    return found
+
+
+def find_answering(
+    session: Session, detector: Detector, since: datetime, until: datetime
+) -> tuple[str, str] | None:
+    """Return the version and the judge with most verdicts on a span."""
+    found = storage.find_most_judged(session, detector.id, since, until)
+    if found is None:
+        return None
+    return name_version(session, detector.id, found.version_id), found.judge
 
 
 def begin_investigation(
@@ -293,6 +329,7 @@ def _describe(
         new_version=name_version(session, found.detector_id, found.new_version_id),
         level=level,
         anchors=anchors,
+        says=_sum_up(then, now, intervals, max(missing.values()), anchors),
         then=then,
         now=now,
         **shifts,
@@ -301,6 +338,35 @@ def _describe(
 
 def _rate(right: int, judged: int) -> Rate:
     return Rate(right=right, judged=judged, rate=right / judged)
+
+
+def _sum_up(
+    then: Rate,
+    now: Rate,
+    intervals: Mapping[str, tuple[float, float]],
+    missing: int,
+    anchors: int,
+) -> str:
+    """Say how the rate moved, and which sources are named for it."""
+    moved = {now.rate < then.rate: "fell", now.rate > then.rate: "rose"}.get(True)
+    rates = (f"{100 * one.rate:.1f}" for one in (then, now))
+    said = f"The judged rate {moved or 'went'} from {' to '.join(rates)} %. "
+    named = [one for one in _SOURCES if is_shown(intervals[_SOURCES[one]])]
+    for name in named:
+        bounds = outward(*intervals[_SOURCES[name]], 3)
+        low, high = (_write_points(bound.scaleb(2)) for bound in bounds)
+        said += f"The {name} moved it by {low} to {high} points. "
+    others = [one for one in _SOURCES if one not in named]
+    if others:
+        *first, last = others
+        listed = f"{', the '.join(first)} or the {last}" if first else last
+        said += f"No move of the {listed} is shown"
+        said += f" yet: {missing:,} of {anchors:,} anchors wait." if missing else "."
+    return said.strip()
+
+
+def _write_points(points: Any) -> str:
+    return f"{points:+}".replace("-", "\N{MINUS SIGN}")
 
 
 def _say(name: str, intervals: Mapping[str, tuple[float, float]]) -> str:

@@ -65,23 +65,50 @@ def find_investigation(
     return session.scalar(statement.order_by(Investigation.number.desc()).limit(1))
 
 
-def _judged(version: Version, judge: str, since: datetime, until: datetime) -> Any:
-    """Return a statement of the inputs of a span that a judge has told."""
-    near = on_postgresql(Judgement.detector_id == version.detector_id)
+def _judged(detector_id: int, *columns: Any) -> Any:
+    """Return a statement of the inputs that a judge has told."""
+    near = on_postgresql(Judgement.detector_id == detector_id)
     return (
-        select()
+        select(*columns)
         .select_from(Query)
         .join(Judgement, (Judgement.query_id == Query.id) & near)
         .where(
-            Query.detector_id == version.detector_id,
-            Query.version_id == version.id,
-            Query.asked_at >= since,
-            Query.asked_at < until,
+            Query.detector_id == detector_id,
             Query.input.is_not(None),
             ~Query.is_repeat,
-            Judgement.judge == judge,
         )
     )
+
+
+def _is_asked_in(since: datetime, until: datetime) -> Any:
+    return (Query.asked_at >= since) & (Query.asked_at < until)
+
+
+def _is_told_by(version: Version, judge: str) -> Any:
+    return (Query.version_id == version.id) & (Judgement.judge == judge)
+
+
+def find_newest_judged(
+    session: Session, detector_id: int, before: datetime
+) -> datetime | None:
+    """Return when the newest input with a verdict was asked, of those *before*."""
+    statement = _judged(detector_id, Query.asked_at).where(Query.asked_at < before)
+    found: datetime | None = session.scalar(
+        statement.order_by(Query.asked_at.desc()).limit(1)
+    )
+    return found
+
+
+def find_most_judged(
+    session: Session, detector_id: int, since: datetime, until: datetime
+) -> Any:
+    """Return the version_id and the judge with most verdicts on a span, or None."""
+    pair = Query.version_id, Judgement.judge
+    statement = _judged(detector_id, *pair).where(_is_asked_in(since, until))
+    order = func.count().desc(), Query.version_id.desc(), Judgement.judge
+    return session.execute(
+        statement.group_by(*pair).order_by(*order).limit(1)
+    ).one_or_none()
 
 
 def count_judged(
@@ -89,7 +116,9 @@ def count_judged(
 ) -> tuple[int, int]:
     """Return how many inputs of a span a judge calls right, and how many it judged."""
     counts = func.coalesce(func.sum(_IS_RIGHT), 0), func.count()
-    statement = _judged(version, judge, since, until).add_columns(*counts)
+    statement = _judged(version.detector_id, *counts).where(
+        _is_told_by(version, judge), _is_asked_in(since, until)
+    )
     right, judged = session.execute(statement).one()
     return int(right), int(judged)
 
@@ -98,7 +127,9 @@ def list_judged(
     session: Session, version: Version, judge: str, since: datetime, until: datetime
 ) -> Sequence[tuple[int, int]]:
     """Return the queries of a span that a judge has told, and which are right by it."""
-    statement = _judged(version, judge, since, until).add_columns(Query.id, _IS_RIGHT)
+    statement = _judged(version.detector_id, Query.id, _IS_RIGHT).where(
+        _is_told_by(version, judge), _is_asked_in(since, until)
+    )
     found = session.execute(statement.order_by(Query.id))
     return [(query_id, right) for query_id, right in found]
 

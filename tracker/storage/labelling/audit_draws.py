@@ -175,13 +175,14 @@ def release_draws(
 
 
 def set_sampling(
-    session: Session, detector_id: int, query_ids: Sequence[int], sampling: str
-) -> None:
-    """Say of queries without a label how they were chosen."""
+    session: Session, detector_id: int, query_id: int, sampling: str
+) -> bool:
+    """Say how a query was chosen; False if it has a label already."""
     statement = update(Query).where(
-        Query.detector_id == detector_id, Query.id.in_(query_ids), Query.label.is_(None)
+        Query.detector_id == detector_id, Query.id == query_id, Query.label.is_(None)
     )
-    session.execute(statement.values(sampling=sampling))
+    result: Any = session.execute(statement.values(sampling=sampling))
+    return bool(result.rowcount)
 
 
 def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
@@ -219,13 +220,6 @@ def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
     return {row[0]: row[1] for row in session.execute(statement)}
 
 
-def find_label(session: Session, detector_id: int, query_id: int) -> str | None:
-    statement = select(Query.label).where(
-        Query.detector_id == detector_id, Query.id == query_id
-    )
-    return session.scalars(statement).one()
-
-
 def count_known(session: Session, audit: Audit) -> Sequence[Any]:
     """Count labels known without a draw.
 
@@ -246,12 +240,12 @@ def mark_known(session: Session, audit: Audit, round_number: int) -> None:
     """Let labels that are there without a draw count from this round on."""
     drawn = select(AuditDraw.query_id).where(is_of(AuditDraw, audit))
     # From the few labels to the items: the other way reads the whole set, and SQLite
-    # would go it unless it is told that the index by audit does not help.
+    # would go it unless it is told that the key does not help.
     labelled = select(Query.id).where(
         Query.detector_id == audit.detector_id, Query.label > ""
     )
     statement = update(AuditItem).where(
-        AuditItem.detector_id == audit.detector_id,
+        on_postgresql(AuditItem.detector_id == audit.detector_id),
         AuditItem.query_id.in_(labelled),
         AuditItem.audit_id + 0 == audit.id,
         AuditItem.known_from.is_(None),

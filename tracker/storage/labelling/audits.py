@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import (
     JSON,
@@ -66,21 +66,6 @@ class AuditSchedule(Base):
     skipped: Mapped[list[list[str]]] = mapped_column(
         TextList, default=list, server_default=text("'[]'")
     )
-
-
-def find_schedule_by_name(
-    session: Session, detector_id: int, name: str
-) -> AuditSchedule | None:
-    statement = select(AuditSchedule).where(
-        AuditSchedule.detector_id == detector_id, AuditSchedule.name == name
-    )
-    return session.scalars(statement).one_or_none()
-
-
-def lock_schedule(session: Session, key: Key) -> AuditSchedule:
-    """Return a schedule that nobody else goes on with before this transaction ends."""
-    options: Any = {"with_for_update": True, "populate_existing": True}
-    return session.get_one(AuditSchedule, key, **options)
 
 
 def find_schedule(session: Session, audit: "Audit") -> AuditSchedule:
@@ -191,7 +176,9 @@ class AuditItem(Base):
     __table_args__ = (
         of_audit(),
         of_query(),
-        Index(None, "detector_id", "query_id"),
+        # From few queries to their items: SQLite would read all items of a detector,
+        # by the key, if this began with the detector, too.
+        Index(None, "query_id", "detector_id"),
         Index(
             "ix_audit_items_detector_id_audit_id_known",
             "detector_id",
@@ -292,17 +279,22 @@ def add_items(session: Session, columns: dict[str, Sequence[Any]]) -> None:
     insert_columns(session, AuditItem, columns)
 
 
-def find_audit_by_name(session: Session, detector_id: int, name: str) -> Audit | None:
-    statement = select(Audit).where(
-        Audit.detector_id == detector_id, Audit.name == name
+_Named = TypeVar("_Named", Audit, AuditSchedule)
+
+
+def is_name_taken(
+    session: Session, rows_of: type[_Named], detector_id: int, name: str
+) -> bool:
+    statement = select(rows_of.id).where(
+        rows_of.detector_id == detector_id, rows_of.name == name
     )
-    return session.scalars(statement).one_or_none()
+    return session.scalar(statement) is not None
 
 
-def lock_audit(session: Session, key: Key) -> Audit:
-    """Return an audit from which nobody else draws before this transaction ends."""
+def lock_one(session: Session, rows_of: type[_Named], key: Key) -> _Named:
+    """Return an audit or schedule that nobody else goes on with in the meantime."""
     options: Any = {"with_for_update": True, "populate_existing": True}
-    return session.get_one(Audit, key, **options)
+    return session.get_one(rows_of, key, **options)
 
 
 def list_audits(

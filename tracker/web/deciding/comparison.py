@@ -1,16 +1,12 @@
-"""Two versions side by side, and what moved a judged rate: cards on Changes."""
+"""Two versions side by side: a card on Changes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN
 
 from flask import request
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, NotFoundError
+from tracker.errors import ConflictError
 from tracker.http import by, now
-from tracker.rounding import rounded
-from tracker.services.deciding.attribution import Attribution, Shift, get_attribution
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.pairs import Change
 from tracker.services.evidence.measure import read_measure
@@ -21,7 +17,7 @@ from tracker.services.labelling.queues import (
     count_waiting,
 )
 from tracker.storage.detectors import Detector
-from tracker.web.drawing.differences import Axis, Bar, build_axis, draw_change, signed
+from tracker.web.drawing.differences import Axis, Bar, build_axis, draw_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,38 +69,3 @@ def read_comparison(session: Session, detector: Detector) -> Compared | None:
     if found.decision:
         bar = draw_change(Change.from_row(found.decision), found.new, 0)
     return Compared(found, waiting, bar, build_axis([bar]) if bar else None)
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """An investigation with a row for each source; that of the system is the truth."""
-
-    found: Attribution
-    change: str
-    rows: Sequence[tuple[Bar, Shift]]
-    axis: Axis
-    # What the judge says of the system.
-    judged: Bar
-
-
-def read_moved(session: Session, detector: Detector) -> Moved | None:
-    """Return what the newest investigation says, None if there is none."""
-    try:
-        found = get_attribution(session, detector)
-    except NotFoundError:
-        return None
-    shifts = {"Judge": found.judge, "System": found.truth, "Mix": found.mix}
-    rows = [(_draw_shift(name, one), one) for name, one in shifts.items()]
-    change = rounded(found.now.rate - found.then.rate, 3, ROUND_HALF_EVEN)
-    return Moved(
-        found=found,
-        change=signed(change.scaleb(2)),
-        rows=rows,
-        axis=build_axis([bar for bar, _ in rows]),
-        judged=_draw_shift("System", found.system),
-    )
-
-
-def _draw_shift(name: str, shift: Shift) -> Bar:
-    change = Change(difference=shift.difference, low=shift.low, high=shift.high)
-    return draw_change(change, name, 0)

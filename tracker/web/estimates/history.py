@@ -43,7 +43,7 @@ from tracker.storage.labelling.audits import Audit, list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import pages
-from tracker.web.deciding.comparison import read_comparison, read_moved
+from tracker.web.deciding.comparison import read_comparison
 from tracker.web.detectors import tell_briefly
 from tracker.web.drawing.readings import Reading, read, read_balanced
 from tracker.web.drawing.weeks import days_of, draw_weeks
@@ -122,7 +122,6 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             **chosen | {"version": version},
             **along(session, detector, version, row, chosen),
             closed_audits=_list_closed(session, detector),
-            moved=read_moved(session, detector),
             compared=read_comparison(session, detector),
             cohorts=get_cohorts(
                 session,

@@ -1,13 +1,11 @@
 """Audits: the list of them, the form to begin one, and one of them with its report."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, flash, jsonify, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -17,21 +15,24 @@ from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audit_estimates import (
-    DRAW_COLUMNS,
     AuditMoment,
-    Reason,
     SetEstimate,
     build_audit_estimate,
     build_history,
     expected_in_all,
-    find_last_reason,
-    list_draw_rows,
 )
 from tracker.services.labelling.auditing.audit_lifecycle import (
     AuditChange,
     extend_audit,
     pause_audit,
     resume_audit,
+)
+from tracker.services.labelling.auditing.audit_record import (
+    DRAW_COLUMNS,
+    Reason,
+    find_last_reason,
+    get_audit_record,
+    list_draw_rows,
 )
 from tracker.services.labelling.auditing.audit_sets import JUDGE, NewAudit
 from tracker.services.labelling.auditing.audits import (
@@ -46,7 +47,7 @@ from tracker.services.labelling.auditing.audits import (
 from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.telling.events import close_audit
 from tracker.services.wording import invalid
-from tracker.stats import MISSING, OPEN, Goal, Step
+from tracker.stats import MISSING, OPEN, Step
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
@@ -54,6 +55,7 @@ from tracker.storage.labelling.audit_draws import count_draws, count_labelers
 from tracker.storage.labelling.audits import Audit, list_schedules
 from tracker.web.blueprint import allow_style, cut_page, pages
 from tracker.web.downloads import download
+from tracker.web.drawing.closing import Closing, draw_closing
 from tracker.web.drawing.readings import (
     Axis,
     Reading,
@@ -62,196 +64,8 @@ from tracker.web.drawing.readings import (
     read_balanced,
     read_classes,
 )
-from tracker.web.drawing.words import narrow, number
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import BALANCED, PRECISION
-
-# Of the width and of the height, in percent; the numbers of the axes are around.
-_LEFT, _RIGHT, _TOP, _BOTTOM = 9.0, 98.0, 4.0, 90.0
-_STEPS = (1, 2, 5)
-_ROOM = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A number at an axis."""
-
-    place: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A straight line, its ends as SVG lengths."""
-
-    x1: str
-    y1: str
-    x2: str
-    y2: str
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """What lies between the bounds from one step to the next."""
-
-    x: str
-    y: str
-    width: str
-    height: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bracket:
-    """The goal, where it is expected to be reached."""
-
-    x: str
-    low: str
-    high: str
-    # Where its words stand, and on which side of it.
-    words_at: str
-    is_left: bool
-    labels: int
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """All that is drawn."""
-
-    shares: Sequence[Mark]
-    labels: Sequence[Mark]
-    blocks: Sequence[Block]
-    bounds: Sequence[Line]
-    ghost: Sequence[Line]
-    now: str
-    labels_now: int
-    is_now_left: bool
-    goal: Bracket | None
-    at_random: Bracket | None
-    target: str | None
-    is_cut_off: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Plane:
-    most: int
-    low: float
-
-    def x(self, labels: float) -> str:
-        return f"{self._x(labels):.2f}%"
-
-    def _x(self, labels: float) -> float:
-        return _LEFT + (_RIGHT - _LEFT) * min(1.0, labels / self.most)
-
-    def y(self, share: float) -> str:
-        return f"{self._y(share):.2f}%"
-
-    def _y(self, share: float) -> float:
-        part = (1.0 - max(share, self.low)) / (1.0 - self.low)
-        return _TOP + (_BOTTOM - _TOP) * part
-
-    def lines(self, steps: Sequence[Step]) -> list[Line]:
-        """Return both bounds as steps."""
-        found = []
-        for one, following in pairwise(steps):
-            x1, x2 = self.x(one.labels), self.x(following.labels)
-            for y, then in (
-                (self.y(one.low), self.y(following.low)),
-                (self.y(one.high), self.y(following.high)),
-            ):
-                found.append(Line(x1, y, x2, y))
-                found.append(Line(x2, y, x2, then))
-        return found
-
-    def blocks(self, steps: Sequence[Step]) -> list[Block]:
-        """Return what lies between the bounds."""
-        return [
-            Block(
-                x=self.x(one.labels),
-                y=self.y(one.high),
-                width=f"{self._x(following.labels) - self._x(one.labels):.2f}%",
-                height=f"{self._y(one.low) - self._y(one.high):.2f}%",
-            )
-            for one, following in pairwise(steps)
-        ]
-
-    def bracket(self, labels: int, centre: float, half_width: float) -> Bracket:
-        """Return the goal at its label, within what an accuracy can be."""
-        centre = min(max(centre, half_width), 1.0 - half_width)
-        is_left = labels > 0.6 * self.most
-        return Bracket(
-            x=self.x(labels),
-            low=self.y(centre - half_width),
-            high=self.y(centre + half_width),
-            words_at=f"{self._x(labels) + (-1.5 if is_left else 1.5):.2f}%",
-            is_left=is_left,
-            labels=labels,
-        )
-
-
-def draw_closing(
-    steps: Sequence[Step],
-    ghost: Sequence[Step],
-    goal: Goal,
-    *,
-    expected: int | None,
-    at_random: int | None,
-) -> Closing:
-    """Return where everything lies: *steps* up to now, and *ghost* of random labels.
-
-    The axis of the accuracy begins below the target and every interval from a quarter
-    of the labels on; what reaches lower is cut off.
-    """
-    now = steps[-1]
-    most = max(24, now.labels, expected or 0, at_random or 0)
-    shown = [one for one in (*steps, *ghost) if 4 * one.labels >= now.labels]
-    lowest = min([one.low for one in shown] + [goal.target or 1.0]) - _ROOM
-    plane = _Plane(math.ceil(most * 1.04), max(0.0, math.floor(10 * lowest) / 10))
-    past = [one for one in ghost if one.labels <= now.labels]
-    if past and past[-1].labels < now.labels:
-        past.append(past[-1]._replace(labels=now.labels))
-    centre = (now.low + now.high) / 2.0
-    goals = [
-        None
-        if labels is None or goal.half_width is None
-        else plane.bracket(labels, centre, goal.half_width)
-        for labels in (expected, at_random)
-    ]
-    return Closing(
-        shares=_shares(plane),
-        labels=_labels(plane),
-        blocks=plane.blocks(steps),
-        bounds=plane.lines(steps),
-        ghost=plane.lines(past),
-        now=plane.x(now.labels),
-        labels_now=now.labels,
-        is_now_left=now.labels < 0.1 * plane.most,
-        goal=goals[0],
-        at_random=goals[1],
-        target=None if goal.target is None else plane.y(goal.target),
-        is_cut_off=any(one.low < plane.low for one in (*steps, *past)),
-    )
-
-
-def _shares(plane: _Plane) -> list[Mark]:
-    first = round(plane.low * 100)
-    step = 5 if first >= 70 else 10 if first >= 40 else 20
-    return [
-        Mark(plane.y(percent / 100), narrow(f"{percent} %"))
-        for percent in range(100, first - 1, -step)
-    ]
-
-
-def _labels(plane: _Plane) -> list[Mark]:
-    rough = plane.most / 5
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(
-        (power * one for one in _STEPS if power * one >= rough), int(power * 10)
-    )
-    step = max(1, int(step))
-    return [
-        Mark(plane.x(count), number(count)) for count in range(0, plane.most + 1, step)
-    ]
-
 
 # A difference of fewer of the labels is within the luck of a simulation.
 _LEAST_GAIN = 0.15
@@ -559,6 +373,19 @@ def download_audit_draws(audit_id: str, suffix: str) -> Response:
         DRAW_COLUMNS,
         lambda session: list_draw_rows(session, get_audit(session, audit_id))[1],
     )
+
+
+@pages.get("/audits/<audit_id>/record.json")
+@requires("viewer")
+def download_audit_record(audit_id: str) -> Response:
+    """Give all that the intervals of an audit follow from as a file."""
+    with database().read() as session:
+        found = get_audit_record(session, get_audit(session, audit_id)).dump()
+    response, name = jsonify(found), f"tracker-{audit_id}-record.json"
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    with database().write() as session:
+        by().record(session, "exported", name)
+    return response
 
 
 @pages.post("/audits/<audit_id>/extend")

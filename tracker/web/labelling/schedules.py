@@ -81,7 +81,7 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
             results=results,
             lates=lates,
             with_late={
-                one.id: include_late(one, result, lates[one.id])
+                one.id: include_late(result, lates[one.id])
                 for one in made
                 if (result := results[one.id])
                 and lates[one.id] > _MANY_LATE * one.queries

@@ -130,7 +130,7 @@ def draw_next(
     time was up, then new draws.  None is ever taken back: it is answered, or marked
     UNCLEAR.  Raises ConflictError for an audit that is paused or closed.
     """
-    audit = storage.lock_audit(session, (audit.detector_id, audit.id))
+    audit = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
     for state, since in (("closed", audit.closed_at), ("paused", audit.paused_at)):
         if since is not None:
             raise ConflictError(f"the audit {show(audit.name)} is {state}")
@@ -154,12 +154,13 @@ def draw_ahead(
     A few can be set aside; then the first of them comes again, since evidence waits
     for it.  False where nothing is drawn, from an audit that is paused or closed.
     """
-    audit = storage.lock_audit(session, key)
-    is_open = audit.closed_at is None and audit.paused_at is None
-    if is_open:
-        count += min(len(aside), MOST_ASIDE)
+    audit = session.get_one(Audit, key)
+    count += min(len(aside), MOST_ASIDE)
+    try:
         draw_next(session, audit, by, count=count, aside=aside)
-    return is_open
+    except ConflictError:
+        return False
+    return True
 
 
 @dataclass(slots=True)
@@ -211,8 +212,7 @@ def _draw_new(
         row |= {"detector_id": audit.detector_id, "stratum": stratum, "rank": rank}
         drawn.add_draws(session, [row | common])
         # Its label is no part of a random sample; the audit's chances are its own.
-        drawn.set_sampling(session, audit.detector_id, [query_id], TARGETED)
-        if drawn.find_label(session, audit.detector_id, query_id) is None:
+        if drawn.set_sampling(session, audit.detector_id, query_id, TARGETED):
             numbers.append(place.number)
         place.last[stratum] = rank
         place.left[stratum] -= 1

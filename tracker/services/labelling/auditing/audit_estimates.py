@@ -1,10 +1,10 @@
 """What an audit says of its set, why it drew what it drew, and whether that helped."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -16,11 +16,9 @@ from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audits import aimed_at, goal_of, measure_of
-from tracker.services.wording import dump_instant
 from tracker.shapes import Accuracy, Score, Shape
 from tracker.stats import (
     OPEN,
-    UNIT,
     Floats,
     Interval,
     Look,
@@ -303,83 +301,8 @@ def _confusion(audit: Audit, record: Record) -> tuple[dict[str, dict[str, int]],
     return table, int(counts[:, -1].sum())
 
 
-DRAW_COLUMNS = [
-    *("draw", "round", "query", "key", "predicted", "confidence", "label"),
-    *("chance", "times_average", "labeler", "drawn_at"),
-]
-# Before so many labels the detector's confidences have hardly been put to the test.
 # As narrow is an interval when nothing is open but the last digits.
 _NOTHING = 1e-4
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why one query was drawn.
-
-    It had *chance*, which is *times_average* that of an average query, and counts
-    the inverse of that.  *expected_wrong* is what the model thought of its
-    prediction when the round began.
-    """
-
-    draw: Any
-    round: int
-    chance: float
-    times_average: float
-    expected_wrong: float
-
-
-def iter_reasons(record: Record) -> Iterator[Reason]:
-    """Yield for each draw of an audit why it was drawn, in their order."""
-    ledger, number = record.ledger, 0
-    left = ledger.left_before(0, 0) if ledger.rounds else None
-    for place, draw in enumerate(record.draws):
-        following = ledger.rounds[number + 1 :]
-        if following and following[0].start == place:
-            number += 1
-            left = ledger.left_before(place, number)
-        assert left is not None
-        frozen = ledger.rounds[number]
-        chance = int(frozen.weights[draw.stratum]) / int(left @ frozen.weights)
-        yield Reason(
-            draw=draw,
-            round=number,
-            chance=chance,
-            times_average=chance * int(left.sum()),
-            expected_wrong=int(frozen.wrong[draw.stratum]) / UNIT,
-        )
-        left[draw.stratum] -= 1
-
-
-def find_last_reason(record: Record) -> Reason | None:
-    """Return why the last draw that has its answer was drawn; before it is a secret."""
-    answered = [one for one in iter_reasons(record) if one.draw.label is not None]
-    return answered[-1] if answered else None
-
-
-def list_draw_rows(
-    session: Session, audit: Audit
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the draws of an audit in order, each with the chance it was drawn by.
-
-    The labels are no random sample: each has to be weighed by its chance.
-    """
-    rows = [
-        {
-            "draw": one.draw.number,
-            "round": one.round,
-            "query": dump_id("iq", one.draw.query_id),
-            "key": one.draw.key,
-            "predicted": one.draw.predicted,
-            "confidence": one.draw.confidence,
-            "label": one.draw.label,
-            "chance": one.chance,
-            "times_average": one.times_average,
-            "labeler": one.draw.labeler,
-            "drawn_at": dump_instant(one.draw.drawn_at),
-        }
-        for one in iter_reasons(load_record(session, audit, in_full=True))
-    ]
-    return DRAW_COLUMNS, rows
 
 
 @dataclass(frozen=True, slots=True)

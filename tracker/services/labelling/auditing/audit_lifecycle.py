@@ -13,12 +13,15 @@ from tracker.services.labelling.auditing.audit_estimates import get_audit_estima
 from tracker.services.labelling.auditing.audits import (
     AuditResult,
     ChangeSince,
+    LateBasis,
+    YearBounds,
     goal_of,
 )
 from tracker.services.wording import show
 from tracker.stats import (
     Ledger,
     Step,
+    bound_for_late,
     change_since,
     labels_needed,
     log_evidence_below,
@@ -122,7 +125,7 @@ def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
     Nothing is drawn any more.  Late answers still count for what is computed: a draw
     that was handed out is never forgotten.  The record stays as it is.
     """
-    locked = storage.lock_audit(session, (audit.detector_id, audit.id))
+    locked = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
     if locked.closed_at is not None:
         return locked, False
     result = _build_result(session, locked, by)
@@ -151,22 +154,33 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
     twice as often as an interval; of the balanced accuracy both bounds rest on the same
     box.
     """
-    names = "below_target", "log_evidence_below", "change"
+    names = "below_target", "log_evidence_below", "change", "for_late", "all_year"
     values: dict[str, Any] = dict.fromkeys(names)
     if audit.schedule_id is None:
         return values
     schedule = storage.find_schedule(session, audit)
     aim, ledger = goal_of(audit).aim, load_record(session, audit).ledger
+    error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
+    low, high = _bounds_at(ledger, aim, error)
+    values["all_year"] = YearBounds(low=low, high=high)
     values["change"] = _find_change(session, audit, schedule, ledger)
+    sure = bound_for_late(ledger, aim, audit.confidence_level)
+    values["for_late"] = LateBasis(**sure._asdict())
     if schedule.target is not None:
-        error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
-        found = look(ledger, 1.0 - (error if aim is None else 2.0 * error))
-        high = found.balanced.high if aim is None else found.measures.high[aim]
-        values["below_target"] = bool(high < schedule.target)
         if aim is not None:
+            high = _bounds_at(ledger, aim, 2.0 * error)[1]
             evidence = log_evidence_below(ledger, aim, schedule.target)
             values["log_evidence_below"] = evidence
+        values["below_target"] = high < schedule.target
     return values
+
+
+def _bounds_at(ledger: Ledger, aim: int | None, error: float) -> tuple[float, float]:
+    """Return bounds of an aim, of which the truth lies outside by at most *error*."""
+    found = look(ledger, 1.0 - error)
+    if aim is None:
+        return float(found.balanced.low), float(found.balanced.high)
+    return float(found.measures.low[aim]), float(found.measures.high[aim])
 
 
 def _find_change(
@@ -194,7 +208,7 @@ def _find_change(
 
 
 def _lock_open(session: Session, audit: Audit) -> Audit:
-    locked = storage.lock_audit(session, (audit.detector_id, audit.id))
+    locked = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
     if locked.closed_at is not None:
         raise ConflictError(f"the audit {show(locked.name)} is closed")
     return locked

@@ -67,6 +67,28 @@ class ChangeSince(Shape):
     high: float
 
 
+class YearBounds(Shape):
+    """Bounds of one span that hold together with those of all others of its year."""
+
+    low: float
+    high: float
+
+
+class LateBasis(Shape):
+    """What is sure of a set beside which queries arrived late.
+
+    With L of them the accuracy lies from low n / (n + L) to
+    1 - (1 - high) n / (n + L), where n are the queries.
+    """
+
+    low: float
+    high: float
+    queries: int = Field(
+        description="How many queries the aim is of, at least; of the balanced "
+        "accuracy those of the smallest class."
+    )
+
+
 class AuditResult(Shape):
     """What an audit said when it was closed; no later label changes it."""
 
@@ -94,6 +116,16 @@ class AuditResult(Shape):
         default=None,
         description="The natural logarithm of the evidence (an e-value) that the "
         "accuracy lies below the target; null for the balanced one.",
+    )
+    all_year: YearBounds | None = Field(
+        default=None,
+        description="Of an audit of a schedule: wider bounds of what it aims at. That "
+        "those of all spans of a year hold has a chance of at least confidence_level.",
+    )
+    for_late: LateBasis | None = Field(
+        default=None,
+        description="Of an audit of a schedule: bounds that hold together at the "
+        "confidence level, for with_late.",
     )
     change: ChangeSince | None = Field(
         default=None,
@@ -175,7 +207,7 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
     if audit.schedule_id is not None:
         every = storage.find_schedule(session, audit).every
         late = count_late(session, audit)
-        with_late = include_late(audit, result, late) if result and late else None
+        with_late = include_late(result, late) if result and late else None
     return AuditSummary.from_row(
         audit,
         every=every,
@@ -230,18 +262,16 @@ def count_late(session: Session, audit: Audit) -> int:
     return max(0, storage.count_set(session, audit, where) - audit.queries)
 
 
-def include_late(audit: Audit, result: AuditResult, late: int) -> Accuracy:
+def include_late(result: AuditResult, late: int) -> Accuracy:
     """Return where the accuracy lies with so many queries that arrived late.
 
-    Only the labels that are there are sure to count beside them, since any other
-    query may be unclear: of m labels and L late ones, m / (m + L) of what is wrong
-    stays wrong, and so much of what is right stays right.
+    Of n queries and L late ones, n / (n + L) of what is right stays right, and so much
+    of what is wrong stays wrong.
     """
-    aim, aimed = goal_of(audit).aim, aimed_of(audit, result)
-    scopes = [*result.classes, result.overall]
-    counted = result.classes if aim is None else [scopes[aim]]
-    kept = min(one.labelled / (one.labelled + late) for one in counted)
-    low, high = kept * aimed.low, 1.0 - kept * (1.0 - aimed.high)
+    sure = result.for_late
+    assert sure is not None
+    kept = sure.queries / (sure.queries + late)
+    low, high = kept * sure.low, 1.0 - kept * (1.0 - sure.high)
     return Accuracy(accuracy=None, low=low, high=high)
 
 
@@ -331,7 +361,7 @@ def create_audit(
     Raises ConflictError for a name that is taken, InvalidInputError for a set that
     is empty or too large.
     """
-    if storage.find_audit_by_name(session, detector.id, new.name) is not None:
+    if storage.is_name_taken(session, Audit, detector.id, new.name):
         raise ConflictError(f"there is an audit named {show(new.name)} already")
     arrived_before = None if span is None else span.arrived_before
     plan = plan_audit(session, detector, new, at=by.at, arrived_before=arrived_before)

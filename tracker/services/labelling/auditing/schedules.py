@@ -109,7 +109,7 @@ def create_schedule(
     of the detector can be asked.
     """
     assert new.every is not None
-    if audits.find_schedule_by_name(session, detector.id, new.name) is not None:
+    if audits.is_name_taken(session, AuditSchedule, detector.id, new.name):
         raise ConflictError(f"there is a schedule named {show(new.name)} already")
     check_aim(detector, new)
     parse_where(session, detector, new.where, at=by.at)
@@ -152,7 +152,9 @@ def create_schedule(
 
 def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSchedule:
     """Make no more audits; those that are open go on.  Twice changes nothing."""
-    locked = audits.lock_schedule(session, (schedule.detector_id, schedule.id))
+    locked = audits.lock_one(
+        session, AuditSchedule, (schedule.detector_id, schedule.id)
+    )
     if locked.stopped_at is None:
         locked.stopped_at = by.at
         detector = session.get_one(Detector, locked.detector_id)
@@ -230,7 +232,7 @@ def freeze_next(session: Session, key: Key, at: datetime) -> tuple[Audit | None,
     asked about one span at a time.  A span without queries, or with some that no audit
     can be of, is passed over, and the schedule says why.
     """
-    schedule = audits.lock_schedule(session, key)
+    schedule = audits.lock_one(session, AuditSchedule, key)
     if schedule.stopped_at is not None:
         return None, False
     newest = next(iter(audits.list_scheduled(session, schedule, limit=1)), None)

@@ -1,0 +1,165 @@
+"""What moved a judged rate: the system, the judge or the mix, and a form to ask."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+from flask import Response, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.orm import Session
+
+from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.http import by, database, now, requires
+from tracker.services.deciding.attribution import (
+    Anchor,
+    NewInvestigation,
+    Shift,
+    begin_investigation,
+    find_answering,
+    get_attribution,
+    list_anchors,
+    propose_weeks,
+)
+from tracker.services.deciding.pairs import Change
+from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.exports import Rows
+from tracker.services.fields import parse_input
+from tracker.services.wording import invalid
+from tracker.storage.base import parse_whole
+from tracker.storage.detectors import Detector, list_versions, zone_of
+from tracker.storage.estimates.cells import midnight_in
+from tracker.storage.labelling.judgements import list_judges
+from tracker.web.blueprint import pages
+from tracker.web.downloads import download
+from tracker.web.drawing.differences import Bar, build_axis, draw_change
+from tracker.web.drawing.words import narrow
+from tracker.web.forms import Form, failed_form, filled_in
+
+# The days of the week then and of the week now, and who answered in it.
+_WEEKS = (
+    ("since", "until", "old_version", "old_judge"),
+    ("now_since", "now_until", "new_version", "new_judge"),
+)
+_DAYS = [name for week in _WEEKS for name in week[:2]]
+_WHO = [name for week in _WEEKS for name in week[2:]]
+_COLUMNS = ["query", "input", "times", "needs"]
+
+
+@pages.get("/detectors/<detector_id>/attribution")
+@requires("viewer")
+def show_attribution(detector_id: str) -> ResponseReturnValue:
+    """Show what an investigation says, by default the newest, and the form."""
+    with database().read() as session:
+        detector = get_detector(session, detector_id)
+        return _render(session, detector, Form(_propose(session, detector)))
+
+
+@pages.post("/detectors/<detector_id>/attribution")
+@requires("editor")
+def start_investigation(detector_id: str) -> ResponseReturnValue:
+    """Draw the anchors of a new investigation."""
+
+    def begin(session: Session) -> None:
+        detector = get_open_detector(session, detector_id)
+        new = parse_input(NewInvestigation, _read_form(detector, request.form))
+        begin_investigation(session, detector, new, by())
+
+    try:
+        database().run(begin)
+    except (InvalidInputError, ConflictError) as error:
+        form = failed_form(request.form, error, conflict_field="since")
+        with database().read() as session:
+            return _render(session, get_detector(session, detector_id), form), 422
+    return redirect(url_for("pages.show_attribution", detector_id=detector_id), 303)
+
+
+@pages.get("/detectors/<detector_id>/attribution/anchors.<suffix>")
+@requires("viewer")
+def download_anchors(detector_id: str, suffix: str) -> Response:
+    """Give the anchors of an investigation, and what each needs, as a file."""
+    number = _read_number()
+
+    def rows(session: Session) -> Rows:
+        found = list_anchors(session, get_detector(session, detector_id), number)
+        return [one.dump() | {"needs": ", ".join(one.needs)} for one in found.items]
+
+    with database().read() as session:
+        get_attribution(session, get_detector(session, detector_id), number)
+    return download(detector_id, "anchors", suffix, _COLUMNS, rows)
+
+
+def _read_number() -> int | None:
+    text = request.args.get("number", "")
+    number = parse_whole(text)
+    if text and number is None:
+        raise invalid("number", text, "it must be a whole number")
+    return number
+
+
+def _propose(session: Session, detector: Detector) -> dict[str, str]:
+    """Return the weeks in the address, else the newest, and who answered in them."""
+    found = {"anchors": "400"} | filled_in(request.args, *_DAYS)
+    for week, days in zip(
+        _WEEKS[::-1], propose_weeks(session, detector, now())[::-1], strict=False
+    ):
+        if not found.keys() & {*week[:2]}:
+            found |= zip(week, map(date.isoformat, days), strict=False)
+    for since, until, *who in _WEEKS:
+        if {since, until} <= found.keys():
+            span = (_read_day(detector, one, found[one]) for one in (since, until))
+            answering = find_answering(session, detector, *span)
+            found |= zip(who, answering or (), strict=False)
+    return found
+
+
+def _read_form(detector: Detector, typed: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = filled_in(typed, *_DAYS, *_WHO, "anchors")
+    for name in {*_DAYS} & values.keys():
+        values[name] = _read_day(detector, name, values[name]).isoformat()
+    if "anchors" in values:
+        values["anchors"] = parse_whole(values["anchors"])
+    return values
+
+
+def _read_day(detector: Detector, name: str, text: str) -> datetime:
+    """Return when a day begins where the days of the workspace do."""
+    try:
+        return midnight_in(date.fromisoformat(text), zone_of(detector.time_zone))
+    except (ValueError, OverflowError):
+        raise invalid(name, text, "it must be a day, such as 2026-01-31") from None
+
+
+def _render(session: Session, detector: Detector, form: Form) -> str:
+    found, anchors, number = None, list[Anchor](), _read_number()
+    try:
+        found = get_attribution(session, detector, number)
+        anchors = list_anchors(session, detector, number).items
+    except NotFoundError:
+        if number is not None:
+            raise
+    rows: list[tuple[Bar, Shift]] = []
+    if found is not None:
+        # That of the system is the truth; what the judge sees of it is told beside.
+        shifts = {"System": found.truth, "Judge": found.judge, "Mix": found.mix}
+        rows = [(_draw_shift(name, one), one) for name, one in shifts.items()]
+    versions = list_versions(session, detector.id)
+    return render_template(
+        "history/attribution.html",
+        detector=detector,
+        found=found,
+        says=None if found is None else narrow(found.says),
+        rows=rows,
+        axis=build_axis([bar for bar, _ in rows]) if rows else None,
+        judged=None if found is None else _draw_shift("System", found.system),
+        needs=Counter(need for one in anchors for need in one.needs),
+        distinct=len(anchors),
+        versions=[(one.name, one.name) for one in versions[::-1]],
+        judges=[(one, one) for one in list_judges(session, detector.id)],
+        form=form,
+    )
+
+
+def _draw_shift(name: str, shift: Shift) -> Bar:
+    change = Change(difference=shift.difference, low=shift.low, high=shift.high)
+    return draw_change(change, name, 0)
