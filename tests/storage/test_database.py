@@ -17,6 +17,7 @@ from tracker.errors import UnavailableError
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector, Version, add_versions
+from tracker.storage.dialect import lacks_statistics
 from tracker.storage.estimates.pending import PendingBatch, add_batch, advance_revisions
 
 
@@ -303,6 +304,20 @@ def test_the_log_of_sqlite_does_not_stay_as_large_as_an_import(tmp_path) -> None
         session.execute(text("INSERT INTO large VALUES (zeroblob(1))"))
     assert log.stat().st_size <= 64 * 2**20
     database.close()
+
+
+def test_postgresql_has_statistics_after_the_first_import_however_small(
+    database,
+) -> None:
+    if database.is_sqlite:
+        return
+    with database.write() as session:
+        session.execute(text("CREATE TABLE unknown (number BIGINT)"))
+        assert lacks_statistics(session, "unknown")
+        session.execute(text("DROP TABLE unknown"))
+    database.settle(is_large=False)
+    with database.read() as session:
+        assert not lacks_statistics(session, "queries")
 
 
 def test_a_write_that_does_not_wait_ends_at_once(database) -> None:

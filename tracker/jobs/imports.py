@@ -118,8 +118,8 @@ class Imports(Handler):
                     most_unpacked=self.most_unpacked,
                 )
             ending = self._write(course, attempt, note)
-            if course.progress.bytes_read >= LARGE_BYTES:
-                self.database.settle()
+            read = course.progress.bytes_read
+            self.database.settle(is_large=read >= LARGE_BYTES)
             return ending
         except MissingFileError:
             with self.database.write() as session:

@@ -19,7 +19,7 @@ from tracker.errors import (
     DatabaseAwayError,
     UnavailableError,
 )
-from tracker.storage.dialect import gather_statistics
+from tracker.storage.dialect import gather_statistics, lacks_statistics
 from tracker.storage.opening import (
     BUSY_SECONDS,
     READ_ONLY,
@@ -237,19 +237,23 @@ class Database:
                 "Connect to the database itself"
             )
 
-    def settle(self) -> None:
-        """Tidy up after a large write.
+    def settle(self, *, is_large: bool = True) -> None:
+        """Tidy up after a large write, or the first one.
 
         SQLite's log starts over.  PostgreSQL updates its statistics, which it would do
-        a minute later, with bad plans until then.
+        a minute later, with bad plans until then; without any it compares each query
+        with each other one.
         """
         if self.is_sqlite:
+            if not is_large:
+                return
             with closing(self.engine.raw_connection()) as connection:
                 connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
             return
         # The write is done even if this fails.
         with suppress(UnavailableError), self.write() as session:
-            gather_statistics(session, ("queries", "labels"))
+            if is_large or lacks_statistics(session, "queries"):
+                gather_statistics(session, ("queries", "labels"))
 
     def close(self) -> None:
         self.engine.dispose()

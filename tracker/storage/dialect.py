@@ -139,6 +139,12 @@ def gather_statistics(session: Session, tables: Iterable[str]) -> None:
         session.execute(text(f"ANALYZE {', '.join(tables)}"))
 
 
+def lacks_statistics(session: Session, table: str) -> bool:
+    """Return whether PostgreSQL has never looked at what a table holds."""
+    known = text("SELECT reltuples < 0 FROM pg_class WHERE oid = to_regclass(:table)")
+    return bool(session.scalar(known, {"table": table}))
+
+
 def forget_plans(session: Session) -> None:
     """Discard PostgreSQL's plans of this connection.
 

@@ -218,8 +218,7 @@ def importing(  # noqa: PLR0913 - what is imported, by whom and how.
             return outcome
 
         yield carry_out
-    if file.size >= LARGE_BYTES:
-        database.settle()
+    database.settle(is_large=file.size >= LARGE_BYTES)
 
 
 def _note_import(
