@@ -241,3 +241,14 @@ def test_what_is_wrong_comes_up_before_the_answer_begins(api, door, name):
     if name != "json":
         assert_problem(api.get(f"{PATH}?format={name}&limit=5"), 400, field="limit")
         assert_problem(api.get(f"{PATH}?format={name}&after=1-1"), 400, field="after")
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
+def test_two_versions_whose_queries_wait_for_the_job_have_a_history(
+    api, door, form
+) -> None:
+    for version in ("v1", "v2"):
+        row = {"predicted": "YES", "label": "YES", "version": version}
+        assert api.post("/detectors/door/queries", row).status_code == 201
+    sent = api.get(f"/detectors/door/history?format={form}")
+    assert sent.status_code == 200, sent.text

@@ -57,7 +57,7 @@ def test_the_page_shows_them(app, asked) -> None:
     assert "was asked 5 questions more than once" in page.text
     assert "Its answers to 40.0 % of them differ (2 of 5;" in page.text
     # Of pairs of answers.
-    assert "275 %33.3 %4" in page.text
+    assert "275.0 %33.3 %4" in page.text
 
 
 def test_a_detector_without_groups_has_none(app, api, door) -> None:

@@ -1,6 +1,6 @@
 """With queries that came late the accuracy lies where an audit says, whatever they are.
 
-Sets so small that all of them are tried: those that have no label may be unclear.
+Sets so small that all of them are tried; those that come late may be unclear.
 """
 
 from fractions import Fraction
@@ -8,32 +8,27 @@ from itertools import product
 
 import pytest
 
-from tracker.services.estimates.estimate import ClassEstimate
-from tracker.services.labelling.auditing.audits import AuditResult, include_late
-from tracker.shapes import Accuracy, Score
-from tracker.storage.labelling.audits import Audit
+from tracker.services.labelling.auditing.audits import (
+    AuditResult,
+    LateBasis,
+    include_late,
+)
 
 SIZE, LATE = 4, 3
+_ROUNDING = Fraction(1, 10**12)
 
 
-def result_of(labelled, low, high):
-    """The record of an audit that knows the accuracy, by so many labels of a class."""
-    ends = {"accuracy": None, "low": float(low), "high": float(high)}
-    return AuditResult.model_construct(
-        classes=[
-            ClassEstimate(name=name, correct=0, labelled=number, **ends)
-            for name, number in zip(("YES", "NO"), labelled, strict=True)
-        ],
-        balanced=Accuracy(**ends),
-        overall=Score(correct=0, labelled=sum(labelled), **ends),
-    )
+def result_of(truth, queries):
+    """The record of an audit that knows the accuracy, and of how many queries it is."""
+    sure = LateBasis(low=float(truth), high=float(truth), queries=queries)
+    return AuditResult.model_construct(for_late=sure)
 
 
 def ways_of(size):
-    """Yield right, all and labelled of a class of up to *size* clear queries."""
+    """Yield how many of up to *size* clear queries are right, and how many they are."""
     for of in range(1, size + 1):
-        for right, labelled in product(range(of + 1), range(of + 1)):
-            yield right, of, labelled
+        for right in range(of + 1):
+            yield right, of
 
 
 def later(right, of, late):
@@ -46,34 +41,34 @@ def later(right, of, late):
     return min(found), max(found)
 
 
-@pytest.mark.parametrize("aim", ["overall", "YES"])
-def test_late_queries_move_an_accuracy_no_further_than_is_said(aim):
-    audit = Audit(classes=["YES", "NO"], aim=aim, half_width=0.05)
-    for (right, of, labelled), late in product(ways_of(SIZE), range(LATE + 1)):
-        truth = Fraction(right, of)
-        result = result_of((labelled, 0), truth, truth)
-        if not labelled and not late:
-            continue
-        said = include_late(audit, result, late)
+def test_late_queries_move_an_accuracy_no_further_than_is_said():
+    for (right, of), late in product(ways_of(SIZE), range(LATE + 1)):
+        said = include_late(result_of(Fraction(right, of), of), late)
         least, most = later(right, of, late)
-        assert said.low <= least + Fraction(1, 10**12)
-        assert said.high >= most - Fraction(1, 10**12)
-        if labelled == of:
-            # Where all is labelled it is no wider than it must be.
-            assert said.low == pytest.approx(float(least))
-            assert said.high == pytest.approx(float(most))
+        # No wider than it must be, either.
+        assert said.low == pytest.approx(float(least))
+        assert said.high == pytest.approx(float(most))
+
+
+def test_fewer_queries_than_there_are_make_it_wider_only():
+    for (right, of), late in product(ways_of(SIZE), range(LATE + 1)):
+        least, most = later(right, of, late)
+        for known in range(1, of + 1):
+            said = include_late(result_of(Fraction(right, of), known), late)
+            assert said.low <= least + _ROUNDING
+            assert said.high >= most - _ROUNDING
 
 
 def test_late_queries_move_the_balanced_accuracy_no_further_than_is_said():
-    audit = Audit(classes=["YES", "NO"], aim=None, half_width=0.05)
     for first, second in product(ways_of(3), repeat=2):
-        truth = (Fraction(*first[:2]) + Fraction(*second[:2])) / 2
-        result = result_of((first[2], second[2]), truth, truth)
+        truth = (Fraction(*first) + Fraction(*second)) / 2
+        result = result_of(truth, min(first[1], second[1]))
         for late in range(1, LATE + 1):
-            said = include_late(audit, result, late)
+            said = include_late(result, late)
             for ours in range(late + 1):
-                theirs = later(*second[:2], late - ours)
-                ends = zip(later(*first[:2], ours), theirs, strict=True)
+                ends = zip(
+                    later(*first, ours), later(*second, late - ours), strict=True
+                )
                 least, most = (sum(pair) / 2 for pair in ends)
-                assert said.low <= least + Fraction(1, 10**12)
-                assert said.high >= most - Fraction(1, 10**12)
+                assert said.low <= least + _ROUNDING
+                assert said.high >= most - _ROUNDING

@@ -14,8 +14,6 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.job_runs import add_job_runs
 from tracker.storage.estimates.snapshots import (
-    add_intervals,
-    add_measures,
     add_snapshots,
     list_intervals_of,
     list_measures_of,
@@ -49,30 +47,20 @@ def version(database: Database, detector_id: int) -> Version:
             "unclear": 0,
             "targeted_left_out": 0,
         }
-        add_snapshots(
-            session,
-            [{**kept, "sequence": n, "labels": n} for n in range(1, SNAPSHOTS + 1)],
-        )
         row = {"correct": 1, "labelled": 2, "accuracy": 0.5, "low": 0.1, "high": 0.9}
         places = [
-            {**its, "sequence": number, "position": position}
+            {**its, "sequence": number, "position": position, "formula": 1, **row}
             for number in range(1, SNAPSHOTS + 1)
             for position in range(3)
         ]
-        add_intervals(
+        add_snapshots(
             session,
+            [{**kept, "sequence": n, "labels": n} for n in range(1, SNAPSHOTS + 1)],
+            [{**one, "method": method} for one in places for method in STORED_METHODS],
             [
-                {**place, "method": method, "formula": 1, **row}
-                for place in places
-                for method in STORED_METHODS
-            ],
-        )
-        add_measures(
-            session,
-            [
-                {**place, "measure": measure, "formula": 1, **row}
-                for place in places
-                for measure in ("precision", "f1")
+                {**one, "measure": name}
+                for one in places
+                for name in ("precision", "f1")
             ],
         )
     return version

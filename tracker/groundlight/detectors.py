@@ -32,6 +32,7 @@ from tracker.services.device import (
 )
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
+from tracker.services.estimates.report import say
 from tracker.services.fields import is_storable, parse_input
 from tracker.services.labelling.label_errors import find_label_errors
 from tracker.services.wording import dump_instant, missing
@@ -305,7 +306,7 @@ def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
         if not estimate.labels:
             return {"evaluation_results": None}
         errors = find_label_errors(session, detector, estimate)
-        measured = add_measure(estimate, "recall", errors)
+        measured = say(detector, add_measure(estimate, "recall", errors))
     return {"evaluation_results": _dump_results(measured, is_binary=is_binary)}
 
 

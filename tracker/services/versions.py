@@ -94,18 +94,19 @@ def _begin_window(hour: str) -> str:
 
 
 def follow_traffic(
-    detectors: Mapping[int, storage.Detector], counts: Iterable[HourCount]
+    known: Mapping[int, Traffic], counts: Iterable[HourCount]
 ) -> dict[int, Traffic]:
-    """Return the traffic of detectors after *counts* of new queries."""
+    """Return the traffic of detectors after *counts* of new queries, where any came.
+
+    *known* is what it was before, by their ids, and is changed.
+    """
     by_detector: dict[int, list[HourCount]] = {}
     for one in counts:
         if one.new:
             by_detector.setdefault(one.detector_id, []).append(one)
-    found = {}
     for detector_id, some in by_detector.items():
-        found[detector_id] = Traffic.load(detectors[detector_id])
-        found[detector_id].take(some)
-    return found
+        known[detector_id].take(some)
+    return {detector_id: known[detector_id] for detector_id in by_detector}
 
 
 def choose_versions(
@@ -204,8 +205,9 @@ def _find_first(
     versions: Mapping[int, Sequence[storage.Version]],
 ) -> dict[int, int | None]:
     """Return the shown versions of detectors whose queries all wait for the job."""
+    # What is shown is stored with the first traffic.
     new = {
-        one.id: one
+        one.id: Traffic()
         for one in detectors
         if one.production_version is None
         and one.shown_version_id is None

@@ -278,7 +278,8 @@ def _read(
     logged = count_hours(session, batches, until=until)
     for one in logged:
         folds[one.detector_id].of_version(one.version_id).queries += one.queries
-    for detector_id, traffic in follow_traffic(by_id, logged).items():
+    known = {key: Traffic.load(one) for key, one in by_id.items()}
+    for detector_id, traffic in follow_traffic(known, logged).items():
         folds[detector_id].traffic = traffic
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
