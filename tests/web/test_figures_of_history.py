@@ -194,7 +194,8 @@ def test_since_when_each_verdict_held(
     said = span(*deciding(labels, count_of(labels)))
     measured = f"The mean of the classes by all labels is {said} %"
     assert f"{measured}, the target 80 %." in strip.text
-    listed = [f"{word} since label {n}" for (n, _), word in reversed(before)]
+    words = {"undecided": "not decided yet"}
+    listed = [f"{words.get(w, w)} since label {n}" for (n, _), w in reversed(before)]
     assert f"Before: {', '.join(listed[:5])}" in strip.text
     assert (f"and {len(listed) - 5} earlier." in strip.text) == (len(listed) > 5)
 

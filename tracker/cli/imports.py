@@ -1,4 +1,4 @@
-"""The commands import and undo."""
+"""The import command."""
 
 import io
 import shutil
@@ -15,7 +15,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import change_version, get_open_detector
-from tracker.services.imports.background import get_import, unpack_report
 from tracker.services.imports.reading.choices import (
     EXTRAS,
     METADATA,
@@ -30,7 +29,6 @@ from tracker.services.imports.reports import (
     say_readings,
 )
 from tracker.services.imports.saved import load_mapping, save_mapping
-from tracker.services.imports.undoing import undo_import
 from tracker.services.imports.writing import importing
 from tracker.settings import Settings
 from tracker.storage.base import dump_id
@@ -325,23 +323,3 @@ def print_errors(report: Outcome) -> None:
         click.echo(say_error(error), err=True)
     if len(report.errors) > _MOST_SHOWN:
         click.echo(f"… {report.bad_rows:,} bad rows in all", err=True)
-
-
-@click.command(name="undo")
-@click.argument("number", metavar="IMPORT")
-def undo_file(number: str) -> None:
-    """Undo IMPORT, such as imp_12: take back what it added.
-
-    History stays.  A query that others labelled since, or that an audit needs, is kept
-    and counted.
-    """
-    with connected(load_settings()) as database, database.write() as session:
-        undone = undo_import(session, get_import(session, number), by())
-        report = unpack_report(undone) or Outcome()
-    taken = report.verdicts_taken_back
-    verdicts = f"{taken:,} verdicts of judges, too; " if taken else ""
-    click.echo(
-        f"{report.queries_taken_back:,} queries, {report.labels_taken_back:,} labels "
-        f"and {report.references_taken_back:,} references taken back; {verdicts}"
-        f"{report.kept:,} queries stay, because labels or audits need them."
-    )
