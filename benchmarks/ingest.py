@@ -90,10 +90,11 @@ def bare(database: Database, labels: int, *, each: int = 1) -> dict[int, float]:
 
     def query(number: int) -> tuple[Any, ...]:
         said = number, detector, version, f"bare-{number}", "YES", 0.9
-        return (*said, instant, instant, number, "YES", "random", False)
+        kinds = "YES", "random", "random", False, False, False
+        return (*said, instant, instant, number, *kinds)
 
     def label(number: int) -> tuple[Any, ...]:
-        said = number, number, detector, "YES", "random", "b"
+        said = number, number, detector, "YES", "random", "random", "b"
         return (*said, instant, instant, False)
 
     def work(_client: int, requests: int) -> Callable[[], None]:
