@@ -40,7 +40,7 @@ def add_detectors(database: Database, first: int, last: int) -> None:
             new = NewDetector(name=f"door {number}", question="Is it?", target=0.9)
             detector = create_detector(session, new, by())
             for label in ("YES", "NO"):
-                query = NewQuery(predicted="YES", label=label)
+                query = NewQuery(predicted="YES", label=label, sampling="random")
                 log_query(session, detector, query, by())
 
 
