@@ -163,7 +163,9 @@ class MeasuredEstimate(Estimate):
     """An estimate with another measure beside the accuracies of the classes."""
 
     sentence: str = Field(
-        default="", description="The first sentence of the detector's page."
+        default="",
+        description="The first sentence of the detector's page; empty where the "
+        "estimate is of some labels only, or neither decides nor is by `anytime`.",
     )
     measured: Measured | None = Field(
         default=None,

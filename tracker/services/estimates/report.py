@@ -27,7 +27,7 @@ from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.counts import count_pending_labels
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
-from tracker.words import BALANCED, PRECISION, RECALL, STATES
+from tracker.words import BALANCED, DECIDING_METHOD, PRECISION, RECALL, STATES
 
 DROPPED = "dropped"
 _STANDS = timedelta(days=30)
@@ -211,7 +211,13 @@ class Report:
 
 
 def say(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimate:
-    """Return an estimate with the sentence that begins the page of its detector."""
+    """Return an estimate with the sentence that begins the page of its detector.
+
+    An estimate of some labels of a version, or by another interval than the one that
+    decides, has none: the page says something else.
+    """
+    if found.span is None or not (found.decision or found.method == DECIDING_METHOD):
+        return found
     report = Report(detector, found, found.population.of or 0)
     return found.model_copy(update={"sentence": report.sentence})
 
