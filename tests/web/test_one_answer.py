@@ -56,12 +56,17 @@ class Doors:
     face: BadgeFace
     event: Event | None
 
+    @property
+    def headline(self) -> str:
+        return flat(self.page.by_id("answer-title").text)
+
     def disagreements(self) -> list[str]:
         """Where two of them differ."""
         found = self.estimate.decision
         if found is None:
             says = {
                 "API": self.api["decision"] is None,
+                "API's sentence": self.api["sentence"] in {"", self.headline},
                 "page": verdicts(self.page.html)[0] in _OPEN,
                 "list": verdicts(self.row)[0] in _OPEN,
                 "badge": self.face.color in {"lightgrey", "blue"},
@@ -89,7 +94,8 @@ class Doors:
             shown = flat(between)
             low, high = between.removesuffix(_PERCENT).split(_DASH)
             says |= {
-                "sentence": shown in flat(self.page.by_id("answer-title").text),
+                "sentence": shown in self.headline,
+                "API's sentence": flat(self.api["sentence"]) == self.headline,
                 "bar": f'aria-label="{low} to {high}{_PERCENT}' in self.page.html,
                 "row": between in self.row,
                 "panel": shown in flat(self.label.text),
