@@ -75,9 +75,7 @@ def print_estimate(found: MeasuredEstimate) -> None:
         f"{found.labels:,} labels, {found.confidence_level:g} intervals, "
         f"method {found.method}{_since(found.span)}"
     )
-    if found.sentence:
-        click.echo(found.sentence)
-    click.echo(f"{found.basis[0].upper()}{found.basis[1:]}")
+    click.echo(f"{found.sentence}\n{found.basis[0].upper()}{found.basis[1:]}".strip())
     table = Table("scope", "correct", "labelled", "accuracy", "low", "high")
     assert found.measured is not None
     names = [found.measured.measure, *(one.name for one in found.classes)]
