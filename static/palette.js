@@ -20,7 +20,11 @@
     event.preventDefault();
     if (!palette.open) palette.showModal();
     field.select();
-    // An empty field finds every page.
+    ask();
+  }
+
+  /* An empty field finds every page. */
+  function ask() {
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
@@ -77,6 +81,10 @@
     else if (event.target === palette) palette.close();
   });
   palette.addEventListener("keydown", step);
+  // Who opens it before htmx has begun to listen is not heard.
+  field.form.addEventListener("htmx:after:init", (event) => {
+    if (event.target === field.form && palette.open) ask();
+  });
   palette.addEventListener("htmx:after:swap", () => {
     palette.querySelector("[role=status]").textContent = `${links().length} found`;
   });

@@ -44,6 +44,19 @@ def test_find_is_in_order_and_needs_no_mouse(
     assert watch.read() == []
 
 
+def test_who_is_faster_than_the_scripts_is_answered(open_page: Open) -> None:
+    page = open_page("/").page
+    # htmx begins to listen by a timer without a time.
+    page.context.add_init_script(
+        "const soon = window.setTimeout;"
+        "window.setTimeout = (run, ms = 1000) => soon(run, ms);"
+    )
+    page.reload()
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Find")
+    expect(palette.get_by_role("link", name="Activity")).to_be_visible()
+
+
 def test_enter_opens_what_is_found_first(open_page: Open) -> None:
     page = open_page("/").page
     page.keyboard.press("/")
