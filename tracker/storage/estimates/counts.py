@@ -401,9 +401,10 @@ def count_days(
     return [(found, name, asked, labelled) for found, name, asked, labelled in rows]
 
 
-# Built once: each page of a history asks for this.
+_DELAY = (Query.asked_at, Query.predicted, Label.labelled_at)
+# Built once: each page of a history asks for this.  The rows of a file have one delay.
 _DELAYS = (
-    select(Query.asked_at, Query.predicted, Label.labelled_at)
+    select(*_DELAY, func.count())
     .select_from(Label)
     .join(Query, is_of_query())
     .where(
@@ -414,6 +415,7 @@ _DELAYS = (
         Label.replaces_id.is_(None),
         _OWN,
     )
+    .group_by(*_DELAY)
 )
 
 
