@@ -1009,7 +1009,9 @@ def _create_tables() -> None:
         **where("agreement IS NOT NULL"),
     )
     op.create_index(
-        "ix_queries_detector_id_asked_at", "queries", ["detector_id", "asked_at"]
+        "ix_queries_detector_id_asked_at",
+        "queries",
+        ["detector_id", "asked_at", "version_id", "is_repeat", "rank"],
     )
     op.create_index(
         "ix_queries_detector_id_confidence_id_given",

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
@@ -11,10 +11,13 @@ from tests.conftest import START
 from tests.services.conftest import Bench
 from tracker.errors import InvalidInputError
 from tracker.services.estimates.cohorts import get_cohorts
+from tracker.services.estimates.recount import recount
 from tracker.services.estimates.windows import roll
 from tracker.shapes import Moment
 from tracker.stats import window_intervals
 from tracker.storage.detectors import list_versions
+from tracker.storage.estimates.cells import pool
+from tracker.storage.estimates.replay import count_known, count_known_days
 from tracker.storage.queries.queries import Query
 
 
@@ -54,6 +57,38 @@ def test_replay_gives_what_was_known_at_every_moment(
     for instant, expected in moments:
         assert known(bench, as_known_at=instant) == expected
     assert known(bench, as_known_at=bench.clock()) == known(bench)
+
+
+def test_what_was_known_is_the_same_whatever_was_folded_and_the_clock_said(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    draw = random.Random(5)
+    queries: list[Query] = []
+    instants = []
+    for _ in range(60):
+        # Often on the next day, and at times set back.
+        bench.clock.at += timedelta(hours=draw.choice([1, 1, 9, 30, -1, -40]))
+        if queries and draw.random() < 0.5:
+            label = draw.choice(["YES", "NO", "UNCLEAR"])
+            bench.label(draw.choice(queries), label, sampling="random")
+        else:
+            asked_at = bench.clock.at - timedelta(days=draw.randrange(4))
+            queries.append(bench.log("YES", "NO", asked_at=asked_at.isoformat()))
+        instants.append(bench.clock.at)
+        if draw.random() < 0.2:
+            recompute()
+
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        (version,) = list_versions(session, detector.id)
+        for at in instants:
+            kept = count_known_days(session, detector.id, version.id, UTC, at)
+            read = count_known(session, detector.id, [version.id], known_at=at)
+            found = pool(kept.values())
+            # The clock was set back, so the newest label may be replaced by then.
+            newest = max(one for one in instants if one <= at)
+            assert (found.cells, found.last_label_at) == (read.cells, newest)
+        assert recount(session, detector) == []
 
 
 def test_a_window_holds_the_last_scored_labels(bench: Bench) -> None:

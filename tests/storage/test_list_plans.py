@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +19,8 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.counts import count_erased, count_weights
 from tracker.storage.estimates.pending import first_id
-from tracker.storage.estimates.replay import count_known_days
+from tracker.storage.estimates.replay import count_known
+from tracker.storage.estimates.weeks import SpanOfQueries, count_asked_in
 from tracker.storage.queries.finding import index_metadata
 from tracker.storage.queries.queries import Query
 
@@ -160,9 +161,24 @@ def test_queries_are_counted_in_the_order_in_which_they_lie(
     with database.write() as session:
         [version, *_] = list_versions(session, filled)
         with noting(session) as statements:
-            count_known_days(session, filled, version.id, UTC, START)
+            count_known(session, filled, [version.id], known_at=START)
         found = [step for asked in statements for step in plans(session, *asked)]
     assert not any("confidence" in step for step in found)
+
+
+def test_queries_of_a_span_are_counted_from_an_index_alone(
+    database: Database, filled: int
+) -> None:
+    with database.write() as session:
+        [version, *_] = list_versions(session, filled)
+        span = SpanOfQueries(filled, version.id, START, START + timedelta(days=7))
+        with noting(session) as statements:
+            count_asked_in(session, span)
+        [asked] = statements
+        found = [*plans(session, *asked)]
+    if database.is_sqlite:
+        assert "COVERING INDEX ix_queries_detector_id_asked_at" in found[0]
+    assert "Seq Scan" not in found
 
 
 @pytest.mark.parametrize("where", ["metadata.camera:north", "metadata.camera:3"])

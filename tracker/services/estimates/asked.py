@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.calendar import add_days
+from tracker.services.estimates.calendar import load_days
 from tracker.services.estimates.counts import (
     current_counts,
     describe_shares,
@@ -29,8 +29,6 @@ from tracker.services.evidence.populations import Standings
 from tracker.shapes import Score
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, midnight_in, pool
-from tracker.storage.estimates.counts import count_pending_days
-from tracker.storage.estimates.projections import DAYS, load_by_name
 from tracker.storage.estimates.replay import count_known_days
 from tracker.words import RECALL
 
@@ -126,14 +124,7 @@ def _load(
         known = pool(days.values())
         known.shares = known_shares(detector, current.shares, known)
         return days, known
-    kept = load_by_name(session, [detector.id], DAYS, [version.id])
-    waiting = count_pending_days(session, {detector.id: zone}).get(version.id, {})
-    cells = add_days(kept.get(version.id, {}), waiting)
-    days = {
-        day: Counts.load({"cells": some, "corrections": 0})
-        for day, some in cells.items()
-    }
-    return days, current
+    return load_days(session, detector, version), current
 
 
 def _add_up(

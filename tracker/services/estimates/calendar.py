@@ -30,6 +30,7 @@ from tracker.storage.estimates.projections import (
     CALENDAR,
     DAYS,
     Kept,
+    load_by_name,
     load_states,
 )
 from tracker.storage.estimates.replay import count_known_days
@@ -262,6 +263,19 @@ def add_days(
         parts = [counts] if state is None else [Counts.load(state), counts]
         days[day] = pool(parts).dump()["cells"]
     return days
+
+
+def load_days(
+    session: Session, detector: Detector, version: Version
+) -> dict[date, Counts]:
+    """Return the counts of each day asked, with those of waiting labels."""
+    kept = load_by_name(session, [detector.id], DAYS, [version.id])
+    waiting = count_pending_days(session, {detector.id: detector.zone})
+    cells = add_days(kept.get(version.id, {}), waiting.get(version.id, {}))
+    return {
+        day: Counts.load({"cells": some, "corrections": 0})
+        for day, some in cells.items()
+    }
 
 
 def find_birth(

@@ -1,12 +1,15 @@
 """How late labels come: the queries of each day or week, and how many have one."""
 
+from array import array
 from collections import defaultdict
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from statistics import median, quantiles
+from itertools import repeat
+from statistics import median
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
@@ -108,7 +111,8 @@ class _Part:
 
     queries: int = 0
     labelled: int = 0
-    delays: list[float] = field(default_factory=list)
+    # Of a million labels of one import they would be a million objects.
+    delays: "array[float]" = field(default_factory=lambda: array("d"))
 
 
 _Parts = Mapping[tuple[date, str], _Part]
@@ -129,11 +133,12 @@ def _count(
         part = found[_begin(date.fromisoformat(day), days), predicted]
         part.queries += queries
         part.labelled += labelled
-    for asked_at, predicted, labelled_at in iter_delays(
+    for asked_at, predicted, labelled_at, number in iter_delays(
         session, detector_id, version_ids, since=since
     ):
         seconds = max((labelled_at - asked_at).total_seconds(), 0.0)
-        found[_begin(asked_at.date(), days), predicted].delays.append(seconds)
+        part = found[_begin(asked_at.date(), days), predicted]
+        part.delays.extend(repeat(seconds, number))
     return found
 
 
@@ -152,13 +157,18 @@ def _join(
     return _Part(
         sum(part.queries for part in chosen),
         sum(part.labelled for part in chosen),
-        [seconds for part in chosen for seconds in part.delays],
+        sum((part.delays for part in chosen), array("d")),
     )
 
 
 def _find_usual(part: _Part) -> float | None:
-    few = len(part.delays) < _FEWEST_LABELS
-    return None if few else quantiles(part.delays, n=10)[-1]
+    if len(part.delays) < _FEWEST_LABELS:
+        return None
+    # As statistics.quantiles has it, which would make a list of objects.
+    place = min(9 * (len(part.delays) + 1) // 10, len(part.delays) - 1)
+    rest = 9 * (len(part.delays) + 1) - 10 * place
+    below, above = np.partition(part.delays, (place - 1, place))[place - 1 : place + 1]
+    return float((below * (10 - rest) + above * rest) / 10)
 
 
 def _is_young(start: date, days: int, wait: float | None, at: datetime) -> bool:
@@ -172,7 +182,7 @@ def _build(start: date, part: _Part, *, is_young: bool) -> Cohort:
         queries=part.queries,
         labelled=part.labelled,
         share=part.labelled / part.queries,
-        median_delay_seconds=median(part.delays) if part.delays else None,
+        median_delay_seconds=float(np.median(part.delays)) if part.delays else None,
         is_young=is_young,
     )
 

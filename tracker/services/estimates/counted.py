@@ -31,7 +31,7 @@ from tracker.stats import shared_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Selection, pool
 from tracker.storage.estimates.counts import count_window
-from tracker.storage.estimates.replay import count_known
+from tracker.storage.estimates.replay import count_known, count_known_days
 from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED, UNSTATED
 
 
@@ -133,10 +133,7 @@ def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them
         counts = replace(counted.counts, cells=cells)
         return Counted(counts, LIVE, frozenset({RANDOM}))
     if any(one is not None for one in last.values()):
-        ids = [one.id for one in versions]
-        some = {**last, **filters, "standings": counted.standings}
-        some["are_pooled"] = counted.is_pooled
-        known = count_known(session, detector.id, ids, **some)
+        known = _count_known(session, detector, versions, counted, filters, last)
         shares = known_shares(detector, counted.counts.shares, known)
         return counted._replace(counts=replace(known, shares=shares))
     counts = counted.counts
@@ -150,6 +147,27 @@ def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them
     )
     number = beside.count(counted.standings)
     return counted._replace(counts=counts.without(beside), others=number)
+
+
+def _count_known(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    counted: Counted,
+    filters: Mapping[str, Any],
+    last: Mapping[str, Any],
+) -> Counts:
+    """Count by what is kept of the days on which labels came, or by the labels."""
+    at = last["known_at"]
+    if at and not (last["last"] or counted.is_pooled or any(filters.values())):
+        zone = detector.zone
+        found = (
+            count_known_days(session, detector.id, one.id, zone, at) for one in versions
+        )
+        return pool(counts for days in found for counts in days.values())
+    ids = [one.id for one in versions]
+    some = {**last, **filters, "standings": counted.standings}
+    return count_known(session, detector.id, ids, **some, are_pooled=counted.is_pooled)
 
 
 def _count_part(

@@ -28,6 +28,7 @@ from tracker.services.estimates.projections import (
     Checkpoints,
     Confidences,
     Days,
+    Known,
     Place,
     Projection,
     VersionFold,
@@ -73,6 +74,7 @@ from tracker.storage.estimates.projections import (
     CALENDAR,
     DAYS,
     DUE,
+    KNOWN,
     Kept,
     Row,
     delete_projections,
@@ -98,6 +100,7 @@ PROJECTIONS: tuple[type[Projection], ...] = (
     Cells,
     Checkpoints,
     Days,
+    Known,
     Confidences,
     Slices,
 )
@@ -389,7 +392,7 @@ def read_again(
     if names:
         fold = replay(session, detector, [Slices], names)
     elif time_zone not in {None, detector.time_zone}:
-        fold = replay(session, detector, [Days], (), time_zone=time_zone)
+        fold = replay(session, detector, [Days, Known], (), time_zone=time_zone)
     else:
         return None
     fold.listeners = listeners
@@ -569,7 +572,8 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
     delete_slices(session, fold.detector_id, fold.cut_by)
     if fold.time_zone is not None:
         detector.time_zone = fold.time_zone
-        delete_projections(session, fold.detector_id, DAYS)
+        for name in (DAYS, KNOWN):
+            delete_projections(session, fold.detector_id, name)
         find_calendars_again(session, fold.detector_id)
         add_batch(session, fold.detector_id, created_at=computed_at)
     store_projections(session, dict(_dump(fold)))

@@ -18,13 +18,14 @@ from tracker.storage.estimates.cells import (
     FIRST_LABELS,
     STATED,
     STEPS,
+    Arrival,
     Cell,
     Change,
     Counts,
     Shares,
     labels_of_shares,
 )
-from tracker.storage.estimates.projections import CELLS, DAYS, Kept
+from tracker.storage.estimates.projections import CELLS, DAYS, KNOWN, Kept
 from tracker.storage.estimates.thresholds import (
     CONFIDENCES,
     Bin,
@@ -336,6 +337,52 @@ class Days(Projection):
             return {}
         numbers = name_counts(Counts.load(kept.state))
         return {f"{what}, asked on {place[1]}": one for what, one in numbers.items()}
+
+
+class Known(Projection):
+    """What the labels of each day changed, to know what was known at an instant."""
+
+    def __init__(self, fold: VersionFold) -> None:
+        super().__init__(fold)
+        self._rows: dict[str, Arrival] = {}
+
+    def keys(self, changes: Sequence[Change]) -> set[Place]:
+        instants = {at for one in changes for at in (one.created_at, one.removed_at)}
+        days = {at.date() for at in instants if at is not None}
+        return {(KNOWN, day.isoformat()) for day in days}
+
+    def load(self, rows: Mapping[Place, Kept]) -> None:
+        for (name, day), kept in rows.items():
+            if name == KNOWN:
+                self._rows[day] = Arrival.load(kept.state)
+
+    def add(self, change: Change) -> None:
+        if change.added is not None and change.created_at is not None:
+            self._at(change, change.created_at).add(change.added, 1)
+        if change.removed is not None and change.removed_at is not None:
+            counts = self._at(change, change.removed_at)
+            counts.add(change.removed, -1)
+            counts.corrections += change.is_correction
+
+    def _at(self, change: Change, instant: datetime) -> Counts:
+        day = instant.date().isoformat()
+        row = self._rows.get(day)
+        if row is None:
+            row = self._rows[day] = Arrival(change.id, change.id, instant, instant)
+        return row.at(change, instant)
+
+    def dump(self) -> dict[Place, Kept]:
+        return {(KNOWN, day): Kept(day, row.dump()) for day, row in self._rows.items()}
+
+    @classmethod
+    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
+        if place[0] != KNOWN:
+            return {}
+        return {
+            f"{what}, asked on {day}, known since {place[1]}": number
+            for day, state in kept.state["days"].items()
+            for what, number in name_counts(Counts.load(state)).items()
+        }
 
 
 class Confidences(Projection):

@@ -10,6 +10,7 @@ from tracker.services.estimates.projections import (
     Cells,
     Confidences,
     Days,
+    Known,
     Place,
     Projection,
     name_counts,
@@ -27,7 +28,7 @@ from tracker.storage.estimates.projections import Kept, list_all_projections
 from tracker.storage.estimates.slices import list_counted
 from tracker.storage.estimates.thresholds import count_confidences
 
-_KINDS: tuple[type[Projection], ...] = (Cells, Days, Confidences, Slices)
+_KINDS: tuple[type[Projection], ...] = (Cells, Days, Known, Confidences, Slices)
 
 
 @dataclass(frozen=True, slots=True)

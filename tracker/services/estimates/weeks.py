@@ -21,12 +21,9 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.errors import InvalidInputError
-from tracker.services.estimates.calendar import find_birth
-from tracker.services.estimates.counts import (
-    count_asked,
-    current_counts,
-    pick_population,
-)
+from tracker.services.estimates.calendar import find_birth, load_days
+from tracker.services.estimates.counts import current_counts, pick_population
+from tracker.services.estimates.intervals import bound
 from tracker.services.evidence.measure import (
     Measure,
     parse_measure,
@@ -41,7 +38,7 @@ from tracker.shapes import OfDetector, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates import weeks as storage
-from tracker.storage.estimates.cells import Cell, day_in, midnight_in, pool
+from tracker.storage.estimates.cells import Cell, Counts, day_in, midnight_in, pool
 from tracker.storage.estimates.projections import CALENDAR, load_states
 from tracker.storage.estimates.weeks import SpanOfQueries, count_below_gap
 from tracker.words import BALANCED, OVERALL, PRECISION, RANDOM
@@ -137,8 +134,9 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
         one
         for known in versions
         for born in [desk.find_birth(known)]
+        for days in [load_days(session, detector, known)]
         for since, until in desk.list_spans(known, limit)
-        if (one := desk.read(known, born, since, until, target)) is not None
+        if (one := desk.read(known, born, days, since, until, target)) is not None
     ]
     return Weeks(
         detector=dump_id("det", detector.id),
@@ -201,23 +199,29 @@ class _Desk(NamedTuple):
                 return
             day = begin(day - timedelta(days=1), self.by)
 
-    def read(
+    def read(  # noqa: PLR0913, PLR0917 - a version with what is known of it, and a span.
         self,
         version: Version,
         born: date,
+        days: Mapping[date, Counts],
         since: datetime,
         until: datetime,
         target: float | None,
     ) -> SpanAccuracy | None:
         """Return what is known of a span, None if no query was asked in it."""
         of = storage.SpanOfQueries(self.detector.id, version.id, since, until)
-        queries = storage.count_asked_in(self.session, of)
+        queries, ranked = storage.count_asked_in(self.session, of)
         if not queries:
             return None
-        arrivals = storage.find_arrivals(self.session, of)
+        arrivals = storage.Arrivals(None, has_early=False, late_days=0)
+        drawn = None
+        if ranked:
+            arrivals = storage.find_arrivals(self.session, of)
+            drawn = self._count(version, of)
         share = self._share(born, since)
-        by_labels, labels = self._read_labels(version, since, until, share)
-        drawn = self._count(version, of)
+        first, last = (day_in(one, self.detector.zone) for one in (since, until))
+        counts = pool(one for day, one in days.items() if first <= day < last)
+        by_labels, labels = self._read_labels(counts, share)
         ways = [by_labels]
         if drawn is not None:
             ways[:0] = self._read_queries(drawn, share, arrivals)
@@ -287,13 +291,8 @@ class _Desk(NamedTuple):
             low, high = (end / size for end in ends)
             yield _Bounds("queries", *counts, accuracy, low, high)
 
-    def _read_labels(
-        self, version: Version, since: datetime, until: datetime, share: float
-    ) -> tuple[_Bounds, int]:
+    def _read_labels(self, counts: Counts, share: float) -> tuple[_Bounds, int]:
         """Return what the live labels of a span say, and how many labels it has."""
-        counts = count_asked(
-            self.session, self.detector, [version], since=since, until=until
-        )
         _, shown = pick_population(self.detector, counts)
         live = standings_of(LIVE, self.detector.label_sampling)
         confusion = spread(counts.select(live).confusion, self.detector.classes)
@@ -303,12 +302,7 @@ class _Desk(NamedTuple):
         part = _LABELS if self.measure.kind in {OVERALL, PRECISION} else 1.0
         if share and any(counted):
             level = math.nextafter(1.0 - share * part, 2.0)
-            found = (
-                stats.balanced_anytime(right, counted, level, shares=self.shares)
-                if is_whole
-                else stats.anytime(right[0], counted[0], level)
-            )
-            low, high = float(found.low), float(found.high)
+            low, high = bound(right, counted, level, self.shares if is_whole else None)
         accuracy = None
         if all(counted):
             parts = [k / n for k, n in zip(right, counted, strict=True)]

@@ -74,6 +74,8 @@ class Change(NamedTuple):
     metadata: str | None = None
     # Of the confidence of its query, one of STEPS.
     step: int | None = None
+    # When both labels were there; the clock may have been set back between them.
+    removed_at: datetime | None = None
 
     @property
     def is_query(self) -> bool:
@@ -220,6 +222,45 @@ class Counts:
         }
         shares = Shares(*state["shares"]) if "shares" in state else None
         return cls(cells, state["corrections"], shares=shares)
+
+
+@dataclass(slots=True)
+class Arrival:
+    """What the labels of one day changed, by the days of their queries."""
+
+    # Among which ids they are, and between which instants they came.
+    first: int
+    last: int
+    since: datetime
+    until: datetime
+    days: dict[date, Counts] = field(default_factory=dict)
+
+    def at(self, change: Change, instant: datetime) -> Counts:
+        """Return the counts that *change* moves, and note when it came."""
+        self.first, self.last = min(self.first, change.id), max(self.last, change.id)
+        self.since, self.until = min(self.since, instant), max(self.until, instant)
+        assert change.day is not None
+        counts = self.days.get(change.day)
+        if counts is None:
+            counts = self.days[change.day] = Counts()
+        return counts
+
+    def dump(self) -> dict[str, Any]:
+        """Return it as JSON, equal for equal changes."""
+        days = {day.isoformat(): one.dump() for day, one in sorted(self.days.items())}
+        span = [one.isoformat() for one in (self.since, self.until)]
+        return {"ids": [self.first, self.last], "span": span, "days": days}
+
+    @classmethod
+    def load(cls, state: Mapping[str, Any]) -> "Arrival":
+        """Return what `dump` returned, each count with the last instant."""
+        since, until = map(datetime.fromisoformat, state["span"])
+        days = {
+            date.fromisoformat(day): replace(Counts.load(one), last_label_at=until)
+            for day, one in state["days"].items()
+        }
+        first, last = state["ids"]
+        return cls(first, last, since, until, days)
 
 
 def pool(parts: Iterable[Counts]) -> Counts:

@@ -1,6 +1,13 @@
 """Counting queries and their labels by the database, and what waits for the job."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
@@ -11,6 +18,7 @@ from sqlalchemy import (
     case,
     false,
     func,
+    or_,
     select,
     text,
     union_all,
@@ -69,24 +77,33 @@ def count_pending_labels(
 
 
 def count_pending_days(
-    session: Session, zones: Mapping[int, tzinfo]
+    session: Session,
+    zones: Mapping[int, tzinfo],
+    *,
+    until: datetime | None = None,
 ) -> dict[int, dict[date, Counts]]:
     """Return what the waiting labels change of each day asked, by version.
 
-    Days are those in the zone of each detector.
+    Days are those in the zone of each detector.  Or those that were known *until* an
+    instant.
     """
-    days: dict[int, dict[date, list[Counts]]] = {}
-    minute = minute_of(session, Query.asked_at)
-    for (detector_id, version_id, at), counts in count_pending(
-        session, zones, (minute,)
-    ).items():
-        instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
-        day = day_in(instant, zones[detector_id])
-        days.setdefault(version_id, {}).setdefault(day, []).append(counts)
-    return {
-        version_id: {day: pool(parts) for day, parts in of_version.items()}
-        for version_id, of_version in days.items()
-    }
+    found: dict[tuple[int, int], list[tuple[str, Counts]]] = {}
+    by = (minute_of(session, Query.asked_at),)
+    waiting = count_pending(session, zones, by, until=until)
+    for (detector_id, version_id, minute), counts in waiting.items():
+        found.setdefault((detector_id, version_id), []).append((minute, counts))
+    return {one[1]: sum_minutes(some, zones[one[0]]) for one, some in found.items()}
+
+
+def sum_minutes(
+    found: Iterable[tuple[str, Counts]], zone: tzinfo
+) -> dict[date, Counts]:
+    """Return what was *found* by minute, in UTC, by the day in a time zone."""
+    days: dict[date, list[Counts]] = {}
+    for minute, counts in found:
+        instant = datetime.fromisoformat(minute).replace(tzinfo=UTC)
+        days.setdefault(day_in(instant, zone), []).append(counts)
+    return {day: pool(parts) for day, parts in days.items()}
 
 
 def count_pending(
@@ -94,16 +111,41 @@ def count_pending(
     detector_ids: Collection[int],
     by: Sequence[ColumnElement[Any]],
     conditions: Iterable[ColumnElement[bool]] = (),
+    *,
+    until: datetime | None = None,
 ) -> dict[tuple[Any, ...], Counts]:
-    """Return what waiting labels change by detector, version and the columns *by*."""
-    changes: dict[tuple[Any, ...], Counts] = {}
+    """Return what waiting labels change by detector, version and the columns *by*.
+
+    Or those that were known *until* an instant.
+    """
     batches = list_pending_batches(session, detector_ids)
     if not batches:
-        return changes
+        return {}
     conditions = tuple(conditions)
+
+    def rows(columns: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+        found = of_pending(columns, Label, batches).join(Query, is_of_query())
+        return found.where(*conditions)
+
+    place: list[Any] = [Query.detector_id, Query.version_id, *by]
+    return count_changes(session, rows, place, until=until)
+
+
+def count_changes(
+    session: Session,
+    rows: Callable[[Select[*tuple[Any, ...]]], Select[*tuple[Any, ...]]],
+    place: Sequence[ColumnElement[Any]],
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> dict[tuple[Any, ...], Counts]:
+    """Return what labels change by *place*; *rows* selects columns of them.
+
+    Or what became known from *since* to *until*.
+    """
+    changes: dict[tuple[Any, ...], Counts] = {}
     for is_old in (False, True):
         shown = aliased(Label) if is_old else Label
-        place = (Query.detector_id, Query.version_id, *by)
         kind = (shown.standing, truth_of(shown), Query.predicted)
         corrects = is_correction(Label, shown) if is_old else false()
         chosen = select(
@@ -113,12 +155,18 @@ def count_pending(
             func.count().filter(corrects),
             func.max(Label.created_at),
         )
-        statement = of_pending(chosen, Label, batches).join(Query, is_of_query())
-        statement = statement.where(*conditions).group_by(*place, *kind)
+        statement = rows(chosen).group_by(*place, *kind)
         if is_old:
             statement = statement.join(shown, is_replaced(shown))
-        rows: Iterable[Any] = session.execute(statement)
-        for *key, standing, label, predicted, number, corrected, at in rows:
+        # What was replaced was known until both were there.
+        both = (Label.created_at, shown.created_at)
+        if since is not None:
+            statement = statement.where(or_(*(one >= since for one in both)))
+        if until is not None:
+            statement = statement.where(*(one <= until for one in both))
+        for *key, standing, label, predicted, number, corrected, at in session.execute(
+            statement
+        ):
             found = changes.setdefault(tuple(key), Counts())
             found.add(Cell(standing, label, predicted), -number if is_old else number)
             found.corrections += corrected
@@ -353,9 +401,10 @@ def count_days(
     return [(found, name, asked, labelled) for found, name, asked, labelled in rows]
 
 
-# Built once: each page of a history asks for this.
+_DELAY = (Query.asked_at, Query.predicted, Label.labelled_at)
+# Built once: each page of a history asks for this.  The rows of a file have one delay.
 _DELAYS = (
-    select(Query.asked_at, Query.predicted, Label.labelled_at)
+    select(*_DELAY, func.count())
     .select_from(Label)
     .join(Query, is_of_query())
     .where(
@@ -366,6 +415,7 @@ _DELAYS = (
         Label.replaces_id.is_(None),
         _OWN,
     )
+    .group_by(*_DELAY)
 )
 
 

@@ -128,6 +128,7 @@ def _select_changes(
             details,
             truth_of(old),
             old.standing,
+            old.created_at,
             is_correction(Label, old),
         )
         .select_from(Label)
@@ -144,7 +145,7 @@ def _stream_changes(
         for row in rows:
             detector_id, id_, replaces_id, label, standing, created_at, *rest = row
             version_id, predicted, asked_at, confidence, metadata, *old = rest
-            old_label, old_standing, corrects = old
+            old_label, old_standing, old_at, corrects = old
             is_first = old_standing is None
             yield Change(
                 detector_id,
@@ -158,6 +159,7 @@ def _stream_changes(
                 created_at,
                 metadata,
                 None if confidence is None else int(confidence * STEPS),
+                None if is_first else max(created_at, old_at),
             )
 
 

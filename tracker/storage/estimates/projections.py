@@ -25,6 +25,8 @@ from tracker.storage.estimates.cells import Counts, pool
 # asked, as 2026-01-31.
 CELLS = "cells"
 DAYS = "days"
+# The same of the labels that came on a day in UTC, under that day.
+KNOWN = "known"
 # What was found of them: changes, and what counts now.
 CALENDAR = "calendar"
 # The key of a calendar that is to be found again.
@@ -99,6 +101,19 @@ def list_projections(session: Session, version: Version, name: str) -> Sequence[
         .order_by(Projection.key)
     )
     return [Kept(*row) for row in session.execute(statement)]
+
+
+def list_states(
+    session: Session, version: tuple[int, int], name: str, *, until: str
+) -> Sequence[dict[str, Any]]:
+    """Return the states of a version by detector and id, under keys up to *until*."""
+    statement = select(Projection.state).where(
+        Projection.detector_id == version[0],
+        Projection.version_id == version[1],
+        Projection.name == name,
+        Projection.key <= until,
+    )
+    return session.scalars(statement).all()
 
 
 def load_by_name(

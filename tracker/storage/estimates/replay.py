@@ -1,6 +1,6 @@
 """Counting labels as they were known at an instant, or only the last of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from itertools import product
 from typing import Any, NamedTuple
@@ -18,7 +18,14 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.dialect import minute_of
-from tracker.storage.estimates.cells import Cell, Counts, Standings, day_in
+from tracker.storage.estimates.cells import Arrival, Cell, Counts, Standings, pool
+from tracker.storage.estimates.counts import (
+    count_changes,
+    count_pending_days,
+    sum_minutes,
+)
+from tracker.storage.estimates.pending import is_pending
+from tracker.storage.estimates.projections import KNOWN, list_states
 from tracker.storage.labels import (
     Label,
     is_correction,
@@ -85,18 +92,45 @@ def count_known_days(
     zone: tzinfo,
     known_at: datetime,
 ) -> dict[date, Counts]:
-    """Count the labels that were current at *known_at* by the day of their queries."""
-    minute = minute_of(session, Query.asked_at).label("minute")
-    statement = _select_kinds(_Shape(is_of_last=False, is_as_known=True), by=[minute])
-    chosen = {"detector_id": detector_id, "ids": (version_id,), "known_at": known_at}
-    days: dict[date, Counts] = {}
-    for row in session.execute(statement, chosen):
-        asked, standing, label, predicted, number, at = row
-        day = day_in(datetime.fromisoformat(asked).replace(tzinfo=UTC), zone)
-        counts = days.setdefault(day, Counts())
-        counts.add(Cell(standing, label, predicted), number)
-        counts.last_label_at = max(counts.last_label_at or at, at)
-    return days
+    """Count the labels that were current at *known_at* by the day of their queries.
+
+    What is kept of each day on which labels came is added up.  Labels themselves are
+    read of that day alone, and of what waits for the job.
+    """
+    of, parts = (detector_id, version_id), list[Mapping[date, Counts]]()
+    last = known_at.astimezone(UTC).date().isoformat()
+    for state in list_states(session, of, KNOWN, until=last):
+        row = Arrival.load(state)
+        if row.until > known_at:
+            parts.append(_count_arrived(session, of, zone, row, known_at))
+        else:
+            parts.append(row.days)
+    waiting = count_pending_days(session, {detector_id: zone}, until=known_at)
+    parts.append(waiting.get(version_id, {}))
+    days: dict[date, list[Counts]] = {}
+    for part in parts:
+        for day, counts in part.items():
+            days.setdefault(day, []).append(counts)
+    return {day: pool(some) for day, some in days.items()}
+
+
+def _count_arrived(
+    session: Session, of: tuple[int, int], zone: tzinfo, row: Arrival, by: datetime
+) -> dict[date, Counts]:
+    """Count what labels of *row* changed that came by an instant, by day asked."""
+
+    def select_of(columns: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+        return (
+            columns.select_from(Label)
+            .join(Query, is_of_query())
+            .where(Query.detector_id == of[0], Query.version_id == of[1])
+            .where(Label.id.between(row.first, row.last), ~is_pending(of[0], Label.id))
+            .where(on_postgresql(Label.detector_id == of[0]))
+        )
+
+    place = (minute_of(session, Query.asked_at),)
+    found = count_changes(session, select_of, place, since=row.since, until=by)
+    return sum_minutes(((minute, one) for (minute,), one in found.items()), zone)
 
 
 def list_newest_scored(

@@ -43,7 +43,15 @@ class Query(Base):
         UniqueConstraint("detector_id", "key"),
         of_version(),
         Index(None, "detector_id", "label", "predicted", "id"),
-        Index(None, "detector_id", "asked_at"),
+        # With what spans of time are counted by.
+        Index(
+            "ix_queries_detector_id_asked_at",
+            "detector_id",
+            "asked_at",
+            "version_id",
+            "is_repeat",
+            "rank",
+        ),
         # In two parts: SQLite would read all queries of a detector along a whole one,
         # in an order that has nothing to do with where they lie.
         Index(
