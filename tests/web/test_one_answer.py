@@ -17,6 +17,7 @@ from tracker.mcp.sentences import say_decision
 from tracker.rounding import roughly
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
+from tracker.services.evidence.populations import LIVE
 from tracker.services.telling.badges import BadgeFace, draw_face
 from tracker.services.telling.deliveries import say_in_full, write_body
 from tracker.services.telling.events import find_last_verdicts
@@ -68,6 +69,8 @@ class Doors:
             says = {
                 "API": self.api["decision"] is None,
                 "API's sentence": self.api["sentence"] in {"", self.headline},
+                "a claim": self.estimate.population.kind == LIVE
+                or "it is right" not in self.headline.lower(),
                 "page": verdicts(self.page.html)[0] in _OPEN,
                 "list": verdicts(self.row)[0] in _OPEN,
                 "badge": self.face.color in {"lightgrey", "blue"},

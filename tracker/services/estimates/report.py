@@ -27,6 +27,7 @@ from tracker.services.estimates.estimate import (
 )
 from tracker.services.estimates.measures import MeasuredEstimate, score_own
 from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.evidence.populations import LIVE
 from tracker.services.versions import choose_shown
 from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, Version
@@ -184,6 +185,9 @@ class Report:
             waits = plural(self.queries, "query waits", "queries wait")
             return f"Not measured yet: {waits}."
         found = self.estimate.decision
+        if found is None and self._judged and self.estimate.population.kind != LIVE:
+            # Of labels that tell nothing of its queries it is not right so often.
+            return self._judged
         is_open = found is None or found.verdict == "undecided"
         if self.unlabelled and is_open:
             name = shorten(self.unlabelled)
