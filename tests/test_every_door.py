@@ -113,7 +113,9 @@ def test_answers_of_the_api_have_the_fields(ask: Callable[..., Any]) -> None:
     assert ask("/history?version=v1&limit=1")["items"][0]["population"] == "live"
 
 
-def test_events_have_the_fields_and_letters_the_words(ask: Callable[..., Any]) -> None:
+def test_events_have_the_fields_and_letters_the_words(
+    app: Flask, ask: Callable[..., Any]
+) -> None:
     (event,) = [
         one["data"]
         for one in ask("/events")["items"]
@@ -122,8 +124,10 @@ def test_events_have_the_fields_and_letters_the_words(ask: Callable[..., Any]) -
     wanted = {"population": "live", "unit": "group", "measure": "overall"}
     assert states(event, *wanted, "since") == wanted | {"since": None}
     said = say_in_full("verdict.changed", event)
-    assert "confidence the overall accuracy lies between" in said
-    assert "by 60 labels of its own queries, each group once; the target" in said
+    overview = read(signed_in(app, "ann", "viewer").get("/detectors/door?version=v1"))
+    headline = " ".join(overview.by_id("answer-title").text.split())
+    assert " ".join(event["sentence"].split()) == headline
+    assert said.endswith(f"{event['sentence']} It rests on {LABELS}.")
 
 
 def test_pages_metrics_and_badges_have_the_words(

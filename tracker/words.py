@@ -103,9 +103,8 @@ CHANGE_EVENTS = {"dropped": "accuracy.dropped", "rose": "accuracy.rose"}
 EVENTS = {
     "verdict.changed": "{name}, version {version}: {verdict} after {labels}, "
     "{before} before.",
-    "accuracy.dropped": "{name}, version {version}: the {measured} dropped, about "
-    "{since}.",
-    "accuracy.rose": "{name}, version {version}: the {measured} rose, about {since}.",
+    "accuracy.dropped": "{name}, version {version}: {changed}.",
+    "accuracy.rose": "{name}, version {version}: {changed}.",
     "slice.worse": "{name}: a slice of its queries is worse than the rest.",
     "labels.stalled": "{name}: no label for {hours}.",
     "detector.failing": "{name}: its intervals cannot be recomputed.",
@@ -118,28 +117,17 @@ EVENTS = {
 }
 # The population of an audit: the set of queries that it is about.
 AUDITED = "set"
-# What is said where a change is proved against a stated reference.
-BELOW = (
-    "{name}, version {version}: the {measured} is below the stated {reference} % on "
-    "average, since about {since}."
-)
-_BEFORE = (
-    "Before, it lay between {low} % and {high} % on average, by {labels}{basis}. If "
-    "it changed once, then between {since_from} and {since_to}."
-)
 # The figures behind what was told, where there are some.
 EVENT_FIGURES = {
-    "verdict.changed": "With {confidence_level} % confidence the {measured} lies "
-    "between {low} % and {high} %{since_day}, by {labels}{basis}; the target is "
-    "{target} %.",
-    "accuracy.dropped": _BEFORE,
-    "accuracy.rose": _BEFORE,
+    "verdict.changed": "{sentence} It rests on {basis}",
+    "accuracy.dropped": "{more}{sentence} It rests on {basis}",
+    "accuracy.rose": "{more}{sentence} It rests on {basis}",
     "slice.worse": "In version {version}, where {by} is {value}, the {measured} is "
-    "{correct:,} of {labelled:,} labels{basis}.",
+    "{correct:,} of {labelled:,} labels of its own queries; each {unit} counts once.",
     "import.failed": "The reason: {error}.",
-    "audit.finished": "With {labels}{basis} the {measured} lies between {low} % and "
+    "audit.finished": "With {labels}{of_set} the {measured} lies between {low} % and "
     "{high} %.",
-    "audit.below_target": "With {labels}{basis} it lies between {low} % and {high} %; "
+    "audit.below_target": "With {labels}{of_set} it lies between {low} % and {high} %; "
     "the target is {target} %.",
 }
 # Who judges without authority; what they say is never the truth.

@@ -212,6 +212,16 @@ def test_a_whole_replay_is_compared_once_the_labels_were_unseen(old: Bench) -> N
     found = old.compare()
     assert found.decision is not None
     assert (found.verdict, found.no_decision_because) == ("better", None)
+    # A gate without a target goes by the comparison, and not by the replay's width.
+    gate = ask(old, version="v2", not_worse_than="v1")
+    assert (gate.verdict, gate.population) == ("met", "replayed")
+    old.say("v2", unseen=False)
+    with pytest.raises(ConflictError, match="may have been made with them"):
+        ask(old, version="v2", not_worse_than="v1")
+    gate = ask(old, version="v2", not_worse_than="v1", unseen=True)
+    assert gate.verdict == "met"
+    with pytest.raises(ConflictError, match="about a target only"):
+        ask(old, version="v2", not_worse_than="v1", max_width=0.9)
     # What labels are named changes what is counted.
     for population, pairs in (("live", 120), ("replayed", 120), ("unstated", 0)):
         named = old.compare(population=population)

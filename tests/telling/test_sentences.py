@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - the dash between two bounds is an en dash.
 """What is said of an event, in mail, in a chat and on the page."""
 
 import json
@@ -10,6 +11,22 @@ from tracker.services.telling.deliveries import say_in_full, write_body
 from tracker.words import EVENTS
 
 NAMES = {"name": "door", "version": "v1"}
+SAID = {
+    "sentence": "Since 12 Mar when the truth is YES, it is right 60.1–88.5 % of the "
+    "time; before, 95.1–98.5 %. Target 90 %: missed.",
+    "basis": "61 labels of its own queries, chosen at random; each input counts once.",
+}
+CHANGE = {
+    "state": "dropped",
+    "measure": "recall:YES",
+    "since": "2026-03-12",
+    "since_from": "2026-03-09",
+    "since_to": "2026-03-15",
+    "before": {"accuracy": 0.97, "low": 0.9512, "high": 0.9849, "labels": 812},
+    "at": "2026-03-20T12:00:00Z",
+    "population": "live",
+    "unit": "input",
+}
 FIGURES = [
     (
         "verdict.changed",
@@ -25,63 +42,42 @@ FIGURES = [
             "since": None,
             "population": "live",
             "unit": "input",
-        },
-        "door, version v1: undecided after 619 labels, met before. With 95 % "
-        "confidence the balanced accuracy lies between 88.1 % and 93.5 %, by 619 "
-        "labels of its own queries, each input once; the target is 90 %.",
-    ),
-    (
-        "verdict.changed",
-        {
-            "verdict": "met",
-            "before": "undecided",
-            "labels": 702,
-            "target": 0.9,
-            "low": 0.900041,
-            "high": 0.93451,
-            "confidence_level": 0.95,
-            "measure": "recall:YES",
-            "since": "2026-03-12",
-            "population": "live",
-            "unit": "group",
-        },
-        "door, version v1: met after 702 labels, undecided before. With 95 % "
-        "confidence the accuracy of YES lies between 90.004 % and 93.451 % since "
-        "12 March 2026, by 702 labels of its own queries, each group once; the target "
-        "is 90 %.",
+        }
+        | SAID,
+        "door, version v1: undecided after 619 labels, met before. "
+        f"{SAID['sentence']} It rests on {SAID['basis']}",
     ),
     (
         "accuracy.dropped",
-        {
-            "state": "dropped",
-            "measure": "recall:YES",
-            "since": "2026-03-12",
-            "since_from": "2026-03-09",
-            "since_to": "2026-03-15",
-            "before": {"accuracy": 0.97, "low": 0.9512, "high": 0.9849, "labels": 812},
-            "at": "2026-03-20T12:00:00Z",
-            "population": "live",
-            "unit": "input",
+        CHANGE | SAID,
+        "door, version v1: the accuracy of YES dropped, about 12 March 2026. "
+        "9 March 2026 to 15 March 2026 would fit as well. "
+        f"{SAID['sentence']} It rests on {SAID['basis']}",
+    ),
+    (
+        "accuracy.rose",
+        CHANGE
+        | SAID
+        | {
+            "state": "rose",
+            "sentence": "It is right.",
+            "since_from": "2026-03-12",
+            "since_to": "2026-03-12",
         },
-        "door, version v1: the accuracy of YES dropped, about 12 March 2026. Before, "
-        "it lay between 95.1 % and 98.5 % on average, by 812 labels of its own "
-        "queries, each input once. If it changed once, then between 9 March 2026 and "
-        "15 March 2026.",
+        "door, version v1: the accuracy of YES rose, about 12 March 2026. Before, it "
+        f"was 95.1–98.5 % on average. It is right. It rests on {SAID['basis']}",
     ),
     (
         "accuracy.dropped",
-        {
-            "state": "dropped",
+        CHANGE
+        | SAID
+        | {
             "measure": "overall",
-            "since": "2026-03-12",
-            "since_from": "2026-03-09",
-            "since_to": "2026-03-15",
             "before": {"accuracy": None, "low": 0.0, "high": 1.0, "labels": 0},
             "reference": 0.93,
-            "at": "2026-03-20T12:00:00Z",
         },
         "door, version v1: the overall accuracy is below the stated 93 % on average, "
-        "since about 12 March 2026.",
+        f"since about 12 March 2026. {SAID['sentence']} It rests on {SAID['basis']}",
     ),
     (
         "slice.worse",
@@ -96,7 +92,7 @@ FIGURES = [
         },
         "door: a slice of its queries is worse than the rest. In version v1, where "
         "camera is 'north\\n<b>', the accuracy of DEFECT is 41 of 60 labels of its own "
-        "queries, each input once.",
+        "queries; each input counts once.",
     ),
     (
         "audit.finished",

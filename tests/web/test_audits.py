@@ -4,10 +4,11 @@ import base64
 import re
 from collections.abc import Callable
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, render_template_string
 
 from tests.databases import get_by_id
 from tests.web.conftest import Shelf, Visitor
@@ -340,3 +341,44 @@ def test_what_a_closed_audit_said_stands_on_the_history(
     result = visitor.get(f"/detectors/{sheep}/audits").text
     said = row.removesuffix(" reached").rsplit(" ", 2)[-2:]
     assert f"closed: {' '.join(said)} from 20 labels" in result
+
+
+def test_choosing_and_judges_are_weighed_in_one_statement(app: Flask) -> None:
+    def say(saved: int | None, by_judges: int | None) -> str:
+        found, audit = SimpleNamespace(labels_used=200), SimpleNamespace(queries=900)
+        read = SimpleNamespace(
+            labels_saved=saved,
+            saved_by_judges=by_judges,
+            worth=200 + (saved or 0),
+            is_choice_seen=saved is not None and saved >= 20,
+            is_choice_idle=saved is not None and saved < 20,
+            are_judges_idle=(by_judges or 0) < 20,
+        )
+        with app.test_request_context():
+            said = render_template_string(
+                '{% from "audits/_about.html" import worth_of with context %}'
+                "{{ worth_of(read, found, audit) }}",
+                read=read,
+                found=found,
+                audit=audit,
+            )
+        return said.strip()
+
+    idle = say(-40, 160)
+    assert idle.startswith("So far choosing tells no more than chance would")
+    assert (
+        "cost about 40 labels compared with random ones; without the judges it" in idle
+    )
+    assert "would have taken about 360 labels instead of 200. The interval" in idle
+    seen = say(160, 100)
+    assert seen == (
+        "To know this much at random would have taken about 360 labels instead of 200, "
+        "and about 300 without the judges."
+    )
+    assert say(None, 100) == (
+        "Without the judges it would have taken about 300 labels instead of 200."
+    )
+    assert say(160, 3).endswith(
+        "instead of 200. The judges have saved hardly any labels so far."
+    )
+    assert "judges" not in say(160, None)

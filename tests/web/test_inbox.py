@@ -20,7 +20,12 @@ from tracker.services.telling.events import tell
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
 
+SAID = {
+    "sentence": "It is right often.",
+    "basis": "120 labels of its own queries, chosen at random; each input counts once.",
+}
 CHANGE = {
+    **SAID,
     "state": "dropped",
     "measure": "balanced",
     "since": "2026-01-12",
@@ -33,6 +38,7 @@ CHANGE = {
 }
 SLICE = {"by": "camera", "measure": "overall", "population": "live", "unit": "query"}
 VERDICT = {
+    **SAID,
     "before": "undecided",
     "target": 0.9,
     "confidence_level": 0.95,

@@ -1,5 +1,7 @@
 """Whatever a detector is like, all doors say the same of it."""
 
+import html
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,25 +17,25 @@ from tracker.mcp.sentences import say_decision
 from tracker.rounding import roughly
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
+from tracker.services.evidence.populations import LIVE
 from tracker.services.telling.badges import BadgeFace, draw_face
-from tracker.services.telling.deliveries import say_in_full
+from tracker.services.telling.deliveries import say_in_full, write_body
 from tracker.services.telling.events import find_last_verdicts
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector, find_version
 from tracker.storage.telling import Event
 from tracker.web.drawing.readings import span_decided
-from tracker.words import DECIDING_METHOD
+from tracker.words import DECIDING_METHOD, FORMATS
 
 _COLOURS = {"met": "brightgreen", "missed": "red", "undecided": "yellow"}
 _SAID = {"met": "is met", "missed": "is missed", "undecided": "is not decided yet"}
 _OPEN = {"no-verdict", "none", "open"}
 _DASH, _PERCENT = "\N{EN DASH}", "\u202f%"
-_TOLD = {"met": "met", "missed": "missed", "undecided": "undecided"}
 
 
-def verdicts(html: str) -> list[str]:
+def verdicts(page: str) -> list[str]:
     """The tags on a page, in order."""
-    return re.findall(r'class="verdict verdict-([a-z-]+)"', html) or ["nothing"]
+    return re.findall(r'class="verdict verdict-([a-z-]+)"', page) or ["nothing"]
 
 
 def flat(text: str) -> str:
@@ -67,6 +69,8 @@ class Doors:
             says = {
                 "API": self.api["decision"] is None,
                 "API's sentence": self.api["sentence"] in {"", self.headline},
+                "a claim": self.estimate.population.kind == LIVE
+                or "it is right" not in self.headline.lower(),
                 "page": verdicts(self.page.html)[0] in _OPEN,
                 "list": verdicts(self.row)[0] in _OPEN,
                 "badge": self.face.color in {"lightgrey", "blue"},
@@ -86,9 +90,7 @@ class Doors:
             "event": self.event is None or self.event.data["verdict"] == verdict,
             "told": self.event is not None or verdict == "undecided",
         }
-        if self.event:
-            mail = say_in_full(self.event.type, self.event.data)
-            says["mail"] = _TOLD[verdict] in mail
+        says |= self.compare_messages()
         says |= self.advise(found)
         if tags != {"open"} and "no label of" not in self.page.text:
             shown = flat(between)
@@ -103,6 +105,30 @@ class Doors:
             if self.face.color != "lightgrey":
                 says["badge's bounds"] = f"({low} to {high}%)" in self.face.message
         return [door for door, is_same in says.items() if not is_same]
+
+    def compare_messages(self) -> dict[str, bool]:
+        """Whether the last event is in the words of the page, wherever it is told."""
+        if self.event is None:
+            return {}
+        kind, data = self.event.type, self.event.data
+        bodies = {
+            one: write_body(one, kind, data, self.event.happened_at) for one in FORMATS
+        }
+        slack = html.unescape(json.loads(bodies["slack"])["text"])
+        sent = json.loads(bodies["standard"])["data"]
+        teams = json.loads(bodies["teams"])
+        (run,) = teams["attachments"][0]["content"]["body"][0]["inlines"]
+        says = {
+            "webhook": flat(sent["sentence"]) == self.headline,
+            "webhook's basis": sent["basis"] == self.estimate.basis,
+        }
+        letters = {
+            "mail": say_in_full(kind, data),
+            "slack": slack,
+            "teams": run["text"],
+        }
+        says |= {name: self.headline in flat(text) for name, text in letters.items()}
+        return says
 
     def advise(self, found: Decision) -> dict[str, bool]:
         """Whether the advice names the same labels at each door."""

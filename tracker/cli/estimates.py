@@ -16,7 +16,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
-from tracker.services.estimates.report import say
+from tracker.services.estimates.report import say, tell_change
 from tracker.services.estimates.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
@@ -114,11 +114,7 @@ def print_estimate(found: MeasuredEstimate) -> None:
             click.echo(decision.advice.text)
     change = found.change
     if change is not None:
-        click.echo(
-            f"{change.measure} {change.state}, about {change.since:%-d %b %Y} "
-            f"(between {change.since_from:%-d %b %Y} and {change.since_to:%-d %b %Y})"
-            + (f": below {change.reference:g}, as stated" if change.reference else "")
-        )
+        click.echo(tell_change(change, found.sentence))
 
 
 def _print_left_out(found: Estimate) -> None:

@@ -4,10 +4,10 @@ from tracker.charts.words import aloud, bounds, chosen, class_reading, plain, pl
 from tracker.rounding import percents
 from tracker.services.deciding.comparison import Comparison
 from tracker.services.deciding.planning import LabelPlan
-from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.measures import score_named
+from tracker.services.estimates.report import tell_change
 from tracker.services.estimates.slices import Slices
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.shapes import Accuracy
@@ -43,20 +43,6 @@ def _say_since(span: Span | None) -> str:
     return f" since {since:%-d %B %Y}" if since else ""
 
 
-def _say_change(change: AccuracyChange) -> str:
-    measure, since = plain(read_measure(change.measure).name), change.since
-    low, high = change.since_from, change.since_to
-    if change.reference is not None:
-        return (
-            f"The {measure} is below the stated reference of "
-            f"{chosen(change.reference)} on average, since about {since:%-d %B %Y}."
-        )
-    return (
-        f"The {measure} {change.state}, about {since:%-d %B %Y}; if it changed once, "
-        f"then between {low:%-d %B %Y} and {high:%-d %B %Y}."
-    )
-
-
 def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
     """Return the estimate, the verdict and the next labels in plain sentences."""
     said = [say_estimate(estimate, measure)]
@@ -64,7 +50,7 @@ def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
         reading, basis = class_reading(one)
         said.append(f"{plain(one.name)}: {aloud(reading)}, {basis}.")
     if estimate.change is not None:
-        said.append(_say_change(estimate.change))
+        said.append(plain(tell_change(estimate.change), limit=400))
     said.append(say_decision(estimate.decision, estimate.no_decision_because))
     if estimate.unclear or estimate.targeted_left_out:
         said.append(

@@ -190,7 +190,7 @@ def _ask(
         population=choice.population,
         target=choice.target,
     )
-    _check_evidence(estimate)
+    _check_evidence(estimate, choice)
     checks = _check_estimate(estimate, detector.measure, choice.max_width)
     if choice.not_worse_than is not None:
         comparison = get_comparison(
@@ -225,13 +225,18 @@ def _ask(
     )
 
 
-def _check_evidence(estimate: Estimate) -> None:
-    """Raise ConflictError for labels that no verdict may rest on."""
+def _check_evidence(estimate: Estimate, choice: GateChoice) -> None:
+    """Raise ConflictError for labels that no verdict may rest on.
+
+    Whether a replay may be compared, the comparison says.
+    """
     refusal = estimate.no_decision_because
     if refusal is not None and estimate.target is not None:
         raise ConflictError(f"no verdict: {refusal}")
     if estimate.population.kind == UNSTATED:
         raise ConflictError(f"no verdict: {refuse_unstated(estimate.labels)}")
+    if choice.max_width is None and choice.not_worse_than is not None:
+        return
     if estimate.population.kind == REPLAYED and estimate.target is None:
         raise ConflictError("no verdict: a replay decides about a target only")
 

@@ -158,12 +158,11 @@ class Calendar:
 
     def find(self) -> Claim:
         """Find the changes and what counts now; return the claim that decides."""
-        terms = self.terms
-        found = _find(terms, self.days, self.birth, self.shares, _UNTOLD)
+        terms, table = self.terms, _tabulate(self.days, self.terms)
+        found = _find(table, terms, self.birth, self.shares, _UNTOLD)
         self.changes = [_date(self.state, one) for one in found]
         self.now = _now(self.birth, self.changes, self.days)
         measure = read_measure(terms.measure)
-        table = _tabulate(self.days, terms)
         rows = table.days >= (self.now.since or date.min).toordinal()
         self.right = _sum(table.of(measure, terms.classes), rows)
         level = self.now.level(stats.shared_level(terms.level, terms.promises))
@@ -246,7 +245,8 @@ def list_now(
             rows = load_states(session, [version], (DAYS,)).get(version.id, {})
         days = add_days({day: one for (_, day), one in rows.items()}, new)
         birth = find_birth(session, version, state, detector.zone)
-        changes = [_date(state, one) for one in _find(terms, days, birth, shares, at)]
+        table = _tabulate(days, terms)
+        changes = [_date(state, one) for one in _find(table, terms, birth, shares, at)]
         found[version.id] = _now(birth, changes, days)
     return found
 
@@ -330,7 +330,10 @@ def _told_at(told: Sequence[str]) -> datetime:
 
 
 class _Table(NamedTuple):
-    """Live labels by the day on which their queries were asked, and by class."""
+    """Live labels by the day on which their queries were asked, and by class.
+
+    Where no precision is measured, none is counted by its prediction.
+    """
 
     days: _Ints
     right: _Ints
@@ -350,37 +353,27 @@ class _Table(NamedTuple):
 
 def _tabulate(days: Mapping[date, Cells], terms: Terms) -> _Table:
     positions = {name: place for place, name in enumerate(terms.classes)}
-    standings, size = terms.live, (len(days), len(positions))
-    right, labelled, predicted = (np.zeros(size, np.int64) for _ in range(3))
-    ordered = sorted(days)
+    ordered, classes = sorted(days), len(positions)
+    # Lists, whose numbers Python changes several times faster than those of an array.
+    right, labelled, predicted = ([0] * (len(days) * classes) for _ in range(3))
+    needs_predicted = read_measure(terms.measure).kind == PRECISION
     for row, day in enumerate(ordered):
-        for standing, of_standing in days[day].items():
-            if standing not in standings:
-                continue
-            for label, said in of_standing.items():
+        for standing in days[day].keys() & terms.live:
+            for label, said in days[day][standing].items():
                 if label == UNCLEAR:
                     continue
-                place = positions[label]
-                labelled[row, place] += sum(said.values())
-                right[row, place] += said.get(label, 0)
-                for name, number in said.items():
-                    if name in positions:
-                        predicted[row, positions[name]] += number
+                place = row * classes + positions[label]
+                labelled[place] += sum(said.values())
+                right[place] += said.get(label, 0)
+                for name in said.keys() & positions.keys() if needs_predicted else ():
+                    predicted[row * classes + positions[name]] += said[name]
     ordinals = np.array([day.toordinal() for day in ordered], np.int64)
-    has_some = labelled.any(axis=1)
-    return _Table(*(one[has_some] for one in (ordinals, right, labelled, predicted)))
-
-
-def _find(
-    terms: Terms,
-    days: Mapping[date, Cells],
-    birth: date,
-    shares: tuple[float, ...] | None,
-    at: datetime,
-) -> list[AccuracyChange]:
-    """Return the proved changes, each later than the one before."""
-    table = _tabulate(days, terms)
-    return list(_find_in(_Hashed(table), terms, birth, shares, at))
+    counts = [
+        np.array(one, np.int64).reshape(-1, classes)
+        for one in (right, labelled, predicted)
+    ]
+    has_some = counts[1].any(axis=1)
+    return _Table(*(one[has_some] for one in (ordinals, *counts)))
 
 
 class _Hashed:
@@ -397,16 +390,17 @@ class _Hashed:
         return isinstance(other, _Hashed) and self._key == other._key
 
 
-def _find_in(
-    hashed: _Hashed,
+def _find(
+    table: _Table,
     terms: Terms,
     birth: date,
     shares: tuple[float, ...] | None,
     at: datetime,
 ) -> list[AccuracyChange]:
-    table, found = hashed.table, []
+    """Return the proved changes, each later than the one before."""
+    found = []
     start: int | None = None
-    for one in _prove(hashed, terms, birth, shares):
+    for one in _prove(_Hashed(table), terms, birth, shares):
         scope = (
             terms.measure
             if one.scope is None

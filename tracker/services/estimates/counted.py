@@ -109,6 +109,12 @@ def choose_labels(
     return Counted(counts, population, standings, includes_targeted, is_pooled)
 
 
+def choose_now(detector: Detector, counts: Counts, now: Now | None = None) -> Counted:
+    """Return what pages count: of all labels of a version, those that are *now*."""
+    counted = choose_labels(detector, counts)
+    return counted._replace(is_of_version=True, is_now=True, now=now)
+
+
 def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     session: Session,
     detector: Detector,

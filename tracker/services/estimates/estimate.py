@@ -14,6 +14,7 @@ from tracker.services.estimates.counted import (
     Unit,
     bound_ahead,
     choose_labels,
+    choose_now,
     date_counts,
     describe_basis,
     narrow_counts,
@@ -51,7 +52,7 @@ from tracker.services.estimates.warnings import (
     find_warnings,
 )
 from tracker.services.estimates.weeks import AverageWord
-from tracker.services.estimates.windows import parse_window
+from tracker.services.estimates.windows import check_span, parse_window
 from tracker.services.evidence.measure import Confusion, read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
@@ -63,7 +64,6 @@ from tracker.services.evidence.populations import (
 from tracker.services.fields import Instant
 from tracker.services.queries.where import named_version, parse_where
 from tracker.services.versions import choose_versions
-from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.stats import shared_level
 from tracker.storage.base import dump_id
@@ -288,7 +288,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     As the *average_of* a span it counts only what is a random sample of its queries.
     """
     last = parse_window(window, since, method, at=as_known_at or computed_at)
-    filters = _check_span(last.since or since, until)
+    filters = check_span(last.since or since, until)
     filters["where"] = parse_where(session, detector, where, at=computed_at)
     name = named_version(where) if version is None else version
     versions = choose_versions(session, detector, name)
@@ -318,13 +318,6 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         as_known_at=as_known_at,
     ).model_copy(update={"average_of": average_of})
     return _add_facts(session, detector, versions, found, filters, counted.standings)
-
-
-def _check_span(since: datetime | None, until: datetime | None) -> dict[str, Any]:
-    """Return the ends of a span by name; raises InvalidInputError for an empty one."""
-    if since is not None and until is not None and since >= until:
-        raise invalid("until", until.isoformat(), "it must be later than since")
-    return {"since": since, "until": until}
 
 
 def _add_warnings(
@@ -378,27 +371,32 @@ def list_estimates(
     counted: list[tuple[Detector, Sequence[Version], Counted]] = []
     for detector, version in versions.items():
         some = [] if version is None else [version]
-        chosen = choose_labels(detector, pool(found[one.id] for one in some))
-        counted.append(
-            (detector, some, chosen._replace(is_of_version=True, is_now=True))
-        )
+        counts = pool(found[one.id] for one in some)
+        counted.append((detector, some, choose_now(detector, counts)))
     dated = date_counts(session, counted, None, computed_at)
     bound_ahead(zip(versions, dated, strict=True))
     return [
-        _build_estimate(
-            detector,
-            one,
-            queries=None,
-            version=some[0].name if some else None,
-            computed_at=computed_at,
-            method=DECIDING_METHOD,
-            level=detector.confidence_level,
-            because=None,
-            target=detector.target,
-            is_foreseen=False,
-        )
+        estimate_counted(detector, some[0].name if some else None, one, computed_at)
         for (detector, some, _), one in zip(counted, dated, strict=True)
     ]
+
+
+def estimate_counted(
+    detector: Detector, version: str | None, counted: Counted, at: datetime
+) -> Estimate:
+    """Return the estimate of what decides by counts that are known."""
+    return _build_estimate(
+        detector,
+        counted,
+        queries=None,
+        version=version,
+        computed_at=at,
+        method=DECIDING_METHOD,
+        level=detector.confidence_level,
+        because=None,
+        target=detector.target,
+        is_foreseen=False,
+    )
 
 
 def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.

@@ -17,14 +17,21 @@ from tracker.charts.words import (
     short_day,
     shorten,
 )
-from tracker.services.estimates.calendar import AccuracyChange
+from tracker.services.estimates.calendar import AccuracyChange, Now
+from tracker.services.estimates.counted import choose_now
 from tracker.services.estimates.decision import Decision, foresee
-from tracker.services.estimates.estimate import Estimate, list_estimates
+from tracker.services.estimates.estimate import (
+    Estimate,
+    estimate_counted,
+    list_estimates,
+)
 from tracker.services.estimates.measures import MeasuredEstimate, score_own
 from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.evidence.populations import LIVE
 from tracker.services.versions import choose_shown
 from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.cells import Counts
 from tracker.storage.estimates.counts import count_pending_labels
 from tracker.storage.tasks import RECOMPUTE, Task, find_failures
 from tracker.words import BALANCED, DECIDING_METHOD, PRECISION, RECALL, STATES
@@ -49,6 +56,34 @@ def counting_the_same(classes: Sequence[str]) -> str:
     if len(names) == 2:
         return f"{names[0]} and {names[1]} counting the same"
     return f"all {count_in_words(len(names))} classes counting the same"
+
+
+def say_change(change: AccuracyChange) -> str:
+    """Return what changed and about when, as the beginning of a sentence."""
+    name, day = read_measure(change.measure).name, f"{change.since:%-d %B %Y}"
+    if change.reference is None:
+        return f"the {name} {change.state}, about {day}"
+    stated = chosen(change.reference)
+    return f"the {name} is below the stated {stated} on average, since about {day}"
+
+
+def say_more(change: AccuracyChange, sentence: str) -> str:
+    """Return what a report's *sentence* does not have of a change, or nothing.
+
+    Which other days it may have begun on, and what was before.
+    """
+    said, first, last = [], change.since_from, change.since_to
+    if change.reference is None and first != last:
+        said.append(f"{first:%-d %B %Y} to {last:%-d %B %Y} would fit as well. ")
+    if change.before.labels and interval(change.before) not in sentence:
+        said.append(f"Before, it was {interval(change.before)} on average. ")
+    return "".join(said)
+
+
+def tell_change(change: AccuracyChange, sentence: str = "") -> str:
+    """Return sentences that say of a change what a report's *sentence* does not."""
+    said = say_change(change)
+    return f"{said[0].upper()}{said[1:]}. {say_more(change, sentence)}".rstrip()
 
 
 @dataclass
@@ -150,6 +185,9 @@ class Report:
             waits = plural(self.queries, "query waits", "queries wait")
             return f"Not measured yet: {waits}."
         found = self.estimate.decision
+        if found is None and self._judged and self.estimate.population.kind != LIVE:
+            # Of labels that tell nothing of its queries it is not right so often.
+            return self._judged
         is_open = found is None or found.verdict == "undecided"
         if self.unlabelled and is_open:
             name = shorten(self.unlabelled)
@@ -220,6 +258,17 @@ def say(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimate:
         return found
     report = Report(detector, found, found.population.of or 0)
     return found.model_copy(update={"sentence": report.sentence})
+
+
+def report_fold(
+    detector: Detector, version: str, counts: Counts, now: Now, *, at: datetime
+) -> Report:
+    """Return the report of a version by the counts of a fold, as its page will have it.
+
+    It is needed before the fold is stored, with the events that it causes.
+    """
+    counted = choose_now(detector, counts, now)
+    return Report(detector, estimate_counted(detector, version, counted, at), 0)
 
 
 class Reports:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +84,13 @@ class _Labels:
         labelled = np.bincount(classes, minlength=number)
         correct = np.bincount(classes[is_correct], minlength=number)
         return correct.tolist(), labelled.tolist()
+
+
+def check_span(since: datetime | None, until: datetime | None) -> dict[str, Any]:
+    """Return the ends of a span by name; raises InvalidInputError for an empty one."""
+    if since is not None and until is not None and since >= until:
+        raise invalid("until", until.isoformat(), "it must be later than since")
+    return {"since": since, "until": until}
 
 
 def roll(  # noqa: PLR0913 - which labels, and at which moments.

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -11,6 +11,8 @@ from standardwebhooks import Webhook as Signer
 
 from tracker.charts.words import bounds, plural
 from tracker.services import tasks
+from tracker.services.estimates.calendar import AccuracyChange
+from tracker.services.estimates.report import say_change, say_more
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import Instant
 from tracker.services.http_client import Answer
@@ -31,7 +33,6 @@ from tracker.storage.telling import (
 )
 from tracker.words import (
     AUDITED,
-    BELOW,
     CHANGE_EVENTS,
     EVENT_FIGURES,
     EVENTS,
@@ -151,12 +152,11 @@ def find_next(session: Session, task: Task) -> storage.Delivery | None:
 def say(kind: str, data: Mapping[str, Any]) -> str:
     if kind == TEST_EVENT:
         return "Tracker can reach this webhook."
-    sentence = BELOW if data.get("reference") else EVENTS[kind]
-    return sentence.format_map(_with_nouns(data))
+    return EVENTS[kind].format_map(_with_nouns(kind, data))
 
 
-def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *data* with the texts of its numbers, such as "1 label", and dates."""
+def _with_nouns(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *data* with the texts of its numbers, such as "1 label", and changes."""
     counted: dict[str, Any] = {
         name: plural(data[name], name.removesuffix("s"))
         for name in ("labels", "hours")
@@ -164,36 +164,32 @@ def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "measure" in data:
         counted["measured"] = read_measure(data["measure"]).name
-    if data.get("reference"):
-        counted["reference"] = f"{100 * data['reference']:g}"
-    for name in ("since", "since_from", "since_to"):
-        if data.get(name):
-            day = date.fromisoformat(data[name])
-            counted[name] = f"{day:%-d %B %Y}"
-    once = f" of its own queries, each {data['unit']} once" if "unit" in data else ""
+    if kind in CHANGE_EVENTS.values():
+        known = data.keys() & AccuracyChange.model_fields
+        change = AccuracyChange.model_validate({name: data[name] for name in known})
+        counted |= {
+            "changed": say_change(change),
+            "more": say_more(change, data["sentence"]),
+        }
     if data.get("population") == AUDITED:
-        once = f" of a set of {plural(data['queries'], 'query', 'queries')}"
-    counted["basis"] = once
-    counted["since_day"] = f" since {counted['since']}" if "since" in counted else ""
-    return {**data, **counted}
+        queries = plural(data["queries"], "query", "queries")
+        counted["of_set"] = f" of a set of {queries}"
+    return {"of_set": "", **data, **counted}
 
 
 def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
-    """Return an event in a sentence, and its figures in a second one if it has any."""
+    """Return an event in a sentence, and its figures behind it if it has any."""
     figures = EVENT_FIGURES.get(kind)
-    before = data["before"] if kind in CHANGE_EVENTS.values() else {}
-    if figures is None or before.get("labels") == 0:
+    if figures is None:
         return say(kind, data)
-    data = {**data, **before}
-    known = _with_nouns(data)
+    known = _with_nouns(kind, data)
     if "low" in data:
         found = Accuracy(accuracy=None, low=data["low"], high=data["high"])
         known["low"], known["high"] = bounds(found, beside=data.get("target"))
     if "value" in data:
         known["value"] = show(data["value"])
-    for name in ("target", "confidence_level"):
-        if name in data:
-            known[name] = f"{100 * data[name]:g}"
+    if "target" in data:
+        known["target"] = f"{100 * data['target']:g}"
     return f"{say(kind, data)} {figures.format_map(known)}"
 
 

@@ -13,6 +13,8 @@ from tracker.services.estimates.calendar import Calendar
 from tracker.services.estimates.counted import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.fold import Fold
+from tracker.services.estimates.projections import Cells
+from tracker.services.estimates.report import report_fold
 from tracker.services.estimates.slice_counts import Slices
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Address, Instant
@@ -51,6 +53,8 @@ SLICE_WORSE = "slice.worse"
 IMPORT_FAILED = "import.failed"
 AUDIT_FINISHED, AUDIT_BELOW = "audit.finished", "audit.below_target"
 AUDIT_WAITING = "audit.waiting"
+# They have the sentence that the page of the detector begins with.
+_MEASURED = {VERDICT, *CHANGE_EVENTS.values()}
 
 
 class Event(Shape):
@@ -334,9 +338,19 @@ class FoldEvents:
             if told:
                 detector = session.get_one(Detector, fold.detector_id)
                 basis = {"population": LIVE, "unit": unit_of(detector)}
+                said = _report(fold, version, at) if calendar is not None else {}
                 for kind, data in told:
-                    more = data and data | basis
+                    about = said if kind in _MEASURED else {}
+                    more = data and data | basis | about
                     tell(session, kind, detector, at=at, version=version, data=more)
+
+
+def _report(fold: Fold, version: Version, at: datetime) -> dict[str, str]:
+    """Return what the page of the detector says with the labels of a fold."""
+    counts = fold.versions[version.id].of(Cells).counts
+    now = fold.calendars[version.id].now
+    report = report_fold(fold.detector, version.name, counts, now, at=at)
+    return {"sentence": report.sentence, "basis": report.estimate.basis}
 
 
 def _look(calendar: Calendar) -> Look:
