@@ -99,7 +99,6 @@ def test_a_file_may_take_longer_than_its_first_rows_while_it_gives_rows() -> Non
         "rows", stream, seconds=1, kind="csv", most_unpacked=MOST_UNPACKED
     ) as reader:
         assert take_all(reader) == 2_000_000
-    assert reader.ended["status"] == 0
     assert reader.ended["seconds"] > 1
 
 
