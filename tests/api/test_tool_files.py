@@ -108,7 +108,7 @@ def test_labels_by_key_in_one_object(api, door) -> None:
 def test_columns_without_names_are_asked_for(api, door, content) -> None:
     sent = api.send_file(PATH, content, "text/csv", role="editor")
     assert sent.status_code == 422
-    assert "map predicted=column 3" in sent.text
+    assert "map predicted=column 2 and map label=column 3" in sent.text
     chosen = "map=key=column 1&map=predicted=column 2&map=label=column 3"
     sent = api.send_file(f"{PATH}?{chosen}", content, "text/csv", role="editor")
     assert sent.json["labels_added"] == content.count("\n")

@@ -49,6 +49,60 @@ def test_it_says_what_each_column_is_and_what_the_file_would_give(inspect) -> No
     assert "would be refused" not in done.output
 
 
+def lines(header: str, *cells: str) -> str:
+    """Thirty rows, in which L is the label and P the prediction, # the number."""
+    return header + "".join(
+        ",".join(cells)
+        .replace("#", str(n))
+        .replace("P", "YES" if n % 5 else "NO")
+        .replace("L", "YES" if n % 3 else "NO")
+        + "\n"
+        for n in range(30)
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "mapped"),
+    [
+        (
+            lines("part,inspector_says,ai_says\n", "#", "L", "P"),
+            "--map label=inspector_says --map predicted=ai_says",
+        ),
+        (
+            lines("part,model_result,operator_verdict\n", "#", "P", "L"),
+            "--map label=operator_verdict",
+        ),
+        (
+            lines("part,found,ground truth\n", "#", "P", "L"),
+            "--map predicted=found",
+        ),
+    ],
+)
+def test_what_is_likely_is_proposed_and_said(inspect, content, mapped) -> None:
+    said = inspect("a.csv", content).output
+    assert said.endswith(f"a.csv {mapped}\n")
+    assert "30 predictions, 30 with a label" in said
+    assert "between 27.4 % and 77.7 %" in said
+    assert "warning: " in said
+
+
+@pytest.mark.parametrize(
+    "header", ["part,first,second\n", "part,model_says,second,annotator_1\n"]
+)
+def test_what_is_not_likely_is_only_asked_for(inspect, header) -> None:
+    cells = ("#", "P", "L", "L")[: header.count(",") + 1]
+    said = inspect("a.csv", lines(header, *cells)).output
+    assert "balanced" not in said
+    assert "warning: " in said
+
+
+def test_another_column_of_classes_beside_a_label_of_a_key_is_not_asked_for(
+    inspect,
+) -> None:
+    said = inspect("a.csv", lines("key,label,other\n", "#", "L", "P")).output
+    assert "warning: " not in said
+
+
 def test_the_commands_that_it_prints_work(inspect, tmp_path) -> None:
     printed = inspect("rows.csv", ROWS).output.splitlines()[-2:]
     for line in printed:

@@ -315,3 +315,30 @@ def test_a_nested_answer_may_be_in_a_column_that_is_named() -> None:
     rows, _ = read(lines(*given), "x.jsonl", choices=choices)
     assert [(row["label"], row["predicted"]) for row in rows] == PAIRS
     assert rows[0]["confidence"] == 0.8
+
+
+def test_people_who_label_the_same_items_are_labelers() -> None:
+    rows, report = read(
+        "item_id,model_output,annotator,annotation\na,YES,ann,YES\na,YES,bob,NO\n"
+    )
+    assert report.errors == []
+    assert [(row["key"], row["labeler"], row["label"]) for row in rows] == [
+        ("a", "ann", "YES"),
+        ("a", "bob", "NO"),
+    ]
+
+
+def test_columns_without_names_that_hold_classes_are_named() -> None:
+    with pytest.raises(InvalidInputError, match="predicted=column 2 and map label="):
+        read("a-1,YES,NO,0.9\na-2,NO,NO,0.8\n")
+
+
+@pytest.mark.parametrize("field", ["key", "input", "group", "version", "labeler"])
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_ids_lose_the_blanks_around_them(field: str, is_alone: bool) -> None:
+    # What is wrong beside it makes the rows be read one by one.
+    others = "" if is_alone else "x,wrong,YES\n"
+    rows, report = read(f"{field},pred,label\n a-1 ,YES,YES\na-2,NO,YES\n{others}")
+    assert [row[field] for row in rows] == ["a-1", "a-2"]
+    assert len(report.errors) == (0 if is_alone else 1)
+    assert [field, "blanks around it", "left out", 1] in report.values

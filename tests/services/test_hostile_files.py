@@ -4,6 +4,7 @@ import io
 import os
 import signal
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,17 @@ def test_a_reader_of_a_large_file_ends_before_it_takes_too_much(kind: str) -> No
     assert file.said in said
     assert 0 < ended["memory"] < MOST_MEMORY
     assert ended["seconds"] < 13
+
+
+@pytest.mark.slow
+def test_a_file_may_take_longer_than_its_first_rows_while_it_gives_rows() -> None:
+    lines = (b"key-%d,YES\n" % number for number in range(2_000_000))
+    stream = io.BytesIO(hostile.packed(chain([b"key,predicted\n"], lines)))
+    with reading(
+        "rows", stream, seconds=1, kind="csv", most_unpacked=MOST_UNPACKED
+    ) as reader:
+        assert take_all(reader) == 2_000_000
+    assert reader.ended["seconds"] > 1
 
 
 def test_a_reader_that_is_killed_ends_its_own_file_alone() -> None:

@@ -65,6 +65,8 @@ def _print_commands(file: Path, found: Inspection, choices: dict[str, Any]) -> N
             continue
         for value in given if isinstance(given, tuple) else [given]:
             words += [option.opts[0], str(value)]
+    for field, column in found.proposed.items():
+        words += ["--map", f"{field}={column}"]
     if found.report.bad_rows:
         words.append("--skip-bad-rows")
     click.echo(f"  {shlex.join(words)}")

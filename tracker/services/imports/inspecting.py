@@ -35,6 +35,8 @@ class Inspection:
     # By column, the field that it holds, None for the metadata, "" for none.
     columns: dict[str, str | None]
     classes: list[str]
+    # By field, the columns that were taken for it, though nothing says that they are.
+    proposed: dict[str, str] = field(default_factory=dict)
     predictions: int = 0
     labels: int = 0
     references: int = 0
@@ -111,6 +113,7 @@ def inspect(
     Without one it is read twice, the first time for the *classes*, unless they are
     given.  Raises InvalidInputError for one that cannot be read.
     """
+    named = classes
     if detector is None:
         classes = classes or _find_classes(file)
         detector = Detector(id=0, name="", classes=classes or UNKNOWN)
@@ -131,6 +134,15 @@ def inspect(
                 break
     found.report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
     found.report.put_in_order()
+    proposed = rows.plan.proposed()
+    if proposed and rows.plan.is_likely() and detector.id == 0:
+        columns = file.choices.columns | proposed
+        choices = file.choices.model_copy(update={"columns": columns})
+        other = inspect(file.read_by(choices), named)
+        if other.counts and not other.report.bad_rows:
+            other.proposed = proposed
+            other.report.warnings = [*rows.plan.warnings(), *other.report.warnings]
+            return other
     found.groups, found.versions = len(groups), sorted(versions)
     found.columns = {
         **dict(zip(rows.plan.fields.values(), rows.plan.fields, strict=True)),

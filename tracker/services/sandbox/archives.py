@@ -4,7 +4,6 @@ It does not load the database: see readers.py.
 """
 
 import io
-import resource
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -13,7 +12,12 @@ from typing import IO, Any
 
 from tracker.errors import InvalidInputError
 from tracker.services.images import MAX_BYTES, check_image, clean_image
-from tracker.services.sandbox.channel import Channel, Closed, SharedFile
+from tracker.services.sandbox.channel import (
+    Channel,
+    Closed,
+    SharedFile,
+    allow_time,
+)
 from tracker.services.wording import show_reason
 
 # Processor time; a normal image takes a tenth of it.
@@ -74,7 +78,7 @@ def work(channel: Channel, *archives: SharedFile) -> None:
     with suppress(Closed):
         while True:
             said, content = channel.receive()
-            _allow_more_time()
+            allow_time(_SECONDS_EACH)
             try:
                 if archive is not None:
                     content = archive.read(said["name"])
@@ -107,13 +111,3 @@ class _Archive:
         if name is None:
             raise InvalidInputError.of("image", MISSING)
         return read_image(lambda: self._archive.open(self._entries[name]))
-
-
-def _allow_more_time() -> None:
-    """Limit the time of each image, within the limit for all."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    wanted = int(used.ru_utime + used.ru_stime) + _SECONDS_EACH
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    if most == resource.RLIM_INFINITY or wanted < most:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_CPU, (wanted, most))

@@ -1,7 +1,8 @@
-"""Messages and open files between the worker and a reader, and the unpacking limit."""
+"""Messages and open files between the worker and a reader, and the reader's limits."""
 
 import json
 import os
+import signal
 import socket
 import struct
 from collections.abc import Callable
@@ -14,6 +15,8 @@ _HEADER = struct.Struct("!II")
 # The largest message, of JSON and of bytes.
 _MOST_JSON = 32 * 2**20
 _MOST_BYTES = 128 * 2**20
+# Processor time after the limit until the system ends the process.
+GRACE_SECONDS = 2
 
 
 class Closed(Exception):  # noqa: N818 - an end is not an error.
@@ -77,6 +80,15 @@ class SharedFile(PlacedFile):
         self._place += len(content)
         self.furthest = max(self.furthest, self._place)
         return len(content)
+
+
+def allow_time(seconds: float) -> None:
+    """Give this process so much processor time from now on.
+
+    Then SIGVTALRM comes, and a little later the system ends what does not heed it.
+    """
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds + GRACE_SECONDS)
 
 
 # The default of TRACKER_MAX_BODY_BYTES.

@@ -19,7 +19,12 @@ from contextlib import suppress
 from typing import Any
 
 from tracker.errors import InvalidInputError, TooLargeError
-from tracker.services.sandbox.channel import Channel, SharedFile
+from tracker.services.sandbox.channel import (
+    GRACE_SECONDS,
+    Channel,
+    SharedFile,
+    allow_time,
+)
 
 # The module of each job, loaded before the process forks.
 _JOBS = {
@@ -28,7 +33,8 @@ _JOBS = {
 }
 # Memory that a reader may write to, without code and shared memory.
 _MEMORY_BYTES = 640 * 2**20
-_GRACE_SECONDS = 2
+# Processor time of a file in all; what it may take at a time is less.
+_MOST_SECONDS = 600
 _LONGEST_TRACE = 5_000
 
 
@@ -72,7 +78,7 @@ def main() -> None:
 
 def _end(pid: int, *, kills: bool) -> dict[str, Any]:
     """Wait for a fork to end, and return its status and resources."""
-    until = time.monotonic() + (0 if kills else _GRACE_SECONDS)
+    until = time.monotonic() + (0 if kills else GRACE_SECONDS)
     while True:
         found, status, used = os.wait4(pid, os.WNOHANG)
         if found:
@@ -129,17 +135,23 @@ def _answer(task: dict[str, Any], channel: Channel, files: list[SharedFile]) -> 
 
 
 def _limit(seconds: int, file_bytes: int) -> None:
-    """Let the system end this process if it takes too much."""
+    """Let the system end this process if it takes too much.
+
+    The *seconds* are those until its first answer.
+    """
+    most = max(seconds, _MOST_SECONDS)
     # A system that lacks one limit, or has a lower one, still gets the others.
     for kind, soft, hard in (
         (resource.RLIMIT_DATA, _MEMORY_BYTES, _MEMORY_BYTES),
-        (resource.RLIMIT_CPU, seconds, seconds + _GRACE_SECONDS),
+        (resource.RLIMIT_CPU, most, most + GRACE_SECONDS),
         (resource.RLIMIT_FSIZE, file_bytes, file_bytes),
         (resource.RLIMIT_CORE, 0, 0),
     ):
         with suppress(OSError, ValueError):
             resource.setrlimit(kind, (soft, hard))
-    signal.signal(signal.SIGXCPU, _stop)
+    for one in (signal.SIGVTALRM, signal.SIGXCPU):
+        signal.signal(one, _stop)
+    allow_time(seconds)
     # If memory runs out, the system kills this process first.
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
         file.write("1000")

@@ -212,8 +212,9 @@ def reading(
 ) -> Iterator[Reader]:
     """Start a process that does *job* with *streams*, and end it with the block.
 
-    It has *seconds* of processor time, by default 10 for each 64 MiB.  Raises
-    TooManyError if this process already reads as many files as it may.
+    It has *seconds* of processor time until its first answer, by default 10 for each
+    64 MiB; what it may take for the next ones, it says itself.  Raises TooManyError if
+    this process already reads as many files as it may.
     """
     if not _places.acquire(blocking=False):
         raise TooManyError(f"{_MOST_READERS} files are being read; try again")

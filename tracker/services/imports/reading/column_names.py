@@ -24,10 +24,10 @@ from tracker.services.wording import show, show_name
 # Beside its own name.
 _ALIASES = {
     "key": "id",
-    "predicted": "pred y_pred prediction predictions predicted_label predicted_class "
-    "guess output",
-    "label": "y_true y_test target targets truth true_label true_class ground_truth "
-    "actual choice expected gold",
+    "predicted": "pred y_pred ypred prediction predictions predicted_label "
+    "predicted_class guess output",
+    "label": "y_true ytrue y_test target targets truth true_label true_class "
+    "ground_truth actual choice expected gold",
     "confidence": "proba prob probability score",
     "group": "group_id event_id burst_id session_id conversation_id",
     "version": "model_version",
@@ -45,6 +45,9 @@ _INPUTS = frozenset(
     )
 )
 _HEAD = re.compile(r"[^.\[]+")
+# Where several people label the same items: who, and what.
+_PEOPLE = ("annotator", "annotator_id", "rater", "rater_id", "worker_id", "coder")
+_ITEMS = ("item_id", "item", "sample_id", "example_id", "task_id", "image_id")
 _REPEATS = frozenset({"epoch", "attempt", "trial", "repeat", "sample_idx"})
 _BLANKS = re.compile(r"[\s\-]+")
 _WORD = re.compile(r"[^\W\d_]+?(?=[A-Z][a-z]|[\W\d_]|$)")
@@ -80,7 +83,14 @@ _OF_A_CLASS = frozenset(_ROLES[1][1].split()[:6])
 _NOT_CONFIDENCE = _OF_A_CLASS | {"scores"}
 # Names that say no more than that classes are in the column.
 _PLAIN = frozenset({"class", "category", "classification", "answer", "species"})
-_LOUD = frozenset(f"{_ROLES[2][1]} {_ROLES[4][1]} answer human manual reviewer".split())
+_LOUD = frozenset(
+    f"{_ROLES[2][1]} {_ROLES[4][1]} answer human manual reviewer inspector operator "
+    "expert".split()
+)
+# What the answers of programs are called, where people answered too.
+_PROGRAMS = frozenset(
+    ("ai", "ki", "model", "system", "classifier", "detector", "machine", "llm", "bot")
+)
 # Of two such columns the second is the answer, and the first what it should have been.
 _PAIRS = {"expected": "actual", "soll": "ist"}
 _WEIGHTS = frozenset({"weight", "weights"})
@@ -108,7 +118,7 @@ class Plan:
     left_out: tuple[str, ...] = ()
     # Says which labels of an export were replaced by another one.
     is_current: str | None = None
-    # What holds classes, where nothing says which is the label and the prediction.
+    # What holds classes, where nothing says which is the label or the prediction.
     unclear: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
@@ -116,17 +126,27 @@ class Plan:
         found = []
         others = (*self.extras, *self.left_out)
         if self.unclear:
-            found.append(
-                f"nothing says which of the columns {' and '.join(self.unclear)} is "
-                f"which; say it, as in map label={self.unclear[0]} and map "
-                f"predicted={self.unclear[-1]}"
-            )
+            said = " and ".join(f"map {n}={c}" for n, c in self.proposed().items())
+            shown = " and ".join(self.unclear)
+            if self.fields.keys() & {"label", "predicted"}:
+                [field] = self.proposed()
+                found.append(
+                    f"classes are also in {shown}, not read; if that is the "
+                    f"{'prediction' if field == 'predicted' else field}, add {said}"
+                )
+            else:
+                found.append(
+                    f"nothing says which of the columns {shown} is which; say it, as "
+                    f"in {said}"
+                )
         if "label" not in self.fields:
             found += [
                 f"the column {show(name)} looks like the truth and is not read as "
                 f"labels; to read it, add map label={show_name(name)}"
                 for name in others
-                if _is_loud(name) and "is" not in _words_of(name)
+                if _is_loud(name)
+                and "is" not in _words_of(name)
+                and name not in self.unclear
             ]
         found += [
             f"the column {show(name)} looks like weights, which are not read: every "
@@ -141,6 +161,18 @@ class Plan:
                 "column is something else, such as a mass, give it another name"
             )
         return found
+
+    def proposed(self) -> dict[str, str]:
+        """Return by field the columns that may be the label and the prediction."""
+        missing = [one for one in ("label", "predicted") if one not in self.fields]
+        return dict(zip(missing, self.unclear, strict=False))
+
+    def is_likely(self) -> bool:
+        """Whether the words of the names tell what is proposed apart."""
+        if self.fields.keys() & {"label", "predicted"}:
+            return len(self.unclear) == 1
+        first, last = _truth_first(self.unclear[0]), _truth_first(self.unclear[-1])
+        return first < last
 
     def renamed(self) -> dict[str, str]:
         """Return the fields whose column has another name."""
@@ -206,6 +238,7 @@ def guess_columns(
     *,
     has_header: bool = True,
     holds_classes: Callable[[str], bool] = lambda _: False,
+    knows_classes: bool = True,
 ) -> Plan:
     """Decide what the columns *names* hold.
 
@@ -237,7 +270,9 @@ def guess_columns(
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others)
-    unclear = _find_unclear(fields, others, holds_classes)
+    unclear: tuple[str, ...] = ()
+    if knows_classes or not fields.keys() & {"label", "predicted"}:
+        unclear = _find_unclear(fields, others, holds_classes)
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out, others = (*left_out, *dict.fromkeys(others)), []
@@ -248,7 +283,7 @@ def guess_columns(
     ]
     if has_header and extra == REFUSE:
         wrong += unknown_columns(others, FIELDS)
-    wrong += _find_nameless(names, fields)
+    wrong += _find_nameless(names, fields, unclear)
     if wrong:
         refuse_columns(wrong)
     return Plan(
@@ -268,6 +303,10 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
         return {normal(column): name for column, name in shaped.items()}, True
     found = KNOWN | _label_studio(names) | _exported(names)
     normals = set(map(normal, names))
+    person = next((one for one in _PEOPLE if one in normals), None)
+    item = next((one for one in ("key", "id", *_ITEMS) if one in normals), None)
+    if person and item and "labeler" not in normals:
+        found = {**found, person: "labeler", item: found.get(item, "key")}
     if "key" not in normals and normals & _REPEATS:
         # A question that is asked several times.
         found["id"] = "group"
@@ -286,13 +325,17 @@ def _are_numbered(names: Sequence[str]) -> bool:
     return names[:1] == [f"{COLUMN}1"]
 
 
-def _find_nameless(names: Sequence[str], fields: Collection[str]) -> list[FieldError]:
+def _find_nameless(
+    names: Sequence[str], fields: Collection[str], unclear: Sequence[str]
+) -> list[FieldError]:
     if not _are_numbered(names) or {"predicted", "label"} & set(fields):
         return []
     message = (
         f"the first line names no columns; say what those from {names[0]} to "
-        f"{names[-1]} hold, as in map predicted={names[-1]}"
+        f"{names[-1]} hold, as in map predicted={(*unclear, names[-1])[0]}"
     )
+    if unclear:
+        message += f" and map label={unclear[-1]}"
     return [FieldError("map", message)]
 
 
@@ -387,11 +430,23 @@ def _find_input(fields: dict[str, str], others: list[str]) -> None:
 def _find_unclear(
     fields: Mapping[str, str], others: list[str], holds_classes: Callable[[str], bool]
 ) -> tuple[str, ...]:
-    """Return the two columns that could be the label and the prediction, if any."""
-    if fields.keys() & {"label", "predicted"} or len(others) > _FEW_COLUMNS:
+    """Return columns that could be the label or the prediction, if one is missing.
+
+    Labels of what is known by key or input need no prediction.
+    """
+    known = fields.keys() & {"label", "predicted", "key", "input"}
+    if known > {"label"} or len(others) > _FEW_COLUMNS:
         return ()
-    found = sorted(filter(holds_classes, others), key=_is_loud, reverse=True)
-    return tuple(found) if len(found) == 2 else ()
+    found = sorted(filter(holds_classes, others), key=_truth_first)
+    if "predicted" in known:
+        found = [one for one in found if role_of(one) != "predicted"]
+    elif len(found) != (1 if "label" in known else 2):
+        return ()
+    return tuple(found)
+
+
+def _truth_first(name: str) -> int:
+    return bool(_words_of(name) & _PROGRAMS) - _is_loud(name)
 
 
 def _exported(names: Sequence[str]) -> dict[str, str]:

@@ -38,7 +38,13 @@ from tracker.services.imports.reading.rows import (
     jsonl_pieces,
 )
 from tracker.services.imports.reading.shapes import read_records
-from tracker.services.sandbox.channel import Channel, SharedFile, Unpacked, dump
+from tracker.services.sandbox.channel import (
+    Channel,
+    SharedFile,
+    Unpacked,
+    allow_time,
+    dump,
+)
 from tracker.services.wording import show_reason
 
 HEADER = "header.json"
@@ -47,6 +53,8 @@ _PIECE = 2**20
 # How inspect_ai packs the parts of a log.
 _ZSTANDARD = 93
 _LOCAL_HEADER = 30
+# Processor time for each piece; that of a large one takes a hundredth of it.
+_SECONDS_EACH = 10
 
 
 def is_log(stream: BinaryIO) -> bool:
@@ -387,6 +395,7 @@ def work(channel: Channel, file: SharedFile, *, kind: str, **options: Any) -> No
     for piece in read_pieces(kind, stream, notes, **options):
         for text in _dump_pieces(piece, notes, file):
             channel.send_json(text)
+            allow_time(_SECONDS_EACH)
             notes.clear()
     channel.send([None, notes, file.furthest])
 

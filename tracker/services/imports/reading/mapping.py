@@ -315,6 +315,7 @@ class MappedRows:
                     self.choices,
                     has_header=piece.has_header,
                     holds_classes=self._holds_classes(piece, readers[kind]),
+                    knows_classes=self.detector.classes != UNKNOWN,
                 )
                 is_planned = True
             read = readers[kind]

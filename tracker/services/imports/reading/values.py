@@ -368,10 +368,19 @@ def read_texts(values: list[Any], _noted: Noted) -> list[Any]:
     return list(map(as_text, values))
 
 
+def read_trimmed(field: str, values: list[Any], noted: Noted) -> list[Any]:
+    """Return texts without the blanks around them, None for nothing else."""
+    texts = read_texts(values, noted)
+    bare = [one.strip() or None if isinstance(one, str) else one for one in texts]
+    if changed := sum(one != text for one, text in zip(bare, texts, strict=True)):
+        noted[field, "blanks around it", "left out"] += changed
+    return bare
+
+
 def read_names(field: str, values: list[Any], noted: Noted) -> list[Any]:
     """Return texts, and of what is nested or too long for a name a hash of it."""
     if set(map(type, values)) == {str} and max(map(len, values)) <= LONGEST_NAME:
-        return values
+        return read_trimmed(field, values, noted)
     long = sum(isinstance(one, str) and len(one) > LONGEST_NAME for one in values)
     if long:
         noted[field, f"texts of more than {LONGEST_NAME} characters", "hashes"] += long
@@ -440,8 +449,9 @@ def build_readers(
         del readers["metadata"], readers["weight"]
         names = ("predicted", "label", "asked_at", "labelled_at")
         return readers | {name: _of_texts(readers[name]) for name in names}
-    texts = ("key", "version", "note", "labeler", "image_url", "sampling")
-    readers |= dict.fromkeys(texts, read_texts)
+    readers |= dict.fromkeys(("note", "image_url"), read_texts)
+    for name in ("key", "version", "labeler", "sampling"):
+        readers[name] = partial(read_trimmed, name)
     return readers | {name: partial(read_names, name) for name in ("input", "group")}
 
 
