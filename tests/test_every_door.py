@@ -122,8 +122,8 @@ def test_events_have_the_fields_and_letters_the_words(ask: Callable[..., Any]) -
     wanted = {"population": "live", "unit": "group", "measure": "overall"}
     assert states(event, *wanted, "since") == wanted | {"since": None}
     said = say_in_full("verdict.changed", event)
-    assert "confidence the overall accuracy lies between" in said
-    assert "by 60 labels of its own queries, each group once; the target" in said
+    assert "It is right" in said
+    assert "sure, by 60 labels of its own queries, each group once." in said
 
 
 def test_pages_metrics_and_badges_have_the_words(

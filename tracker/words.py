@@ -124,23 +124,20 @@ BELOW = (
     "average, since about {since}."
 )
 _BEFORE = (
-    "Before, it lay between {low} % and {high} % on average, by {labels}{basis}. If "
-    "it changed once, then between {since_from} and {since_to}."
+    "Before, it was right {low}\N{EN DASH}{high} % of the time on average, by "
+    "{labels}{basis}. If it changed once, then between {since_from} and {since_to}."
 )
 # The figures behind what was told, where there are some.
 EVENT_FIGURES = {
-    "verdict.changed": "With {confidence_level} % confidence the {measured} lies "
-    "between {low} % and {high} %{since_day}, by {labels}{basis}; the target is "
-    "{target} %.",
+    "verdict.changed": "{since_day}{right}; the target is {target} %. That is "
+    "{confidence_level} % sure, by {labels}{basis}.",
     "accuracy.dropped": _BEFORE,
     "accuracy.rose": _BEFORE,
     "slice.worse": "In version {version}, where {by} is {value}, the {measured} is "
     "{correct:,} of {labelled:,} labels{basis}.",
     "import.failed": "The reason: {error}.",
-    "audit.finished": "With {labels}{basis} the {measured} lies between {low} % and "
-    "{high} %.",
-    "audit.below_target": "With {labels}{basis} it lies between {low} % and {high} %; "
-    "the target is {target} %.",
+    "audit.finished": "By {labels}{basis}, {right}.",
+    "audit.below_target": "By {labels}{basis}, {right}; the target is {target} %.",
 }
 # Who judges without authority; what they say is never the truth.
 JudgeKind = Literal["human", "model", "code"]

@@ -26,9 +26,10 @@ FIGURES = [
             "population": "live",
             "unit": "input",
         },
-        "door, version v1: undecided after 619 labels, met before. With 95 % "
-        "confidence the balanced accuracy lies between 88.1 % and 93.5 %, by 619 "
-        "labels of its own queries, each input once; the target is 90 %.",
+        "door, version v1: undecided after 619 labels, met before. It is "
+        "right 88.1\N{EN DASH}93.5 % of the time, all classes counting the same; the "
+        "target is 90 %. That is 95 % sure, by 619 labels of its own queries, each "
+        "input once.",
     ),
     (
         "verdict.changed",
@@ -45,10 +46,10 @@ FIGURES = [
             "population": "live",
             "unit": "group",
         },
-        "door, version v1: met after 702 labels, undecided before. With 95 % "
-        "confidence the accuracy of YES lies between 90.004 % and 93.451 % since "
-        "12 March 2026, by 702 labels of its own queries, each group once; the target "
-        "is 90 %.",
+        "door, version v1: met after 702 labels, undecided before. Since "
+        "12 March 2026 when the truth is YES, it is right 90.004\N{EN DASH}93.451 % of "
+        "the time; the target is 90 %. That is 95 % sure, by 702 labels of its own "
+        "queries, each group once.",
     ),
     (
         "accuracy.dropped",
@@ -64,9 +65,9 @@ FIGURES = [
             "unit": "input",
         },
         "door, version v1: the accuracy of YES dropped, about 12 March 2026. Before, "
-        "it lay between 95.1 % and 98.5 % on average, by 812 labels of its own "
-        "queries, each input once. If it changed once, then between 9 March 2026 and "
-        "15 March 2026.",
+        "it was right 95.1\N{EN DASH}98.5 % of the time on average, by 812 labels of "
+        "its own queries, each input once. If it changed once, then between "
+        "9 March 2026 and 15 March 2026.",
     ),
     (
         "accuracy.dropped",
@@ -110,8 +111,8 @@ FIGURES = [
             "high": 0.99,
             "measure": "recall:YES",
         },
-        "door: the audit May is finished. With 176 labels of a set of 900 queries the "
-        "accuracy of YES lies between 90.0 % and 99.0 %.",
+        "door: the audit May is finished. By 176 labels of a set of 900 queries, when "
+        "the truth is YES, it is right 90.0\N{EN DASH}99.0 % of the time.",
     ),
     (
         "audit.below_target",
@@ -124,8 +125,8 @@ FIGURES = [
             "measure": "overall",
         },
         "door: the audit Weekly, 2026-02-02 proves that the overall accuracy was below "
-        "its target. With 176 labels it lies between 70.1 % and 82.0 %; the target is "
-        "90 %.",
+        "its target. By 176 labels, it is right 70.1\N{EN DASH}82.0 % of the time; the "
+        "target is 90 %.",
     ),
     (
         "audit.waiting",

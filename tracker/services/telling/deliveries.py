@@ -11,6 +11,7 @@ from standardwebhooks import Webhook as Signer
 
 from tracker.charts.words import bounds, plural
 from tracker.services import tasks
+from tracker.services.estimates.report import right_how_often
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import Instant
 from tracker.services.http_client import Answer
@@ -31,6 +32,7 @@ from tracker.storage.telling import (
 )
 from tracker.words import (
     AUDITED,
+    BALANCED,
     BELOW,
     CHANGE_EVENTS,
     EVENT_FIGURES,
@@ -163,7 +165,8 @@ def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(data.get(name), int)
     }
     if "measure" in data:
-        counted["measured"] = read_measure(data["measure"]).name
+        measure = read_measure(data["measure"])
+        counted["measured"] = "accuracy" if measure.kind == BALANCED else measure.name
     if data.get("reference"):
         counted["reference"] = f"{100 * data['reference']:g}"
     for name in ("since", "since_from", "since_to"):
@@ -174,7 +177,7 @@ def _with_nouns(data: Mapping[str, Any]) -> dict[str, Any]:
     if data.get("population") == AUDITED:
         once = f" of a set of {plural(data['queries'], 'query', 'queries')}"
     counted["basis"] = once
-    counted["since_day"] = f" since {counted['since']}" if "since" in counted else ""
+    counted["since_day"] = f"since {counted['since']} " if "since" in counted else ""
     return {**data, **counted}
 
 
@@ -189,12 +192,22 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
     if "low" in data:
         found = Accuracy(accuracy=None, low=data["low"], high=data["high"])
         known["low"], known["high"] = bounds(found, beside=data.get("target"))
+        known["right"] = _say_right(data.get("measure"), known)
     if "value" in data:
         known["value"] = show(data["value"])
     for name in ("target", "confidence_level"):
         if name in data:
             known[name] = f"{100 * data[name]:g}"
-    return f"{say(kind, data)} {figures.format_map(known)}"
+    said = figures.format_map(known)
+    return f"{say(kind, data)} {said[0].upper()}{said[1:]}"
+
+
+def _say_right(measure: str | None, known: Mapping[str, Any]) -> str:
+    """Return how often it is right, as the page of the detector says it."""
+    found = read_measure(measure or BALANCED)
+    said = f"{known['low']}\N{EN DASH}{known['high']} %"
+    same = ", all classes counting the same" if found.kind == BALANCED else ""
+    return f"{right_how_often(found, said)}{same}"
 
 
 def write_body(
