@@ -106,8 +106,8 @@ FIGURES = [
             "high": 0.99,
             "measure": "recall:YES",
         },
-        "door: the audit May is finished. With 176 labels of a set of 900 queries the "
-        "accuracy of YES lies between 90.0 % and 99.0 %.",
+        "door: the audit May is finished. By 176 labels of a set of 900 queries, when "
+        "the truth is YES, it is right 90.0\N{EN DASH}99.0 % of the time.",
     ),
     (
         "audit.below_target",
@@ -120,8 +120,8 @@ FIGURES = [
             "measure": "overall",
         },
         "door: the audit Weekly, 2026-02-02 proves that the overall accuracy was below "
-        "its target. With 176 labels it lies between 70.1 % and 82.0 %; the target is "
-        "90 %.",
+        "its target. By 176 labels, it is right 70.1\N{EN DASH}82.0 % of the time; the "
+        "target is 90 %.",
     ),
     (
         "audit.waiting",

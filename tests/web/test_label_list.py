@@ -42,9 +42,44 @@ def test_what_decides_most_comes_first_and_is_the_one_button(
     (button,) = [
         a
         for a in page.find("a")
-        if a.text == "Label near" and "btn-primary" in a.attributes["class"]
+        if a.text == "Label near, then the next"
+        and "btn-primary" in a.attributes["class"]
     ]
-    assert button.attributes["href"] == "/detectors/det_3/label"
+    assert button.attributes["href"] == "/detectors/det_3/label?stream=all"
+    assert "7 waiting" in page.find("a", href="/label")[0].text
+
+
+def test_one_stream_leads_from_detector_to_detector(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    yes, no = ({"predicted": one, "label": one} for one in ("YES", "NO"))
+    unlabelled = {"predicted": "YES"}
+    for name, rows in (
+        ("nearly", [yes, no] * 20 + [unlabelled] * 30),
+        ("short", [yes, no] * 3 + [unlabelled]),
+        ("new", [unlabelled] * 2),
+    ):
+        shelf.add_queries(shelf.add_detector(name=name, target=0.8), rows)
+    address, seen, told = "/detectors/det_1/label?stream=all", [], []
+    for _ in range(99):
+        page = visitor.get(address)
+        if page.status == 303:
+            address = page.headers["Location"]
+            continue
+        (title,) = page.find("h1")
+        seen += [title.text] if [title.text] != seen[-1:] else []
+        told += [one.text for one in page.find("p", role="status") if one.text]
+        if "Nothing left to label" in page.text:
+            break
+        path = address.partition("?")[0]
+        answer = page.form(path) | {"label": "YES"}
+        address = visitor.send(path, answer).headers["Location"]
+    assert seen == [f"Label / {x}" for x in ("nearly", "short", "new", "nearly")]
+    assert told == [
+        "nearly is decided. Next: short.",
+        "short has nothing left to label. Next: new.",
+        "new has nothing left to label. Next: nearly.",
+    ]
 
 
 def test_who_is_asked_for_labels_sees_that_first(

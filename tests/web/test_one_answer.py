@@ -52,6 +52,7 @@ class Doors:
 
     page: Page
     label: Page
+    setup: Page
     row: str
     api: dict[str, Any]
     estimate: Estimate
@@ -61,6 +62,15 @@ class Doors:
     @property
     def headline(self) -> str:
         return flat(self.page.by_id("answer-title").text)
+
+    @property
+    def tab(self) -> int:
+        """The mistakes by the tab of a page that does not show the estimate."""
+        said = re.search(r">Mistakes <span>([\d,]+)</span>", self.setup.html)
+        return int(said[1].replace(",", "")) if said else 0
+
+    def wrong(self) -> int:
+        return self.estimate.labels - sum(one.correct for one in self.estimate.classes)
 
     def disagreements(self) -> list[str]:
         """Where two of them differ."""
@@ -89,6 +99,7 @@ class Doors:
             "badge": self.face.color in {_COLOURS[verdict], "lightgrey"},
             "event": self.event is None or self.event.data["verdict"] == verdict,
             "told": self.event is not None or verdict == "undecided",
+            "tab": self.tab == self.wrong(),
         }
         says |= self.compare_messages()
         says |= self.advise(found)
@@ -188,6 +199,7 @@ def test_of_each_odd_detector_all_doors_say_the_same(
             doors = Doors(
                 page=visitor.get(path),
                 label=visitor.get(f"{path}/label"),
+                setup=visitor.get(f"{path}/setup"),
                 row=row_of(listed, number),
                 api=visitor.client.get(asked, headers=bearer).json,
                 estimate=estimate,

@@ -4,6 +4,7 @@ import pytest
 from flask import Flask
 
 from tests.conftest import by
+from tests.databases import noted_statements
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
 from tracker.services.archive import archive_detector
@@ -132,3 +133,30 @@ def test_tags_and_owner_are_changed_on_the_page_of_settings(
     page = visitor.get(f"/detectors/{detector_id}/setup")
     assert page.by_id("tags").attributes["value"] == "dock, night shift"
     assert page.by_id("owner").attributes["value"] == "maria"
+
+
+def test_the_tab_of_mistakes_has_their_number_and_leads_to_that_version(
+    visitor: Visitor, shelf: Shelf, published: str
+) -> None:
+    right = {"predicted": "YES", "label": "YES", "version": "v2"}
+    shelf.add_queries(published, [right, {**right, "label": "NO"}])
+    path = f"/detectors/{published}"
+    for place in ("", "/mistakes", "/slices", "/changes", "/labelling", "/setup"):
+        for version, number in (("v1", 8), ("v2", 1)):
+            page = visitor.get(f"{path}{place}?version={version}")
+            (tab,) = [a for a in page.find("a") if a.attributes.get("data-go") == "gm"]
+            assert tab.text == f"Mistakes {number}"
+            address = f"{path}/mistakes?version={version}"
+            assert tab.attributes["href"] == address
+
+
+def test_the_counts_of_rail_and_tabs_cost_two_statements(
+    visitor: Visitor, database: Database, published: str
+) -> None:
+    path = f"/detectors/{published}/badges"
+    visitor.get(path)
+    with noted_statements(database) as statements:
+        visitor.get(path)
+    assert sum("queue_rank" in one for one in statements) == 1
+    assert sum("FROM pending_batches" in one for one in statements) == 1
+    assert len(statements) <= 11

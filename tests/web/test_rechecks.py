@@ -47,7 +47,7 @@ def answer(visitor: Visitor, detector_id: str, query: str, **fields: str) -> str
 def test_labels_are_drawn_given_again_blind_and_told_of(
     eve: Visitor, door: str
 ) -> None:
-    assert "Have some labelled a second time" in eve.get(f"/detectors/{door}").text
+    assert "labelled a second time" in eve.get(f"/detectors/{door}").text
     empty = eve.get(f"/detectors/{door}/label?queue=recheck")
     assert "No label waits to be given again" in empty.text
     assert "10 labels drawn" in draw(eve, door, "10")

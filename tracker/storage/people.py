@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     ForeignKey,
+    ScalarSelect,
     Text,
     bindparam,
     delete,
@@ -81,6 +82,12 @@ class Pin(Base):
     detector_id: Mapped[int] = mapped_column(
         ForeignKey("detectors.id"), primary_key=True, autoincrement=False
     )
+
+
+def seen_by(account_id: int) -> ScalarSelect[int]:
+    """Return the newest event that an account has seen, as part of a statement."""
+    seen = select(Account.seen_event_id).where(Account.id == account_id)
+    return seen.scalar_subquery()
 
 
 def list_pins(session: Session, account_id: int) -> Sequence[int]:

@@ -9,6 +9,7 @@ from sqlalchemy import (
     ForeignKey,
     ForeignKeyConstraint,
     Index,
+    ScalarSelect,
     Text,
     bindparam,
     delete,
@@ -94,7 +95,11 @@ def find_last_event(session: Session, detector_id: int, kind: str) -> Event | No
 
 
 def list_news(
-    session: Session, after: int, *, among: Collection[int] | None, limit: int
+    session: Session,
+    after: int | ScalarSelect[int],
+    *,
+    among: Collection[int] | None,
+    limit: int,
 ) -> Sequence[Event]:
     conditions = (Event.id > after, Event.detector_id.in_(select_open(among)))
     return list_newest(session, Event, *conditions, before=None, limit=limit)

@@ -112,19 +112,19 @@ def ago(instant: datetime) -> str:
 @pages.app_template_global()
 def name_versions(detector: Detector) -> list[str]:
     """Return the names of the versions of *detector*, the newest first."""
-    with _session_of(detector) as session:
+    with session_of(detector) as session:
         return [one.name for one in reversed(list_versions(session, detector.id))]
 
 
 @pages.app_template_global()
 def name_shown_version(detector: Detector) -> str | None:
     """Return the version of *detector* that pages show unless one is chosen."""
-    with _session_of(detector) as session:
+    with session_of(detector) as session:
         shown = choose_shown(session, [detector])
         return shown[detector.id].name if shown else None
 
 
-def _session_of(detector: Detector) -> AbstractContextManager[Session]:
+def session_of(detector: Detector) -> AbstractContextManager[Session]:
     # A page that is rendered within its session asks that one: it has a snapshot.
     session = object_session(detector)
     return database().read() if session is None else nullcontext(session)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import date
 
 from flask import current_app, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -12,9 +13,15 @@ from tracker.http import account, by, database, now, requires
 from tracker.services.estimates.report import Report, Reports
 from tracker.services.fields import parse_input
 from tracker.services.people.own import OwnChange, change_own, get_own
-from tracker.storage.detectors import Detector, count_archived, list_detectors
+from tracker.services.versions import choose_shown
+from tracker.storage.detectors import (
+    Detector,
+    count_archived,
+    find_version,
+    list_detectors,
+)
 from tracker.storage.people import Account, list_pins
-from tracker.web.blueprint import Sort, pages, sort_rows
+from tracker.web.blueprint import Sort, pages, session_of, sort_rows
 from tracker.web.drawing.readings import Axis
 from tracker.words import STATES
 
@@ -130,6 +137,21 @@ def _count_groups(rows: Sequence[Report]) -> dict[str, int]:
 
 def list_reports(session: Session, detectors: Sequence[Detector]) -> list[Report]:
     """Return the reports of *detectors*, of the versions that they show."""
+    return _reports().list(session, detectors, at=now())
+
+
+@pages.app_template_global()
+def count_mistakes(detector: Detector, version: str | None) -> tuple[int, date | None]:
+    """Return the number of mistakes that the shown estimate counts, and since when."""
+    with session_of(detector) as session:
+        named = find_version(session, detector.id, version) if version else None
+        shown = named or choose_shown(session, [detector]).get(detector.id)
+        found = _reports().estimate(session, {detector: shown}, at=now())
+    row = Report(detector, found[detector.id], 0)
+    return row.mistakes, row.since
+
+
+def _reports() -> Reports:
     reports = current_app.extensions[EXTENSION]
     assert isinstance(reports, Reports)
-    return reports.list(session, detectors, at=now())
+    return reports

@@ -108,11 +108,6 @@ class Overview:
         return self.row.estimate
 
     @property
-    def mistakes(self) -> int:
-        """The scored labels that the detector had not predicted."""
-        return self.estimate.labels - sum(self.estimate.correct)
-
-    @property
     def axis(self) -> Axis:
         """The axis of the large bar."""
         row = self.row
@@ -248,7 +243,7 @@ def build_overview(
 def _find_differences(session: Session, page: Overview) -> Sequence[Difference]:
     """Return what the mistakes since a drop have in common."""
     row, version = page.row, page.version
-    if version is None or row.since is None or not page.mistakes:
+    if version is None or row.since is None or not row.mistakes:
         return ()
     return list_differences(session, row.detector, version.name, row.since, at=now())
 

@@ -130,6 +130,11 @@ class Report:
         """Whether somebody should look at it first."""
         return self.state not in {"met", "none"}
 
+    @property
+    def mistakes(self) -> int:
+        """The scored labels that the detector had not predicted."""
+        return self.estimate.labels - sum(self.estimate.correct)
+
     @cached_property
     def interval(self) -> Accuracy:
         """The interval that decides, of the measure that a target is on."""
@@ -288,6 +293,25 @@ class Reports:
         shown = choose_shown(session, detectors)
         versions = {detector: shown.get(detector.id) for detector in detectors}
         failures = find_failures(session, RECOMPUTE, [one.id for one in detectors])
+        estimates = self.estimate(session, versions, at=at)
+        return [
+            Report(
+                one,
+                estimates[one.id],
+                version.queries if version else 0,
+                failures.get(one.id),
+            )
+            for one, version in versions.items()
+        ]
+
+    def estimate(
+        self,
+        session: Session,
+        versions: Mapping[Detector, Version | None],
+        *,
+        at: datetime,
+    ) -> dict[int, Estimate]:
+        """Return the estimates of these *versions*, by their detectors."""
         waiting = count_pending_labels(session, [one.id for one in versions])
         keys = {
             # The day, because what is of a span of days ends with one.
@@ -295,23 +319,16 @@ class Reports:
             for one, version in versions.items()
             for new in (version and waiting.get(version.id),)
         }
+        known = {one: self._known[one.id] for one in versions if one.id in self._known}
         changed = {
-            detector: version
-            for detector, version in versions.items()
-            if self._known.get(detector.id, (None,))[0] != keys[detector]
-        }
-        found = list_estimates(session, changed, computed_at=at)
-        for detector, estimate in zip(changed, found, strict=True):
-            self._known[detector.id] = keys[detector], estimate
-        return [
-            Report(
-                one,
-                self._known[one.id][1],
-                version.queries if version else 0,
-                failures.get(one.id),
-            )
+            one: version
             for one, version in versions.items()
-        ]
+            if one not in known or known[one][0] != keys[one]
+        }
+        found = list_estimates(session, changed, computed_at=at) if changed else []
+        for detector, estimate in zip(changed, found, strict=True):
+            self._known[detector.id] = known[detector] = keys[detector], estimate
+        return {one.id: estimate for one, (_, estimate) in known.items()}
 
 
 def _columns(row: Any) -> list[Any]:

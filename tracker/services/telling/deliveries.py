@@ -12,7 +12,11 @@ from standardwebhooks import Webhook as Signer
 from tracker.charts.words import bounds, plural
 from tracker.services import tasks
 from tracker.services.estimates.calendar import AccuracyChange
-from tracker.services.estimates.report import say_change, say_more
+from tracker.services.estimates.report import (
+    right_how_often,
+    say_change,
+    say_more,
+)
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import Instant
 from tracker.services.http_client import Answer
@@ -33,6 +37,7 @@ from tracker.storage.telling import (
 )
 from tracker.words import (
     AUDITED,
+    BALANCED,
     CHANGE_EVENTS,
     EVENT_FIGURES,
     EVENTS,
@@ -186,11 +191,21 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
     if "low" in data:
         found = Accuracy(accuracy=None, low=data["low"], high=data["high"])
         known["low"], known["high"] = bounds(found, beside=data.get("target"))
+        known["right"] = _say_right(data.get("measure"), known)
     if "value" in data:
         known["value"] = show(data["value"])
     if "target" in data:
         known["target"] = f"{100 * data['target']:g}"
-    return f"{say(kind, data)} {figures.format_map(known)}"
+    said = figures.format_map(known)
+    return f"{say(kind, data)} {said[0].upper()}{said[1:]}"
+
+
+def _say_right(measure: str | None, known: Mapping[str, Any]) -> str:
+    """Return how often it is right, as the page of the detector says it."""
+    found = read_measure(measure or BALANCED)
+    said = f"{known['low']}\N{EN DASH}{known['high']} %"
+    same = ", all classes counting the same" if found.kind == BALANCED else ""
+    return f"{right_how_often(found, said)}{same}"
 
 
 def write_body(

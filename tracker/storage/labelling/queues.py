@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
-from tracker.storage.detectors import Detector, select_open
+from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.labelling.audit_draws import AuditDraw
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labels import Label
@@ -69,6 +69,55 @@ def list_queued(session: Session, *, among: Collection[int] | None) -> Sequence[
     )
     # With OFFSET PostgreSQL asks for each detector, and does not read all that waits.
     return session.scalars(select_open(among).where(waits.offset(0).exists())).all()
+
+
+class Work(NamedTuple):
+    """What a person may see and label, over all detectors."""
+
+    detectors: int
+    waiting: int
+    # Whether more may wait, which were not read.
+    is_cut: bool
+
+
+def count_all(
+    session: Session, labeler: str, *, among: Collection[int] | None, limit: int
+) -> Work:
+    """Count the open detectors, and the queries that wait in theirs for *labeler*.
+
+    Every page asks, so that at most *limit* of those that wait are read.
+    """
+    some = (
+        select(Query.id, Query.detector_id, Query.version_id)
+        .join(Detector, Query.detector_id == Detector.id)
+        .where(Detector.id.in_(select_open(among)))
+        .where(Query.queue_rank < Detector.queue_rate, ~Query.is_gold)
+        .limit(limit)
+        .subquery()
+    )
+    own = select(Label.id).where(
+        Label.query_id == some.c.id,
+        on_postgresql(Label.detector_id == some.c.detector_id),
+        Label.labeler == labeler,
+    )
+    named = select(Version.id).where(
+        Version.detector_id == some.c.detector_id,
+        Version.name == Detector.production_version,
+    )
+    shown = func.coalesce(named.scalar_subquery(), Detector.shown_version_id)
+    waits = (
+        func.coalesce(shown, some.c.version_id) == some.c.version_id,
+        or_(Detector.labels_wanted == 1, ~own.offset(0).exists()),
+    )
+    read = (
+        select(func.count().filter(*waits).label("mine"), func.count().label("read"))
+        .join_from(some, Detector, some.c.detector_id == Detector.id)
+        .subquery()
+    )
+    seen = select(func.count()).select_from(select_open(among).subquery())
+    row = session.execute(select(seen.scalar_subquery(), read.c.mine, read.c.read))
+    detectors, mine, number = row.one()
+    return Work(detectors, mine, is_cut=number == limit)
 
 
 def _has_label_by(detector_id: int, labeler: str) -> ColumnElement[bool]:

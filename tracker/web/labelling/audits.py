@@ -227,7 +227,8 @@ def points(share: float) -> str:
 def show_audits(detector_id: str) -> ResponseReturnValue:
     """Show the audits of a detector, and the form to begin one."""
     with database().read() as session:
-        return _render_list(session, detector_id, Form(_BLANK))
+        aim = filled_in(request.args, "aim")
+        return _render_list(session, detector_id, Form(_BLANK | aim))
 
 
 @pages.post("/detectors/<detector_id>/audits")

@@ -57,6 +57,8 @@ from tracker.words import BALANCED, DECIDING_METHOD, RANDOM, TARGETED
 _TEXTS = ("queue", "audit", "order", "predicted", "version", "where")
 _VERSIONS = ("old", "new")
 _NUMBERS = ("min_confidence", "max_confidence")
+# Leads from detector to detector.
+STREAM = "stream"
 # What the page calls min_confidence.
 _FROM = "\N{LEFT DOUBLE QUOTATION MARK}Confidence from\N{RIGHT DOUBLE QUOTATION MARK}"
 
@@ -89,6 +91,11 @@ class Chosen:
     def is_audit(self) -> bool:
         return isinstance(self.queue, AuditQueue)
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether the next detector follows once this one needs no more labels."""
+        return STREAM in self.address
+
 
 def by_browser() -> By:
     """Return for whom queries are reserved here.
@@ -110,10 +117,11 @@ def choose_queue(
         given = filled_in(asked, "audit")
     elif given.get("queue", RANDOM) in {RANDOM, RECHECK}:
         # The fields of the other queue stay in the form that leads back to it.
-        given = filled_in(asked, "queue", "version")
+        given = filled_in(asked, "queue", "version", STREAM)
     elif given["queue"] == "disagreements":
         given = filled_in(asked, "queue", *_VERSIONS)
     address = {name: str(value) for name, value in given.items()}
+    given.pop(STREAM, None)
     if "where" in given:
         given["where"] = [given["where"]]
     for name in _NUMBERS:

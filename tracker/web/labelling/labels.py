@@ -1,10 +1,19 @@
 """Labelling by hand, one query after the other and blind, and the queue over all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import (
+    Response,
+    flash,
+    make_response,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -26,7 +35,7 @@ from tracker.services.labelling.queues import (
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
 from tracker.services.queries.queries import get_query_by_number
 from tracker.services.wording import invalid
-from tracker.storage.base import parse_id
+from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.labelling.labelers import Assignment, list_asked
 from tracker.storage.labelling.queues import RecheckQueue, list_queued
@@ -39,6 +48,7 @@ from tracker.web.drawing.words import number
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.label_progress import (
     Chosen,
+    Progress,
     build_progress,
     by_browser,
     choose_queue,
@@ -47,6 +57,7 @@ from tracker.web.labelling.label_progress import (
     without_bounds,
 )
 from tracker.web.labelling.rechecks import find_answer
+from tracker.web.telling.inbox import count_work
 from tracker.words import UNCLEAR
 
 MOST_BUTTONS = 10
@@ -97,7 +108,7 @@ def label_next(detector_id: str) -> ResponseReturnValue:
             _store(detector_id, typed)
         except InvalidInputError as error:
             form = failed_form(typed, error)
-            return _show(detector_id, asked=typed, form=form), 422
+            return make_response(_show(detector_id, asked=typed, form=form), 422)
         except SettledError:
             return _send_to_settled(str(last))
     with database().read() as session:
@@ -110,7 +121,11 @@ def label_next(detector_id: str) -> ResponseReturnValue:
 def _send_to_settled(query_id: str) -> ResponseReturnValue:
     """Lead to the page of a query that was settled while it was looked at here."""
     flash("Your answer was not saved, for an editor has settled this query meanwhile.")
-    address = url_for("pages.show_query", query_id=query_id)
+    return _send_to(url_for("pages.show_query", query_id=query_id))
+
+
+def _send_to(address: str) -> ResponseReturnValue:
+    """Lead to another page, also from a form of which a part would be replaced."""
     if "HX-Request" in request.headers:
         # What takes the place of the form comes from this page, not from that one.
         return Response(status=409, headers={"HX-Redirect": address})
@@ -175,7 +190,9 @@ def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
     database().run(work)
 
 
-def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
+def _show(
+    detector_id: str, *, asked: Mapping[str, str], form: Form
+) -> ResponseReturnValue:
     """Reserve the next query, and show it in a transaction of its own."""
     reserved = reserve_next(detector_id, asked, ahead=1)
     with database().read() as session:
@@ -184,7 +201,33 @@ def _show(detector_id: str, *, asked: Mapping[str, str], form: Form) -> str:
         chosen = choose_queue(session, detector, asked)
         # Somebody who knew its id may have labelled one meanwhile.
         queries = [query for query in found if chosen.queue.holds(query)]
-        return _render(session, detector, chosen, queries, asked=asked, form=form)
+        progress = build_progress(session, detector, chosen)
+        if chosen.is_stream and not form.errors and "again" not in asked:
+            following = _find_following(session, detector, progress, queries)
+            if following is not None:
+                return following
+        return _render(
+            session, detector, chosen, queries, progress, asked=asked, form=form
+        )
+
+
+def _find_following(
+    session: Session, detector: Detector, progress: Progress, queries: list[Query]
+) -> ResponseReturnValue | None:
+    """Lead to the detector that labels decide most, if this one needs no more.
+
+    Until then the question stays the same, whichever detector is nearer to its verdict.
+    """
+    found = progress.estimate.decision
+    if queries and (found is None or found.verdict == "undecided"):
+        return None
+    first = next(_iter_waiting(session, at_most=1), None)
+    if first is None or first[0].detector is detector:
+        return None
+    why = "is decided" if queries else "has nothing left to label"
+    flash(f"{detector.name} {why}. Next: {first[0].detector.name}.")
+    following = dump_id("det", first[0].detector.id)
+    return _send_to(url_for("pages.show_next", detector_id=following, stream="all"))
 
 
 def _ask_again(detector_id: str, *, form: Form) -> str:
@@ -192,7 +235,10 @@ def _ask_again(detector_id: str, *, form: Form) -> str:
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
         chosen = choose_queue(session, detector, without_bounds(form.values))
-        return _render(session, detector, chosen, [], asked=form.values, form=form)
+        progress = build_progress(session, detector, chosen)
+        return _render(
+            session, detector, chosen, [], progress, asked=form.values, form=form
+        )
 
 
 def find_query_of(
@@ -231,6 +277,7 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
     detector: Detector,
     chosen: Chosen,
     queries: list[Query],
+    progress: Progress,
     *,
     asked: Mapping[str, str],
     form: Form,
@@ -253,7 +300,7 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
         last=last,
         keys=choose_keys(detector.classes),
         has_unlabelled=has_unlabelled(session, detector),
-        progress=build_progress(session, detector, chosen),
+        progress=progress,
         chosen=chosen,
         asked=asked,
         versions=list_versions(session, detector.id),
@@ -289,26 +336,36 @@ _COUNTED = 500
 def choose_label() -> ResponseReturnValue:
     """Show the detectors with queries that wait, what decides most first."""
     with database().read() as session:
-        asked = {one.detector_id: one for one, _ in list_asked(session, account().name)}
-        queued = list_queued(session, among=account().detectors)
-        rows = list_reports(session, list_detectors(session, among=queued))
-        rows.sort(
-            key=lambda row: (
-                row.detector.id not in asked,
-                row.state not in {"undecided", "open"},
-                *row.urgency,
-            )
-        )
-        waiting: list[tuple[Report, int, Assignment | None]] = []
-        for row in rows:
-            if len(waiting) == _MOST:
-                break
-            # The version that is shown, which it would look for again.
-            choice = QueueChoice(version=row.estimate.version)
-            queue = build_queue(session, row.detector, choice, by())
-            if count := count_waiting(session, queue, at_most=_COUNTED):
-                waiting.append((row, count, asked.get(row.detector.id)))
-        is_cut = len(waiting) == _MOST or _COUNTED in (each[1] for each in waiting)
+        waiting = list(islice(_iter_waiting(session, at_most=_COUNTED), _MOST))
         return render_template(
-            "labels/list.html", waiting=waiting, is_cut=is_cut, most=_COUNTED
+            "labels/list.html",
+            waiting=waiting,
+            work=count_work(session),
+            is_cut=len(waiting) == _MOST,
+            most=_COUNTED,
         )
+
+
+def _iter_waiting(
+    session: Session, *, at_most: int
+) -> Iterator[tuple[Report, int, Assignment | None]]:
+    """Yield detectors with queries for this visitor, what decides most first.
+
+    Each with how many wait, and with what the visitor is asked for, which comes first.
+    """
+    asked = {one.detector_id: one for one, _ in list_asked(session, account().name)}
+    queued = list_queued(session, among=account().detectors)
+    rows = list_reports(session, list_detectors(session, among=queued))
+    rows.sort(
+        key=lambda row: (
+            row.detector.id not in asked,
+            row.state not in {"undecided", "open"},
+            *row.urgency,
+        )
+    )
+    for row in rows:
+        # The version that is shown, which it would look for again.
+        choice = QueueChoice(version=row.estimate.version)
+        queue = build_queue(session, row.detector, choice, by())
+        if count := count_waiting(session, queue, at_most=at_most):
+            yield row, count, asked.get(row.detector.id)

@@ -16,13 +16,15 @@ from tracker.charts.words import count_in_words, short_day
 from tracker.http import account, by, context, database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.fields import is_storable
+from tracker.services.labelling.queues import MOST_COUNTED
 from tracker.services.people.own import OwnChange, change_own
 from tracker.services.telling.deliveries import say, say_in_full
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, list_detectors, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.labelers import list_asked
-from tracker.storage.people import Account, list_pins, set_pin
+from tracker.storage.labelling.queues import Work, count_all
+from tracker.storage.people import Account, list_pins, seen_by, set_pin
 from tracker.storage.queries.queries import count_all_disputed, list_by_key
 from tracker.storage.telling import (
     Event,
@@ -69,7 +71,7 @@ def show_inbox() -> ResponseReturnValue:
     """Show the events since the visitor last looked."""
     with database().read() as session:
         own = session.get_one(Account, account().row)
-        news = _read(session, _find_news(session, own))
+        news = _read(session, _find_news(session))
         today, since = map(_day, (now(), own.last_looked_at or own.created_at))
         needy = [one for one in news if one.kind in _NEEDY]
         rest = sorted(news, key=attrgetter("day"), reverse=True)
@@ -100,12 +102,12 @@ def mark_inbox() -> ResponseReturnValue:
     return redirect(url_for("pages.show_inbox"), 303)
 
 
-def count_needy(session: Session, own: Account) -> int:
+def count_needy(session: Session) -> int:
     """Count the new events in the visitor's inbox that need somebody."""
-    return sum(_kind_of(one) in _NEEDY for one in _find_news(session, own))
+    return sum(_kind_of(one) in _NEEDY for one in _find_news(session))
 
 
-def _find_news(session: Session, own: Account) -> list[Event]:
+def _find_news(session: Session) -> list[Event]:
     """Return the new events of the detectors that the visitor sees, newest first.
 
     Only the last verdict and change of a version is current.  A version that dropped
@@ -113,7 +115,7 @@ def _find_news(session: Session, own: Account) -> list[Event]:
     """
     among = account().detectors
     news: dict[tuple[Any, ...], Event] = {}
-    for event in list_news(session, own.seen_event_id, among=among, limit=_MOST):
+    for event in list_news(session, seen_by(account().row), among=among, limit=_MOST):
         family, data = event.type.partition(".")[0], event.data
         which = data.get("id") or (data.get("by"), data.get("value"))
         news.setdefault((event.detector_id, event.version_id, family, which), event)
@@ -185,13 +187,20 @@ _MOST_FOUND = 8
 
 
 @pages.app_template_global()
-def read_rail() -> tuple[int, Sequence[Detector]]:
-    """Return the number of new events that need the visitor, and the pins."""
+def read_rail() -> tuple[int, Sequence[Detector], Work]:
+    """Return the number of new events that need the visitor, the pins, and the work."""
     with database().read() as session:
-        own = session.get_one(Account, account().row)
-        pins = [one for one in list_pins(session, own.id) if account().sees(one)]
+        own = list_pins(session, account().row)
+        pins = [one for one in own if account().sees(one)]
         pinned = list_detectors(session, among=pins) if pins else []
-        return count_needy(session, own), pinned
+        return count_needy(session), pinned, count_work(session)
+
+
+def count_work(session: Session) -> Work:
+    """Count the detectors that the visitor sees, and the queries that wait in them."""
+    return count_all(
+        session, account().name, among=account().detectors, limit=MOST_COUNTED
+    )
 
 
 @pages.post("/detectors/<detector_id>/pin")
