@@ -125,8 +125,8 @@ EVENT_FIGURES = {
     "slice.worse": "In version {version}, where {by} is {value}, the {measured} is "
     "{correct:,} of {labelled:,} labels of its own queries; each {unit} counts once.",
     "import.failed": "The reason: {error}.",
-    "audit.finished": "With {labels}{of_set}, {right}.",
-    "audit.below_target": "With {labels}{of_set}, {right}; the target is {target} %.",
+    "audit.finished": "By {labels}{of_set}, {right}.",
+    "audit.below_target": "By {labels}{of_set}, {right}; the target is {target} %.",
 }
 # Who judges without authority; what they say is never the truth.
 JudgeKind = Literal["human", "model", "code"]

@@ -2,7 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -232,6 +241,21 @@ def known_field(name: str) -> str | None:
     return KNOWN.get(normal(name))
 
 
+def _find_needless(
+    names: Sequence[str], taken: Container[str], known: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the columns without a name, and those known to say nothing of a query."""
+    for name in dict.fromkeys(names):
+        if name not in taken and (_is_unnamed(name) or known.get(normal(name)) == ""):
+            yield name
+
+
+def _find_twice(names: Sequence[str]) -> Iterator[FieldError]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield FieldError(show_name(name), "occurs twice among the columns")
+
+
 def guess_columns(
     names: Sequence[str],
     choices: Choices,
@@ -259,11 +283,7 @@ def guess_columns(
     elif IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
     taken = {head_of(column, names) for column in fields.values()}
-    left_out = tuple(
-        name
-        for name in dict.fromkeys(names)
-        if name not in taken and (_is_unnamed(name) or known.get(normal(name)) == "")
-    )
+    left_out = tuple(_find_needless(names, taken, known))
     free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
     others = _find_known(fields, free, known, settled, wrong)
@@ -276,11 +296,7 @@ def guess_columns(
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out, others = (*left_out, *dict.fromkeys(others)), []
-    wrong += [
-        FieldError(show_name(name), "occurs twice among the columns")
-        for name, count in Counter(others).items()
-        if count > 1
-    ]
+    wrong += _find_twice(others)
     if has_header and extra == REFUSE:
         wrong += unknown_columns(others, FIELDS)
     wrong += _find_nameless(names, fields, unclear)
