@@ -21,6 +21,10 @@ BUSY_SECONDS = 30
 _SHORTEST_SECONDS, _LONGEST_SECONDS, _GROWTH = 0.00002, 0.0005, 1.1
 # The size to which a checkpoint cuts the log.
 _LARGEST_LOG_BYTES = 64 * 2**20
+# The pages that each connection keeps.  A process has one writer, whose changed pages
+# would go into the log several times if they did not fit, and many readers, for whom
+# the system keeps the file.
+_WRITER_KIB, _READER_KIB = 32 * 2**10, 8 * 2**10
 
 
 def open_sqlite(
@@ -84,7 +88,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
         # append-only.
         "recursive_triggers=ON",
         f"busy_timeout={BUSY_SECONDS * 1000}",
-        "cache_size=-32768",
+        f"cache_size=-{_READER_KIB}",
         # The log would stay as large as the largest import.
         f"journal_size_limit={_LARGEST_LOG_BYTES}",
         "temp_store=MEMORY",
@@ -97,13 +101,15 @@ def _begin_sqlite(connection: Connection) -> None:
     if options.get("tracker_looks", False):
         # Each statement is then its own transaction.
         return
+    driver = _driver_of(connection)
     if options.get("tracker_read", False):
+        driver.execute(f"PRAGMA cache_size=-{_READER_KIB}")
         connection.exec_driver_sql("BEGIN")
         return
+    driver.execute(f"PRAGMA cache_size=-{_WRITER_KIB}")
     # A transaction that began as a reader cannot become a writer after another write:
     # it would fail at once, whatever the timeout.
     # Not through SQLAlchemy: they belong to no transaction.
-    driver = _driver_of(connection)
     (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
     waits = options.get("tracker_waits", True)
     last = time.monotonic() + (milliseconds / 1000 if waits else 0)
