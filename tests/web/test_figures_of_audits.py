@@ -341,7 +341,7 @@ def test_the_report_says_what_page_and_rows_say(
         waiting = sum(not row["label"] for row in told)
         assert f"{len(told)} queries were drawn with known chances, partly" in said
         assert f"{used} of them count; {waiting} had no label" in said
-        assert f"{is_seen} {saved} labels." in said
+        assert f"{is_seen} {saved} labels instead of" in said
     assert hashlib.sha256(f"audit {SEED}".encode()).hexdigest() in said
     closed = f"accuracy of ram {interval(aimed_of(found))} % from {labels} labels"
     assert closed in fact(visitor.get(address), "Closed")
@@ -360,7 +360,7 @@ def test_an_audit_that_cannot_choose_gives_what_random_labels_give(
     now, at_random = widths_of(page)
     # Draws from classes that are alike are random draws.
     assert at_random == pytest.approx(now, rel=0.04)
-    idle = page.by_id("idle").text
+    idle = page.by_id("saved").text
     assert "So far choosing tells no more than chance would" in idle
     cost = re.search(r"has cost about (\d+) label", idle)
     assert "It has cost nothing" in idle or (cost and int(cost[1]) < 0.1 * LABELS)
