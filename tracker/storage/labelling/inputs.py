@@ -23,6 +23,7 @@ from sqlalchemy import (
     null,
     select,
     text,
+    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
@@ -178,6 +179,14 @@ def find_truths(
     ``agreement``, and of
     the label itself ``id``, ``source_label_id``, ``labeler`` and ``labelled_at``.
     """
+    is_its = (Label.id == Query.label_id) & is_of_query()
+    label: type[Label] = Label
+    on: ColumnElement[bool] = is_its
+    if not is_sqlite(session):
+        # Without statistics PostgreSQL reads all labels of the detector for each input;
+        # what has an offset is looked up for its query.
+        its = select(Label).where(is_its).correlate(Query).offset(0).lateral("its")
+        label, on = aliased(Label, its), true()
     statement = (
         select(
             Query.input,
@@ -186,13 +195,13 @@ def find_truths(
             Query.sampling,
             Query.standing,
             Query.agreement,
-            Label.id,
-            Label.source_label_id,
-            Label.labeler,
-            Label.labelled_at,
-            Label.created_at,
+            label.id,
+            label.source_label_id,
+            label.labeler,
+            label.labelled_at,
+            label.created_at,
         )
-        .join(Label, (Label.id == Query.label_id) & is_of_query())
+        .join(label, on)
         .where(Query.detector_id == detector_id)
         .where(Query.input.is_not(None) if of_repeats else _ARE_FIRSTS)
     )
