@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select, true
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.detectors import Detector, Version, select_open
+from tracker.storage.dialect import is_sqlite
 from tracker.storage.labelling.audit_draws import AuditDraw
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labels import Label
@@ -87,14 +88,16 @@ def count_all(
 
     Every page asks, so that at most *limit* of those that wait are read.
     """
-    some = (
-        select(Query.id, Query.detector_id, Query.version_id)
-        .join(Detector, Query.detector_id == Detector.id)
-        .where(Detector.id.in_(select_open(among)))
-        .where(Query.queue_rank < Detector.queue_rate, ~Query.is_gold)
-        .limit(limit)
-        .subquery()
+    rows = select(Query.id, Query.detector_id, Query.version_id).where(
+        Query.detector_id == Detector.id,
+        Query.queue_rank < Detector.queue_rate,
+        ~Query.is_gold,
     )
+    if not is_sqlite(session):
+        # PostgreSQL would read all queries, but for those in the order of an index.
+        found = rows.order_by(Query.queue_rank).limit(limit).lateral("found")
+        rows = select(found).join_from(Detector, found, true())
+    some = rows.where(Detector.id.in_(select_open(among))).limit(limit).subquery()
     own = select(Label.id).where(
         Label.query_id == some.c.id,
         on_postgresql(Label.detector_id == some.c.detector_id),
