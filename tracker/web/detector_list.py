@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import InvalidInputError
 from tracker.http import account, by, database, now, requires
 from tracker.services.estimates.report import Report, Reports
-from tracker.services.fields import parse_input
+from tracker.services.fields import is_storable, parse_input
 from tracker.services.people.own import OwnChange, change_own, get_own
 from tracker.services.versions import choose_shown
 from tracker.storage.detectors import (
@@ -144,7 +144,8 @@ def list_reports(session: Session, detectors: Sequence[Detector]) -> list[Report
 def count_mistakes(detector: Detector, version: str | None) -> tuple[int, date | None]:
     """Return the number of mistakes that the shown estimate counts, and since when."""
     with session_of(detector) as session:
-        named = find_version(session, detector.id, version) if version else None
+        name = version if version and is_storable(version) else ""
+        named = find_version(session, detector.id, name) if name else None
         shown = named or choose_shown(session, [detector]).get(detector.id)
         found = _reports().estimate(session, {detector: shown}, at=now())
     row = Report(detector, found[detector.id], 0)
