@@ -165,10 +165,7 @@ def _find_usual(part: _Part) -> float | None:
     if len(part.delays) < _FEWEST_LABELS:
         return None
     # As statistics.quantiles has it, which would make a list of objects.
-    place = min(9 * (len(part.delays) + 1) // 10, len(part.delays) - 1)
-    rest = 9 * (len(part.delays) + 1) - 10 * place
-    below, above = np.partition(part.delays, (place - 1, place))[place - 1 : place + 1]
-    return float((below * (10 - rest) + above * rest) / 10)
+    return float(np.quantile(part.delays, 0.9, method="weibull"))
 
 
 def _is_young(start: date, days: int, wait: float | None, at: datetime) -> bool:

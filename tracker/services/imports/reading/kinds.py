@@ -53,7 +53,7 @@ _PIECE = 2**20
 # How inspect_ai packs the parts of a log.
 _ZSTANDARD = 93
 _LOCAL_HEADER = 30
-# Processor time for each piece; that of a large one takes a hundredth of it.
+# Seconds of processor time for each piece; even a large one takes a hundredth of them.
 _SECONDS_EACH = 10
 
 
