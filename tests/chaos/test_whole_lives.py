@@ -255,5 +255,6 @@ def test_the_intervals_of_whole_lives_hold_what_they_promise(
         assert max(counter.values(), default=0) <= most
     for rule, missed in without.items():
         lives = LIVES // len(SHAPES) if rule in SHAPES else LIVES
-        seen = stats.binom.isf(1e-4, lives, 1 - LEVEL)
-        assert max(missed.values(), default=0) > seen, rule
+        # Of both classes: in six lives one of them may be missed too seldom to tell.
+        seen = stats.binom.isf(1e-2, lives * len(CLASSES), 1 - LEVEL)
+        assert missed.total() > seen, rule
