@@ -346,6 +346,14 @@ def test_the_estimate_is_printed_and_the_same_as_json(door: Shell) -> None:
     assert "no detector" in door("estimate", "gate", status=1).output.lower()
 
 
+def test_queries_without_an_answer_are_said_beside_the_estimate(door: Shell) -> None:
+    rows = "key,predicted,label\na,YES,YES\nb,NO,NO\n"
+    door("import", "door", door.file("answered.csv", rows))
+    assert "no answer" not in door("estimate", "door").stdout
+    door("import", "door", door.file("refused.csv", rows + "c,,YES\n"))
+    assert "no answer: 1 of 3, counted as wrong\n" in door("estimate", "door").stdout
+
+
 def test_brackets_in_a_name_are_printed_as_they_are(shell: Shell) -> None:
     name = "[red] [bold]door :smile:"
     shell("detectors", "create", name, "--question", "Closed?", "--classes", "[b],[/b]")

@@ -59,6 +59,13 @@ def test_a_plan_without_labels_names_the_first_class(shell):
     assert "certify" not in shown
 
 
+def test_a_plan_says_why_labels_decide_nothing_yet(door):
+    because = "No verdict: 72 labels do not say how they were chosen"
+    assert because in door("plan", "door").stdout
+    door("detectors", "change", "door", "--label-sampling", "random")
+    assert "No verdict" not in door("plan", "door").stdout
+
+
 def test_a_plan_refuses_what_it_cannot_do(door):
     assert "no detector 'nobody'" in door("plan", "nobody", status=1).stderr
     assert "0<x<1" in door("plan", "door", "--width", "0", status=2).stderr

@@ -79,31 +79,26 @@ def compare(  # noqa: PLR0913, PLR0917 - one for each option.
 
 
 def _print_comparison(found: Comparison) -> None:
+    by = "the labels of each"
+    if found.verdict_from == "paired":
+        by = f"the {found.unit}s of both that were labelled at random"
     click.echo(
-        f"{found.name}, {found.new} against {found.old}, "
-        f"{found.confidence_level:g} intervals"
-    )
-    if found.paired is not None:
-        _print_paired(found.paired)
-    _print_unpaired(found.unpaired, found.old, found.new)
-    if found.decision is not None:
-        _print_decision(found.decision)
-    click.echo(
-        f"{found.new} against {found.old}: {found.verdict}, by "
-        + (
-            f"the {found.unit}s of both that were labelled at random"
-            if found.verdict_from == "paired"
-            else "the labels of each"
-        )
+        f"{found.name}, {found.new} against {found.old}: {found.verdict}, by {by}"
     )
     if found.no_decision_because:
         click.echo(f"no verdict by pairs: {found.no_decision_because}")
+    if found.decision is not None:
+        _print_decision(found.decision)
+    click.echo(f"for one look, {found.confidence_level:g} intervals:")
+    if found.paired is not None:
+        _print_paired(found.paired)
+    _print_unpaired(found.unpaired, found.old, found.new)
 
 
 def _print_decision(found: ComparisonDecision) -> None:
     low, high = outward(found.low, found.high, _PLACES)
     click.echo(
-        f"at every look the change of the {read_measure(found.measure).name} lies "
+        f"at every look the change of the {read_measure(found.measure).name} is "
         f"between {low:+f} and {high:+f}"
     )
     if found.labels_to_decide:
@@ -111,12 +106,6 @@ def _print_decision(found: ComparisonDecision) -> None:
 
 
 def _print_paired(paired: Paired) -> None:
-    decision = paired.decision
-    low, high = outward(decision.low, decision.high, _PLACES)
-    click.echo(
-        f"where they disagree: won {decision.won:,}, lost {decision.lost:,}; "
-        f"share won {low:f} to {high:f}, method {decision.method}"
-    )
     click.echo(f"on the same inputs, method {paired.method}, balanced joint")
     table = Table("scope", "pairs", "gained", "lost", "change", "low", "high", "p")
     table.add_row(BALANCED, f"{paired.pairs:,}", "", "", *_figures(paired.balanced))

@@ -92,6 +92,10 @@ def print_estimate(found: MeasuredEstimate) -> None:
         )
     print_table(table)
     click.echo(f"Each interval of a class is {found.confidence_level:g} by itself.")
+    if found.unanswered:
+        click.echo(
+            f"no answer: {found.unanswered:,} of {found.labels:,}, counted as wrong"
+        )
     _print_left_out(found)
     if found.weighted is not None:
         balanced = found.weighted.balanced
@@ -102,7 +106,8 @@ def print_estimate(found: MeasuredEstimate) -> None:
         )
     for decision in (found.decision, *found.also):
         if decision is None:
-            click.echo(f"no verdict: {found.no_decision_because}")
+            if str(found.no_decision_because) not in found.sentence:
+                click.echo(f"no verdict: {found.no_decision_because}")
             continue
         low, high = outward(decision.low, decision.high, 6)
         click.echo(

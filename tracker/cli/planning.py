@@ -85,10 +85,17 @@ def plan(
         )
         estimate = price_audit(session, owner, estimate)
     found = build_plan(estimate, Goal(**goal))
-    print_as(format_name, found, partial(_print_plan, basis=estimate.basis))
+    refusal = estimate.no_decision_because if estimate.target is not None else None
+    print_as(
+        format_name,
+        found,
+        partial(_print_plan, basis=estimate.basis, no_verdict_because=refusal),
+    )
 
 
-def _print_plan(found: LabelPlan, *, basis: str) -> None:
+def _print_plan(
+    found: LabelPlan, *, basis: str, no_verdict_because: str | None
+) -> None:
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}: "
         f"{found.confidence_level:g} intervals, method exact"
@@ -126,6 +133,8 @@ def _print_plan(found: LabelPlan, *, basis: str) -> None:
             f"{more} in all bring the balanced interval to a width of {found.width:g}."
         )
     click.echo(f"Next: {found.next.name}; {_REASONS[found.next.reason]}.")
+    if no_verdict_because:
+        click.echo(f"No verdict: {no_verdict_because}.")
     if found.advice is not None:
         click.echo(found.advice.text)
 
