@@ -104,6 +104,13 @@ def print_estimate(found: MeasuredEstimate) -> None:
             f"weighted: {found.weighted.overall:.6f} overall, {shown} balanced, by "
             f"{found.weighted.labels:,} labels; {found.weighted.says}"
         )
+    _print_decisions(found)
+    change = found.change
+    if change is not None:
+        click.echo(tell_change(change, found.sentence))
+
+
+def _print_decisions(found: MeasuredEstimate) -> None:
     for decision in (found.decision, *found.also):
         if decision is None:
             if str(found.no_decision_because) not in found.sentence:
@@ -117,9 +124,6 @@ def print_estimate(found: MeasuredEstimate) -> None:
         )
         if decision.advice is not None:
             click.echo(decision.advice.text)
-    change = found.change
-    if change is not None:
-        click.echo(tell_change(change, found.sentence))
 
 
 def _print_left_out(found: Estimate) -> None:

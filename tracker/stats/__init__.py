@@ -41,15 +41,6 @@ from .attribution import (
     mix_shift,
 )
 from .certification import chance_to_certify, labels_to_certify, next_class
-from .comparison.joint import joint_paired_difference
-from .comparison.paired import (
-    Difference,
-    boxed_paired_difference,
-    decide,
-    mcnemar,
-    paired_difference,
-    unpaired_difference,
-)
 from .coverage import (
     MOST_OUTCOMES,
     IntervalFunction,
@@ -95,6 +86,7 @@ from .joint.balanced import (
     balanced_joint,
     joint_is_costly,
 )
+from .joint_paired import joint_paired_difference
 from .measures import (
     WINDOW_METHOD,
     f1_intervals,
@@ -141,6 +133,14 @@ from .monitoring.thresholds import (
     lowest_in_band,
     lowest_threshold,
     simultaneous_band,
+)
+from .paired import (
+    Difference,
+    boxed_paired_difference,
+    decide,
+    mcnemar,
+    paired_difference,
+    unpaired_difference,
 )
 from .planning import (
     labels_to_decide,

@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from .arguments import tail_share
-from .comparison.paired import (
+from .paired import (
     boxed_paired_difference,
     paired_difference,
 )

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tracker.stats.approximations import balanced_wilson
-from tracker.stats.comparison.paired import (
+from tracker.stats.exact import balanced_union
+from tracker.stats.paired import (
     boxed_paired_difference,
     mcnemar,
     paired_difference,
     unpaired_difference,
 )
-from tracker.stats.exact import balanced_union
 
 
 # From statsmodels' tests (after VassarStats), the tests of the R package

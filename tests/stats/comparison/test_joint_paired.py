@@ -6,14 +6,14 @@ from math import comb, factorial
 import numpy as np
 import pytest
 
-from tracker.stats.comparison import joint as modulus
-from tracker.stats.comparison.joint import (
+from tracker.stats import joint_paired as modulus
+from tracker.stats.joint.modulus import FALL
+from tracker.stats.joint_paired import (
     Box,
     Classes,
     Moments,
     joint_paired_difference,
 )
-from tracker.stats.joint.modulus import FALL
 
 TEN = ([6, 5, 5, 6, 5, 5, 6, 5, 5, 5], [1, 0, 0, 0, 0, 1, 0, 0, 0, 0], [90] * 9 + [89])
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from tracker.stats.comparison import paired
-from tracker.stats.comparison.paired import Difference, paired_difference
+from tracker.stats import paired
+from tracker.stats.paired import Difference, paired_difference
 
 with (Path(__file__).parent / "paired.csv").open(newline="") as file:
     ROWS = list(csv.DictReader(file))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.stats.thirds import least_of
-from tracker.stats.comparison.joint import joint_paired_difference
 from tracker.stats.evidence.paired import paired_anytime
+from tracker.stats.joint_paired import joint_paired_difference
 from tracker.stats.planning import pairs_to_decide
 
 TILTS = np.geomspace(8, 0.004, 15)

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tracker.stats.comparison.paired import decide
 from tracker.stats.evidence.intervals import anytime
+from tracker.stats.paired import decide
 
 
 def first_winning(labels, level=0.95):

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from ..arguments import Floats, checked_counts, tail_share
-from ..exact import lower_bound, upper_bound
-from ..joint.balanced import joint_upper_bound
-from ..joint.modulus import FALL, coefficients
+from .arguments import Floats, checked_counts, tail_share
+from .exact import lower_bound, upper_bound
+from .joint.balanced import joint_upper_bound
+from .joint.modulus import FALL, coefficients
 from .paired import Difference
 
 # Far more than the rounding of a squared modulus, in parts of its largest terms, and

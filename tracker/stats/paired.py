@@ -7,16 +7,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, ndtri
 
-from ..arguments import (
+from .arguments import (
     Floats,
     checked_count_pair,
     checked_counts,
     tail_share,
 )
-from ..coverage import IntervalFunction
-from ..evidence.intervals import anytime
-from ..exact import balanced_union, lower_bound, upper_bound
-from ..laws import binom
+from .coverage import IntervalFunction
+from .evidence.intervals import anytime
+from .exact import balanced_union, lower_bound, upper_bound
+from .laws import binom
 
 MOST_PAIRS = 10**5
 """Pairs of labelled queries up to which the interval is computed."""

@@ -1,1 +1,0 @@
-"""Whether one version is better than another, and by how much."""
