@@ -26,6 +26,7 @@ from tracker.services.fields import parse_input
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.queues import (
+    MOST_COUNTED,
     QueueChoice,
     build_queue,
     count_waiting,
@@ -326,9 +327,8 @@ def choose_keys(classes: list[str]) -> dict[str, str]:
     return dict(zip(classes, "1234567890", strict=False))
 
 
-# How many detectors are listed, and how many queries of each are counted.
+# How many detectors are listed.
 _MOST = 20
-_COUNTED = 500
 
 
 @pages.get("/label")
@@ -336,18 +336,18 @@ _COUNTED = 500
 def choose_label() -> ResponseReturnValue:
     """Show the detectors with queries that wait, what decides most first."""
     with database().read() as session:
-        waiting = list(islice(_iter_waiting(session, at_most=_COUNTED), _MOST))
+        waiting = list(islice(_iter_waiting(session), _MOST))
         return render_template(
             "labels/list.html",
             waiting=waiting,
             work=count_work(session),
             is_cut=len(waiting) == _MOST,
-            most=_COUNTED,
+            most=MOST_COUNTED,
         )
 
 
 def _iter_waiting(
-    session: Session, *, at_most: int
+    session: Session, *, at_most: int = MOST_COUNTED
 ) -> Iterator[tuple[Report, int, Assignment | None]]:
     """Yield detectors with queries for this visitor, what decides most first.
 

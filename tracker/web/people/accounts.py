@@ -34,6 +34,7 @@ from tracker.web.blueprint import cut_page, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.people.sign_in import forget
+from tracker.web.queries.filters import count_this_week
 from tracker.words import ADMIN, ROLES
 
 
@@ -173,6 +174,7 @@ class _Person(NamedTuple):
     seen: list[Detector] | None
     second_step: str | None
     last_seen: datetime | None
+    labels: int
 
 
 _SHOWN: Mapping[str, Callable[[Account], bool]] = {
@@ -190,13 +192,21 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
     with database().read() as session:
         steps = people.list_second_factors(session)
         last = people.find_last_seen(session)
+        week = count_this_week(session, None)
         accounts = [
-            _Person(one, _seen(session, one), steps.get(one.id), last.get(one.id))
+            _Person(
+                one,
+                _seen(session, one),
+                steps.get(one.id),
+                last.get(one.id),
+                sum(week.of(one.name).values()),
+            )
             for one in storage.list_accounts(session)
         ]
         return render_template(
             "accounts/list.html",
             accounts=accounts,
+            week=week,
             shown=[
                 one
                 for one in accounts
@@ -285,12 +295,16 @@ def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
     with database().read() as session:
         shown = services.get_account_by_id(session, account_id)
         given = storage.list_detector_ids(session, shown.id)
+        week, detectors = count_this_week(session, None), list_detectors(session)
+        labels = week.of(shown.name)
         return render_template(
             "accounts/account.html",
             shown=shown,
             form=form if form.values else Form({"role": shown.role}),
             sees_all=shown.has_all_detectors,
-            detectors=list_detectors(session),
+            detectors=detectors,
+            labels=[(one, labels[one.id]) for one in detectors if one.id in labels],
+            week=week,
             chosen=[dump_id("det", number) for number in given],
             browsers=people.list_sign_ins(session, shown.id),
             roles=ROLES,
