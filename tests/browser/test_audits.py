@@ -77,5 +77,5 @@ def test_a_visitor_finishes_the_audit_of_the_demo_by_keyboard(
     page.goto(f"{site.url}/audits/aud_1/report")
     expect(page.locator("h1")).to_contain_text("it is right")
     page.emulate_media(media="print")
-    assert page.locator(".closing rect").first.is_visible()
+    assert page.locator(".closing polygon").first.is_visible()
     assert watch.read() == []

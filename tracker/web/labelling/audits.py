@@ -59,7 +59,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audit_draws import count_draws, count_labelers
 from tracker.storage.labelling.audits import Audit, list_schedules
-from tracker.web.blueprint import allow_style, cut_page, pages
+from tracker.web.blueprint import allow_style, cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.closing import Closing, draw_closing
 from tracker.web.drawing.readings import (
@@ -444,7 +444,7 @@ def narrow_audit(audit_id: str) -> ResponseReturnValue:
         with database().read() as session:
             form = Form(request.form, {"points": messages})
             return _render_audit(session, audit_id, form), 422
-    return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)
+    return lead_to("look_at_audit", audit_id=audit_id)
 
 
 _CHANGES = {"pause": pause_audit, "resume": resume_audit, "close": close_audit}
@@ -461,4 +461,4 @@ def change_audit(audit_id: str, change: str) -> ResponseReturnValue:
         database().run(lambda session: do(session, get_audit(session, audit_id), by()))
     except ConflictError as error:
         flash(f"Nothing was changed: {error}.")
-    return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)
+    return lead_to("look_at_audit", audit_id=audit_id)

@@ -42,7 +42,7 @@ from tracker.storage.labelling.labelers import Assignment, list_asked
 from tracker.storage.labelling.queues import RecheckQueue, list_queued
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.detector_list import list_reports
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
@@ -116,7 +116,7 @@ def label_next(detector_id: str) -> ResponseReturnValue:
         detector = get_detector(session, detector_id)
         address = choose_queue(session, detector, typed).address
     following = dict[str, Any](address, detector_id=detector_id, last=last)
-    return redirect(url_for("pages.show_next", **following), 303)
+    return lead_to("show_next", **following)
 
 
 def _send_to_settled(query_id: str) -> ResponseReturnValue:

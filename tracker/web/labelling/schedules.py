@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median_high
 from typing import Any
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -34,7 +34,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.audits import Audit, AuditSchedule, list_scheduled
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.differences import Bar, draw_change
 from tracker.web.drawing.readings import build_axis
@@ -209,7 +209,7 @@ def edit_schedule(schedule_id: str) -> ResponseReturnValue:
         form = Form(typed, errors)
         return _render(schedule_id, form), 422
     flash("Saved. It holds for the audits that are not begun yet.")
-    return redirect(url_for("pages.look_at_schedule", schedule_id=schedule_id), 303)
+    return lead_to("look_at_schedule", schedule_id=schedule_id)
 
 
 _COLUMNS = (
@@ -246,4 +246,4 @@ def end_schedule(schedule_id: str) -> ResponseReturnValue:
     database().run(
         lambda session: stop_schedule(session, get_schedule(session, schedule_id), by())
     )
-    return redirect(url_for("pages.look_at_schedule", schedule_id=schedule_id), 303)
+    return lead_to("look_at_schedule", schedule_id=schedule_id)

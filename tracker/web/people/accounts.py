@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request, url_for
 from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
@@ -30,7 +30,7 @@ from tracker.storage import people as storage
 from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.people import Account, has_second_factor, list_doings, list_events
-from tracker.web.blueprint import cut_page, pages
+from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.people.sign_in import forget
@@ -67,7 +67,7 @@ def change_password() -> ResponseReturnValue:
         # The entered passwords are secrets and not sent back.
         return _render_own(failed_form({}, error)), 422
     flash("The password is changed. Other browsers are signed out.")
-    return redirect(url_for("pages.show_account"), 303)
+    return lead_to("show_account")
 
 
 def _check_old_password() -> str | None:
@@ -105,7 +105,7 @@ def sign_out_of_browser(sign_in_id: int) -> ResponseReturnValue:
         own = services.get_account(session, account().name)
         sign_out_of(session, own, sign_in_id, by())
     flash("That browser is signed out.")
-    return redirect(url_for("pages.show_account"), 303)
+    return lead_to("show_account")
 
 
 def _render_own(form: Form) -> str:
@@ -247,7 +247,7 @@ def change_account(account_id: int) -> ResponseReturnValue:
         form = failed_form(request.form, error, conflict_field="role")
         return _render_one(account_id, form), 422
     flash("Saved.")
-    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+    return lead_to("edit_account", account_id=account_id)
 
 
 @pages.post("/people/<int:account_id>/link")
@@ -268,27 +268,25 @@ def reset_second_factor(account_id: int) -> ResponseReturnValue:
         shown = services.get_account_by_id(session, account_id)
         services_reset(session, shown, by())
     flash("The second step is reset.")
-    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+    return lead_to("edit_account", account_id=account_id)
 
 
-@pages.post("/people/<int:account_id>/disable")
+_CHANGES = {
+    "disable": (services.disable_account, "disabled, and signed out everywhere"),
+    "enable": (services.enable_account, "enabled"),
+}
+
+
+@pages.post("/people/<int:account_id>/disable", defaults={"change": "disable"})
+@pages.post("/people/<int:account_id>/enable", defaults={"change": "enable"})
 @requires("admin")
-def disable(account_id: int) -> ResponseReturnValue:
+def enable(account_id: int, change: str) -> ResponseReturnValue:
+    """Let an account sign in, or not any more."""
+    do, said = _CHANGES[change]
     with database().write() as session:
-        disabled = services.get_account_by_id(session, account_id)
-        services.disable_account(session, disabled, by())
-    flash("The account is disabled, and signed out everywhere.")
-    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
-
-
-@pages.post("/people/<int:account_id>/enable")
-@requires("admin")
-def enable(account_id: int) -> ResponseReturnValue:
-    with database().write() as session:
-        enabled = services.get_account_by_id(session, account_id)
-        services.enable_account(session, enabled, by())
-    flash("The account is enabled.")
-    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+        do(session, services.get_account_by_id(session, account_id), by())
+    flash(f"The account is {said}.")
+    return lead_to("edit_account", account_id=account_id)
 
 
 def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
