@@ -1,5 +1,7 @@
 """The page of a schedule of audits: begun by a form, a bar for each week, stopped."""
 
+import csv
+import io
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -100,7 +102,7 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     months.freeze(0)
     months.answer(120, 40)
     page = Visitor(app).get("/audit-schedules/sch_1").text
-    assert "In the week of 2 February 2026 the overall accuracy was" in page
+    assert "In the week of 2 February 2026 it was right" in page
     assert "Target met" in page
     assert "1 of 1 week met the target of 85 %." in page
     # The button has as many as the page that it leads to.
@@ -117,13 +119,14 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     months.answer(20, 40)
     shown = Visitor(app).get("/audit-schedules/sch_1")
     page = shown.text
-    assert "the overall accuracy lies so far" in page
+    assert "of the time, so far." in page
     assert "Proved to be below 85 %: 9 February 2026." in page
     assert "1 of 3 weeks met the target" in page
     assert "9 February 2026 against the week before: the share of right" in page
     assert "so no change is shown" not in page
     assert shown.find("a", href=f"/detectors/{months.sheep}/label?audit=aud_3")
-    assert len(shown.find("rect", class_="band")) == 2
+    # Two in the chart, and a row for each of three in the table.
+    assert len(shown.find("rect", class_="band")) == 2 + 3
     assert len(shown.find("rect", class_="hollow")) == 1
     assert "ended before its goal" in page
     months.answer(120, 40)
@@ -142,3 +145,52 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert "Stop" not in page
     months.freeze(3)
     assert Visitor(app).get("/audits/aud_4").status == 404
+
+
+def test_who_is_asked_and_how_narrow_is_edited_for_the_audits_to_come(
+    app: Flask, months: Months
+) -> None:
+    visitor = Visitor(app)
+    typed = {"every": "week", "name": "Every Monday", "points": "5", "labelers": "ann"}
+    visitor.send(f"/detectors/{months.sheep}/audits", typed)
+    months.freeze(0)
+    visitor = Visitor(app)
+    address = "/audit-schedules/sch_1"
+    form = visitor.get(address).form(address)
+    assert (form["labelers"], form["points"]) == ("ann", "5")
+    wrong = visitor.post(address, {"labelers": "ann", "points": "80"})
+    assert wrong.status == 422
+    assert wrong.by_id("points-error").text
+    edited = {"labelers": "ann, mara", "points": "4"}
+    assert visitor.send(address, edited).status_code == 303
+    page = visitor.get(address).text
+    assert "ann, mara" in page
+    assert "to \N{PLUS-MINUS SIGN}4 points" in page
+    # What is begun keeps its goal.
+    months.freeze(1)
+    visitor = Visitor(app)
+    for number, points in ((1, "5"), (2, "4")):
+        assert f"{points} points" in visitor.get(f"/audits/aud_{number}").text
+    visitor.send(f"{address}/stop")
+    assert visitor.send(address, edited).status_code == 422
+
+
+def test_the_results_of_a_schedule_are_a_file_with_a_row_for_each_span(
+    app: Flask, months: Months
+) -> None:
+    visitor = Visitor(app)
+    typed = {"every": "week", "name": "Every Monday", "points": "5"}
+    visitor.send(f"/detectors/{months.sheep}/audits", typed)
+    for week in (0, 1):
+        months.freeze(week)
+    months.answer(200, 10)
+    visitor = Visitor(app)
+    path = "/audit-schedules/sch_1/results"
+    assert f'href="{path}.csv"' in visitor.get("/audit-schedules/sch_1").html
+    rows = list(csv.DictReader(io.StringIO(visitor.client.get(f"{path}.csv").text)))
+    assert [row["audit"] for row in rows] == ["aud_2", "aud_1"]
+    assert [row["since"][:10] for row in rows] == ["2026-02-09", "2026-02-02"]
+    for row in rows:
+        assert row["queries"] == "200"
+        assert 0 <= float(row["low"]) < float(row["high"]) <= 1
+    assert visitor.client.get(f"{path}.xls").status_code == 404

@@ -46,12 +46,13 @@ def test_an_audit_is_begun_labelled_and_closed(visitor: Visitor, sheep: str) -> 
     assert seen == 20
     page = visitor.get(address)
     assert "20 of them labelled" in page.text
-    assert "balanced accuracy of these 20 queries lies between" in page.text
+    assert "On these 20 queries it is right" in page.text
+    assert "of the time, ewe and ram counting the same." in page.text
     assert "The goal is reached after 20 labels" in page.text
     assert "none waits for its label" in page.text
     assert "Not counted: 20 picked." in visitor.get(f"/detectors/{sheep}").text
     assert visitor.send(f"{address}/close").status_code == 303
-    assert "Finish early" not in visitor.get(address).text
+    assert "Finish now" not in visitor.get(address).text
 
 
 def begin(visitor: Visitor, detector_id: str, **typed: str) -> str:
@@ -345,7 +346,10 @@ def test_what_a_closed_audit_said_stands_on_the_history(
 
 def test_choosing_and_judges_are_weighed_in_one_statement(app: Flask) -> None:
     def say(saved: int | None, by_judges: int | None) -> str:
-        found, audit = SimpleNamespace(labels_used=200), SimpleNamespace(queries=900)
+        found, audit = (
+            SimpleNamespace(labels_used=200),
+            SimpleNamespace(queries=900, closed_at=None),
+        )
         read = SimpleNamespace(
             labels_saved=saved,
             saved_by_judges=by_judges,

@@ -579,5 +579,5 @@ def test_thresholds_and_calibration(
     )
     estimate = sum(w * abs(one.accuracy - said) for said, one, w in parts)
     low, high = math.floor(1000 * found.low) / 1000, math.ceil(1000 * found.high) / 1000
-    assert f"lies between {low:.3f} and {high:.3f}" in page.text
+    assert f"bins is {low:.3f}\N{EN DASH}{high:.3f}" in page.text
     assert f"(estimate {estimate:.3f})" in page.text

@@ -121,13 +121,10 @@ def test_the_labels_of_a_person_are_one_click_from_labelling(
     query = re.findall(r"/queries/(iq_\d+)", listed)[0]
     visitor.send(f"/queries/{query}", {"label": "NO"})
     page = visitor.get(f"/detectors/{detector_id}/labelling")
-    ((name, address),) = (
-        (one.text, one.attributes["href"])
-        for one in page.find("a")
-        if "labeler=" in one.attributes["href"]
-    )
-    assert f'>{name}</a></th><td class="n">1</td>' in page.html
-    assert "1 query" in visitor.get(address).text
+    links = [one for one in page.find("a") if "labeler=" in one.attributes["href"]]
+    assert [one.text for one in links] == ["web", "1 label this week"]
+    for one in links:
+        assert "1 query" in visitor.get(one.attributes["href"]).text
     waiting = re.findall(r'<td class="n">(\d+)</td><td class="soft">([^<]+)', page.html)
     assert ("5", "the accuracy and the verdict") in waiting
     assert ("0", "settles what the truth is") in waiting

@@ -195,7 +195,7 @@ def test_the_bounds_of_the_calibration_error_are_rounded_outward(
     recompute()
     page = visitor.get(f"/detectors/{name}/thresholds").text
 
-    shown = re.search(r"error of these bins lies between (\S+) and (\S+) \(", page)
+    shown = re.search(r"error of these bins is (\S+?)\N{EN DASH}(\S+) \(", page)
     with database.read() as session:
         detector = get_detector(session, name)
         found = get_calibration(session, detector, computed_at=START).ece

@@ -8,19 +8,23 @@ from sqlalchemy import (
     CheckConstraint,
     ColumnElement,
     Index,
+    Select,
     Text,
     and_,
     false,
     func,
     insert,
+    join,
     literal,
     select,
+    true,
     update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream, where
-from tracker.storage.detectors import Version, is_of_version
+from tracker.storage.detectors import Detector, Version, is_of_version
+from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
 from tracker.storage.queries.queries import AnyQuery, Query, of_query
 from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
@@ -174,34 +178,78 @@ def is_replaced(old: Any) -> ColumnElement[bool]:
     return and_(old.id == Label.replaces_id, is_near)
 
 
+def _join_newest(session: Session) -> tuple[Any, Any]:
+    """Return the newest labels, and a join of detectors with them.
+
+    They are those of each detector, on SQLite of all together: it has labels in the
+    order of their ids alone.  An import may bring millions a day.
+    """
+    newest = (
+        select(Label)
+        # A label taken over was given to another query.
+        .where(Label.source_label_id.is_(None))
+        .order_by(Label.id.desc())
+        .limit(MOST_LOOKED_AT)
+    )
+    if is_sqlite(session):
+        found = newest.subquery()
+        return found, join(Detector, found, Detector.id == found.c.detector_id)
+    each = newest.where(Label.detector_id == Detector.id).lateral()
+    return each, join(Detector, each, true())
+
+
 def count_since(
     session: Session, detector_id: int, labeler: str, *, since: datetime
 ) -> tuple[int, int, bool]:
     """Return the number of labels of a detector, by *labeler* and by all.
 
-    Only the newest labels are read, because an import may bring millions a day; the
-    third value says whether they reach back to *since*.  On SQLite, which has labels in
-    the order of their ids alone, the newest are those of all detectors.
+    Only the newest labels are read; the third value says whether they reach back to
+    *since*.
     """
-    newest = (
-        select(Label.detector_id, Label.labeler, Label.created_at)
-        # A label taken over was given to another query.
-        .where(Label.source_label_id.is_(None))
-        .where(on_postgresql(Label.detector_id == detector_id))
-        .order_by(Label.id.desc())
-        .limit(MOST_LOOKED_AT)
-        .subquery()
-    )
+    newest, joined = _join_newest(session)
     is_ours = newest.c.detector_id == detector_id
     # Ids are nearly in the order of time: a request takes its instant first.
     is_since = newest.c.created_at >= since
-    statement = select(
-        func.count().filter(is_ours, is_since, newest.c.labeler == labeler),
-        func.count().filter(is_ours, is_since),
-        func.count().filter(is_since),
-    ).select_from(newest)
+    statement = (
+        select(
+            func.count().filter(is_ours, is_since, newest.c.labeler == labeler),
+            func.count().filter(is_ours, is_since),
+            func.count().filter(is_since),
+        )
+        .select_from(joined)
+        .where(on_postgresql(Detector.id == detector_id))
+    )
     by_labeler, by_all, seen = session.execute(statement).one()
     return by_labeler, by_all, seen < MOST_LOOKED_AT
+
+
+def count_current_since(
+    session: Session, among: Select[int], *, since: datetime
+) -> tuple[dict[tuple[int, str], int], bool]:
+    """Count queries that have had their current label since then, by who gave it.
+
+    The keys are ids of detectors and names.  Only the newest labels are read; the
+    second value says whether they reach back to *since*.
+    """
+    newest, joined = _join_newest(session)
+    near = on_postgresql(Query.detector_id == Detector.id)
+    statement = (
+        select(Detector.id, newest.c.labeler, func.count())
+        .select_from(joined)
+        .join(Query, and_(near, Query.id == newest.c.query_id))
+        .where(
+            Detector.id.in_(among),
+            Query.label_id == newest.c.id,
+            newest.c.labelled_at >= since,
+        )
+        .group_by(Detector.id, newest.c.labeler)
+    )
+    counts = {(key, name): number for key, name, number in session.execute(statement)}
+    seen = select(func.count()).select_from(joined).where(newest.c.created_at >= since)
+    if not is_sqlite(session):
+        seen = seen.where(Detector.id.in_(among)).group_by(Detector.id)
+    most = max(session.scalars(seen), default=0)
+    return counts, most < MOST_LOOKED_AT
 
 
 def iter_label_rows(

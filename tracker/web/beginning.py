@@ -2,7 +2,7 @@
 
 import re
 
-from flask import Response, redirect, render_template, url_for
+from flask import Response, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 from tracker.http import account, by, database, requires
@@ -10,7 +10,7 @@ from tracker.services.people.keys import create_key, revoke_key
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import list_keys
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.words import LOGGER
 
 _NAME = "first key"
@@ -38,7 +38,7 @@ def make_first_key() -> ResponseReturnValue:
     """
     with database().write() as session:
         if list_detectors(session, limit=1):
-            return redirect(url_for("pages.show_detectors"), 303)
+            return lead_to("show_detectors")
         taken = [0]
         for old in list_keys(session):
             if made := _MADE_HERE.fullmatch(old.name):

@@ -12,9 +12,12 @@ from flask import (
     Response,
     current_app,
     make_response,
+    redirect,
     render_template,
     request,
+    url_for,
 )
+from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session, object_session
 from werkzeug.routing import BaseConverter, ValidationError
 
@@ -54,6 +57,11 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
     """Let an import be larger than other bodies, before the form is first read."""
     if endpoint in {"pages.import_file", "pages.preview_import"}:
         request.max_content_length = context().settings.max_body_bytes
+
+
+def lead_to(endpoint: str, **names: Any) -> ResponseReturnValue:
+    """Redirect to a page after a form, so that the browser gets it by itself."""
+    return redirect(url_for(f"pages.{endpoint}", **names), 303)
 
 
 # Globals, because macros do not see what a context processor adds.

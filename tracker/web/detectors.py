@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -32,7 +32,7 @@ from tracker.storage.detectors import Detector, Version, list_archived, list_ver
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
-from tracker.web.blueprint import answer_live, cut_page, pages
+from tracker.web.blueprint import answer_live, cut_page, lead_to, pages
 from tracker.web.deciding.planning import count_draws
 from tracker.web.drawing.answers import (
     Curve,
@@ -181,9 +181,7 @@ def make_detector() -> ResponseReturnValue:
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error)
         return render_template("detectors/new.html", form=form), 422
-    return redirect(
-        url_for("pages.show_detector", detector_id=dump_id("det", detector.id)), 303
-    )
+    return lead_to("show_detector", detector_id=dump_id("det", detector.id))
 
 
 @pages.get("/detectors/<detector_id>")
@@ -368,7 +366,7 @@ def archive(detector_id: str) -> ResponseReturnValue:
         detector = get_open_detector(session, detector_id)
         archive_detector(session, detector, by())
         flash(f"{detector.name} is archived.")
-    return redirect(url_for("pages.show_detectors"), 303)
+    return lead_to("show_detectors")
 
 
 @pages.post("/detectors/<detector_id>/bring-back")
@@ -383,4 +381,4 @@ def bring_back(detector_id: str) -> ResponseReturnValue:
                 flash(f"{detector.name} is back.")
     except ConflictError as error:
         flash(sentence(str(error)))
-    return redirect(url_for("pages.show_detector", detector_id=detector_id), 303)
+    return lead_to("show_detector", detector_id=detector_id)

@@ -34,7 +34,7 @@ from tracker.storage.people import (
     list_key_detector_ids,
     list_keys,
 )
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.drawing.readings import span
 from tracker.web.drawing.words import sentence, share
 from tracker.web.forms import Form, dump_detector, failed_form, parse_detector_change
@@ -173,7 +173,7 @@ def state_label_sampling(detector_id: str) -> ResponseReturnValue:
         detector = get_open_detector(session, detector_id)
         change_detector(session, detector, parse_input(DetectorChange, said), by())
     flash("Saved.")
-    return redirect(url_for("pages.show_detector", detector_id=detector_id), 303)
+    return lead_to("show_detector", detector_id=detector_id)
 
 
 @pages.get("/keys")
@@ -229,7 +229,7 @@ def revoke() -> ResponseReturnValue:
     with database().write() as session:
         revoke_key(session, request.form.get("name", ""), by())
     flash("The key is revoked.")
-    return redirect(url_for("pages.show_settings"), 303)
+    return lead_to("show_settings")
 
 
 def _render(

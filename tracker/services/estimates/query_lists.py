@@ -29,7 +29,7 @@ from tracker.storage.queries.finding import (
     are_few,
     count_queries,
     has_key,
-    is_labelled_by,
+    has_label,
     list_sorted,
 )
 from tracker.storage.queries.queries import Query, build_conditions, has_tag
@@ -60,6 +60,8 @@ class QueryFilter:
     tag: str | None = None
     # Who gave the current label.
     labeler: str | None = None
+    # Since when that label was given.
+    labelled_since: datetime | None = None
     where: Sequence[str] = ()
     since: datetime | None = None
     until: datetime | None = None
@@ -82,8 +84,8 @@ class QueryFilter:
     def is_told(self) -> bool:
         """Whether the counts of its versions tell how many queries pass."""
         named = (self.key, self.agreement, self.versus, self.tag, self.labeler)
-        others = (*named, *self.where)
-        return all(one is None for one in (*others, self.since, self.until))
+        spans = (self.labelled_since, self.since, self.until)
+        return all(one is None for one in (*named, *spans, *self.where))
 
     def count(self, counts: Counts) -> int:
         """Return how many of the labelled queries in *counts* pass."""
@@ -134,8 +136,8 @@ def build_filter(
         )
     if wanted.tag is not None:
         found += has_tag(session, wanted.tag)
-    if wanted.labeler is not None:
-        found.append(is_labelled_by(wanted.labeler))
+    if wanted.labeler is not None or wanted.labelled_since is not None:
+        found.append(has_label(wanted.labeler, wanted.labelled_since))
     if wanted.key is not None:
         found += has_key(wanted.key)
     span = Between("asked_at", wanted.since, below=wanted.until)

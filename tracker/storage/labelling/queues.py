@@ -72,6 +72,10 @@ def list_queued(session: Session, *, among: Collection[int] | None) -> Sequence[
     return session.scalars(select_open(among).where(waits.offset(0).exists())).all()
 
 
+# How many waiting queries are read for each that is counted.
+_READ_FOR_EACH = 5
+
+
 class Work(NamedTuple):
     """What a person may see and label, over all detectors."""
 
@@ -86,8 +90,10 @@ def count_all(
 ) -> Work:
     """Count the open detectors, and the queries that wait in theirs for *labeler*.
 
-    Every page asks, so that at most *limit* of those that wait are read.
+    Every page asks, so that no more are counted than *limit*, and a few times as many
+    are read: those that wait may be of a version that is not shown.
     """
+    read_most = _READ_FOR_EACH * limit
     rows = select(Query.id, Query.detector_id, Query.version_id).where(
         Query.detector_id == Detector.id,
         Query.queue_rank < Detector.queue_rate,
@@ -95,9 +101,9 @@ def count_all(
     )
     if not is_sqlite(session):
         # PostgreSQL would read all queries, but for those in the order of an index.
-        found = rows.order_by(Query.queue_rank).limit(limit).lateral("found")
+        found = rows.order_by(Query.queue_rank).limit(read_most).lateral("found")
         rows = select(found).join_from(Detector, found, true())
-    some = rows.where(Detector.id.in_(select_open(among))).limit(limit).subquery()
+    some = rows.where(Detector.id.in_(select_open(among))).limit(read_most).subquery()
     own = select(Label.id).where(
         Label.query_id == some.c.id,
         on_postgresql(Label.detector_id == some.c.detector_id),
@@ -120,7 +126,8 @@ def count_all(
     seen = select(func.count()).select_from(select_open(among).subquery())
     row = session.execute(select(seen.scalar_subquery(), read.c.mine, read.c.read))
     detectors, mine, number = row.one()
-    return Work(detectors, mine, is_cut=number == limit)
+    is_cut = mine > limit or number == read_most
+    return Work(detectors, min(mine, limit), is_cut)
 
 
 def _has_label_by(detector_id: int, labeler: str) -> ColumnElement[bool]:

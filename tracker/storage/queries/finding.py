@@ -156,8 +156,17 @@ def list_answers(
     return session.execute(statement).all()
 
 
-def is_labelled_by(labeler: str) -> ColumnElement[bool]:
-    return select(literal(1)).where(is_current(), Label.labeler == labeler).exists()
+def has_label(labeler: str | None, since: datetime | None) -> ColumnElement[bool]:
+    """Return the condition on the current label: who gave it, and since when.
+
+    A label taken over was given to another query, at another time.
+    """
+    found = [is_current()]
+    if labeler is not None:
+        found.append(Label.labeler == labeler)
+    if since is not None:
+        found += [Label.labelled_at >= since, Label.source_label_id.is_(None)]
+    return select(literal(1)).where(*found).exists()
 
 
 def find_first_asked(session: Session, version: Version) -> datetime | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-from flask import Response, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -30,7 +30,7 @@ from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, list_versions, zone_of
 from tracker.storage.estimates.cells import midnight_in
 from tracker.storage.labelling.judgements import list_judges
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.differences import Bar, build_axis, draw_change
 from tracker.web.drawing.words import narrow
@@ -71,7 +71,7 @@ def start_investigation(detector_id: str) -> ResponseReturnValue:
         form = failed_form(request.form, error, conflict_field="since")
         with database().read() as session:
             return _render(session, get_detector(session, detector_id), form), 422
-    return redirect(url_for("pages.show_attribution", detector_id=detector_id), 303)
+    return lead_to("show_attribution", detector_id=detector_id)
 
 
 @pages.get("/detectors/<detector_id>/attribution/anchors.<suffix>")

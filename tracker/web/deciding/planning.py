@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -34,6 +35,7 @@ from tracker.services.estimates.intervals import ALL
 from tracker.services.estimates.query_lists import QueryFilter
 from tracker.services.labelling.labelers import Assignment, list_assignments
 from tracker.services.labelling.queues import (
+    MOST_COUNTED,
     RECHECK,
     QueueChoice,
     build_queue,
@@ -54,6 +56,7 @@ from tracker.web.drawing.readings import (
 )
 from tracker.web.drawing.words import narrow
 from tracker.web.labelling.rechecks import read_errors
+from tracker.web.queries.filters import Week, count_this_week
 from tracker.words import DECIDING_METHOD, DISPUTED, RANDOM, TARGETED
 
 CHOICES = ("10", "5", "3", "2", "1", "0.5")
@@ -102,6 +105,7 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             plan=build_page(estimate, points=points if points in CHOICES else USUAL),
             choices=CHOICES,
             # They are on a page that is looked at, not in what the Overview asks for.
+            most=MOST_COUNTED,
             find_queues=partial(_find_queues, session, detector, version),
             find_people=partial(_find_people, session, detector, version),
             reread=read_errors(session, detector, estimate),
@@ -123,19 +127,27 @@ def _find_queues(
     } | {DISPUTED: count_disputed(session, detector.id)}
 
 
-def _find_people(
-    session: Session, detector: Detector, version: str | None
-) -> list[tuple[str, int, Assignment | None]]:
-    """Return who labelled or was asked to, with their newest labels and what is asked.
+class _People(NamedTuple):
+    """Who labelled a detector or was asked to, those with most labels first."""
 
-    The labels are those of the newest answers, as on the page of mistakes.
-    """
+    # Each with their labels of this week and of the newest queries, as on the page of
+    # mistakes, and with what is asked of them.
+    rows: list[tuple[str, int, int, Assignment | None]]
+    week: Week
+
+
+def _find_people(session: Session, detector: Detector, version: str | None) -> _People:
     asked = {one.labeler: one for one in list_assignments(session, detector, by())}
     wanted = QueryFilter(version=version)
     found = get_facets(session, detector, wanted, at=now(), keys=[LABELER]).items[0]
     given = {one.name: one.labelled for one in found.values}
-    names = sorted({*asked, *given}, key=lambda one: (-given.get(one, 0), one))
-    return [(one, given.get(one, 0), asked.get(one)) for one in names]
+    week = count_this_week(session, [detector.id])
+    weekly = {name: number for (_, name), number in week.counts.items()}
+    names = sorted({*asked, *given, *weekly}, key=lambda one: (-given.get(one, 0), one))
+    rows = [
+        (one, weekly.get(one, 0), given.get(one, 0), asked.get(one)) for one in names
+    ]
+    return _People(rows, week)
 
 
 def build_page(estimate: Estimate, *, points: str) -> Plan:

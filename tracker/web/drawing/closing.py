@@ -6,40 +6,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tracker.stats import Goal, Step
+from tracker.web.drawing.readings import Tick
 from tracker.web.drawing.words import narrow, number
 
 # Of the width and of the height, in percent; the numbers of the axes are around.
 _LEFT, _RIGHT, _TOP, _BOTTOM = 9.0, 98.0, 4.0, 90.0
-_STEPS = (1, 2, 5)
+_STEPS = (1, 2, 5, 10)
 _ROOM = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A number at an axis."""
-
-    place: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A straight line, its ends as SVG lengths."""
-
-    x1: str
-    y1: str
-    x2: str
-    y2: str
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """What lies between the bounds from one step to the next."""
-
-    x: str
-    y: str
-    width: str
-    height: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +32,12 @@ class Bracket:
 class Closing:
     """All that is drawn."""
 
-    shares: Sequence[Mark]
-    labels: Sequence[Mark]
-    blocks: Sequence[Block]
-    bounds: Sequence[Line]
-    ghost: Sequence[Line]
+    shares: Sequence[Tick]
+    labels: Sequence[Tick]
+    # Points in thousandths of the width and of the height.
+    band: str
+    bounds: Sequence[str]
+    ghost: Sequence[str]
     now: str
     labels_now: int
     is_now_left: bool
@@ -91,30 +65,16 @@ class _Plane:
         part = (1.0 - max(share, self.low)) / (1.0 - self.low)
         return _TOP + (_BOTTOM - _TOP) * part
 
-    def lines(self, steps: Sequence[Step]) -> list[Line]:
-        """Return both bounds as steps."""
-        found = []
-        for one, following in pairwise(steps):
-            x1, x2 = self.x(one.labels), self.x(following.labels)
-            for y, then in (
-                (self.y(one.low), self.y(following.low)),
-                (self.y(one.high), self.y(following.high)),
-            ):
-                found.append(Line(x1, y, x2, y))
-                found.append(Line(x2, y, x2, then))
-        return found
-
-    def blocks(self, steps: Sequence[Step]) -> list[Block]:
-        """Return what lies between the bounds."""
-        return [
-            Block(
-                x=self.x(one.labels),
-                y=self.y(one.high),
-                width=f"{self._x(following.labels) - self._x(one.labels):.2f}%",
-                height=f"{self._y(one.low) - self._y(one.high):.2f}%",
-            )
-            for one, following in pairwise(steps)
-        ]
+    def bounds(self, steps: Sequence[Step]) -> tuple[list[str], list[str]]:
+        """Return the points of the lower and of the upper bound, as stairs."""
+        low, high = list[str](), list[str]()
+        for one, following in pairwise([*steps, *steps[-1:]]):
+            for share, points in ((one.low, low), (one.high, high)):
+                points += [
+                    f"{10 * self._x(labels):.1f},{10 * self._y(share):.1f}"
+                    for labels in (one.labels, following.labels)
+                ]
+        return low, high
 
     def bracket(self, labels: int, centre: float, half_width: float) -> Bracket:
         """Return the goal at its label, within what an accuracy can be."""
@@ -158,12 +118,13 @@ def draw_closing(
         else plane.bracket(labels, centre, goal.half_width)
         for labels in (expected, at_random)
     ]
+    low, high = plane.bounds(steps)
     return Closing(
         shares=_shares(plane),
         labels=_labels(plane),
-        blocks=plane.blocks(steps),
-        bounds=plane.lines(steps),
-        ghost=plane.lines(past),
+        band=" ".join([*low, *reversed(high)]),
+        bounds=[" ".join(low), " ".join(high)],
+        ghost=[" ".join(points) for points in plane.bounds(past)],
         now=plane.x(now.labels),
         labels_now=now.labels,
         is_now_left=now.labels < 0.1 * plane.most,
@@ -174,22 +135,19 @@ def draw_closing(
     )
 
 
-def _shares(plane: _Plane) -> list[Mark]:
+def _shares(plane: _Plane) -> list[Tick]:
     first = round(plane.low * 100)
     step = 5 if first >= 70 else 10 if first >= 40 else 20
     return [
-        Mark(plane.y(percent / 100), narrow(f"{percent} %"))
+        Tick(plane.y(percent / 100), narrow(f"{percent} %"))
         for percent in range(100, first - 1, -step)
     ]
 
 
-def _labels(plane: _Plane) -> list[Mark]:
+def _labels(plane: _Plane) -> list[Tick]:
     rough = plane.most / 5
     power = 10 ** math.floor(math.log10(rough))
-    step = next(
-        (power * one for one in _STEPS if power * one >= rough), int(power * 10)
-    )
-    step = max(1, int(step))
+    step = int(next(power * one for one in _STEPS if power * one >= rough))
     return [
-        Mark(plane.x(count), number(count)) for count in range(0, plane.most + 1, step)
+        Tick(plane.x(count), number(count)) for count in range(0, plane.most + 1, step)
     ]

@@ -9,9 +9,13 @@ from flask import Response, flash, jsonify, redirect, render_template, request, 
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
+from tracker.charts.words import interval
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, find_comparison, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.estimates.decision import compare_with_target
+from tracker.services.estimates.report import counting_the_same, right_how_often
+from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
 from tracker.services.labelling.auditing.audit_estimates import (
@@ -42,18 +46,20 @@ from tracker.services.labelling.auditing.audits import (
     find_result,
     get_audit,
     goal_of,
+    measure_of,
     plan_audit,
 )
 from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.telling.events import close_audit
 from tracker.services.wording import invalid
+from tracker.shapes import Accuracy
 from tracker.stats import MISSING, OPEN, Step
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audit_draws import count_draws, count_labelers
 from tracker.storage.labelling.audits import Audit, list_schedules
-from tracker.web.blueprint import allow_style, cut_page, pages
+from tracker.web.blueprint import allow_style, cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.closing import Closing, draw_closing
 from tracker.web.drawing.readings import (
@@ -81,6 +87,8 @@ class AuditReading:
     axis: Axis
     history: Sequence[AuditMoment]
     closing: Closing
+    # Beside the target, if there is one.
+    verdict: str
     # How many queries had no label before the audit.
     drawable: int
     # How many more random labels would reach the goal.
@@ -170,6 +178,7 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
             expected=used + left if is_open else None,
             at_random=needed if is_open else None,
         ),
+        verdict=judge(score, audit.target),
         drawable=record.drawable,
         left_at_random=max(0, needed - used),
         half_width_at_random=at_random,
@@ -214,6 +223,30 @@ _BLANK = {"aim": BALANCED, "points": "3"}
 
 
 pages.add_app_template_global(aimed_of)
+
+
+@pages.app_template_global()
+def judge(found: Accuracy, target: float | None) -> str:
+    """Return whether a target is met, missed or not decided, "none" without one."""
+    if target is None:
+        return "none"
+    return compare_with_target(found.low, found.high, target)
+
+
+@pages.app_template_global()
+def say_audit(audit: Audit, found: Accuracy, of: str = "") -> str:
+    """Return how often it is right in the set of *audit*, without a full stop.
+
+    *of* are the first words for a set that is past.
+    """
+    measure = read_measure(measure_of(audit))
+    said = right_how_often(measure, interval(found, beside=audit.target))
+    if of:
+        said = said.replace("it is right", "it was right", 1)
+    first = of or f"On these {audit.queries:,} queries"
+    if measure.kind == BALANCED:
+        said += f", {counting_the_same(audit.classes)}"
+    return f"{first}{',' if measure.of else ''} {said}"
 
 
 @pages.app_template_global()
@@ -272,15 +305,20 @@ def _read_form(typed: Mapping[str, str]) -> NewAudit:
     if typed.get("target", "").strip():
         values["target"] = _read_share(typed, "target", "a percentage, such as 90")
     if "every" in values or "target" not in values:
-        values["half_width"] = _read_points(typed)
-    names = map(str.strip, typed.get("labelers", "").split(","))
-    values["labelers"] = [one for one in names if one and "plan" not in typed]
+        values["half_width"] = read_points(typed)
+    values["labelers"] = [] if "plan" in typed else read_names(typed)
     conditions = typed.get("where", "").splitlines()
     values["where"] = [line.strip() for line in conditions if line.strip()]
     return parse_input(NewAudit, values)
 
 
-def _read_points(typed: Mapping[str, str]) -> float:
+def read_names(typed: Mapping[str, str]) -> list[str]:
+    """Return the names of people in a form, with commas between them."""
+    names = map(str.strip, typed.get("labelers", "").split(","))
+    return [one for one in names if one]
+
+
+def read_points(typed: Mapping[str, str]) -> float:
     return _read_share(typed, "points", "a number of points, such as 3")
 
 
@@ -394,7 +432,7 @@ def download_audit_record(audit_id: str) -> Response:
 def narrow_audit(audit_id: str) -> ResponseReturnValue:
     """Give an audit a narrower aim."""
     try:
-        width = _read_points(request.form)
+        width = read_points(request.form)
         change = parse_input(AuditChange, {"half_width": width})
         database().run(
             lambda session: extend_audit(
@@ -406,7 +444,7 @@ def narrow_audit(audit_id: str) -> ResponseReturnValue:
         with database().read() as session:
             form = Form(request.form, {"points": messages})
             return _render_audit(session, audit_id, form), 422
-    return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)
+    return lead_to("look_at_audit", audit_id=audit_id)
 
 
 _CHANGES = {"pause": pause_audit, "resume": resume_audit, "close": close_audit}
@@ -423,4 +461,4 @@ def change_audit(audit_id: str, change: str) -> ResponseReturnValue:
         database().run(lambda session: do(session, get_audit(session, audit_id), by()))
     except ConflictError as error:
         flash(f"Nothing was changed: {error}.")
-    return redirect(url_for("pages.look_at_audit", audit_id=audit_id), 303)
+    return lead_to("look_at_audit", audit_id=audit_id)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -23,7 +23,7 @@ from tracker.services.queries.queries import get_query_by_number
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.queues import RecheckQueue
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.drawing.pictures import Picture, build_picture
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.label_progress import (
@@ -62,9 +62,7 @@ def label_grid(detector_id: str) -> ResponseReturnValue:
     except InvalidInputError as error:
         return _show(detector_id, failed_form(request.form, error)), 422
     flash(_describe(stored, is_blind="queue" in _chosen()))
-    return redirect(
-        url_for("pages.show_grid", detector_id=detector_id, **_chosen()), 303
-    )
+    return lead_to("show_grid", detector_id=detector_id, **_chosen())
 
 
 def _chosen() -> dict[str, Any]:

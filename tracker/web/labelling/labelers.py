@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 
 from tracker.errors import ConflictError, InvalidInputError
@@ -28,7 +28,7 @@ from tracker.shapes import Score
 from tracker.storage.base import parse_whole
 from tracker.storage.labelling.golds import count_golds
 from tracker.storage.people import list_people_who_label
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.drawing.readings import Reading, read, tone_of
 from tracker.web.drawing.words import sentence
 from tracker.web.forms import Form
@@ -112,7 +112,7 @@ def assign(detector_id: str) -> ResponseReturnValue:
             services.assign(session, get_open_detector(session, detector_id), new, by())
     except InvalidInputError as error:
         flash(sentence(str(error)))
-    return _back_to_labelers(detector_id)
+    return lead_to("show_labelers", detector_id=detector_id)
 
 
 @pages.post("/detectors/<detector_id>/assignments/end")
@@ -126,11 +126,7 @@ def end_assignment(detector_id: str) -> ResponseReturnValue:
             services.end_assignment(session, detector, whose.labeler, by())
     except InvalidInputError as error:
         flash(sentence(str(error)))
-    return _back_to_labelers(detector_id)
-
-
-def _back_to_labelers(detector_id: str) -> ResponseReturnValue:
-    return redirect(url_for("pages.show_labelers", detector_id=detector_id), 303)
+    return lead_to("show_labelers", detector_id=detector_id)
 
 
 @pages.post("/queries/<query_id>/gold")
@@ -159,7 +155,7 @@ def unmark_gold(query_id: str) -> ResponseReturnValue:
 
 def _back_to_query(query_id: str) -> ResponseReturnValue:
     address = Filter.parse(request.args).address
-    return redirect(url_for("pages.show_query", query_id=query_id, **address), 303)
+    return lead_to("show_query", query_id=query_id, **address)
 
 
 @pages.get("/detectors/<detector_id>/judges")

@@ -26,6 +26,7 @@ from tracker.services.fields import parse_input
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.queues import (
+    MOST_COUNTED,
     QueueChoice,
     build_queue,
     count_waiting,
@@ -41,7 +42,7 @@ from tracker.storage.labelling.labelers import Assignment, list_asked
 from tracker.storage.labelling.queues import RecheckQueue, list_queued
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.detector_list import list_reports
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
@@ -115,7 +116,7 @@ def label_next(detector_id: str) -> ResponseReturnValue:
         detector = get_detector(session, detector_id)
         address = choose_queue(session, detector, typed).address
     following = dict[str, Any](address, detector_id=detector_id, last=last)
-    return redirect(url_for("pages.show_next", **following), 303)
+    return lead_to("show_next", **following)
 
 
 def _send_to_settled(query_id: str) -> ResponseReturnValue:
@@ -326,9 +327,8 @@ def choose_keys(classes: list[str]) -> dict[str, str]:
     return dict(zip(classes, "1234567890", strict=False))
 
 
-# How many detectors are listed, and how many queries of each are counted.
+# How many detectors are listed.
 _MOST = 20
-_COUNTED = 500
 
 
 @pages.get("/label")
@@ -336,18 +336,18 @@ _COUNTED = 500
 def choose_label() -> ResponseReturnValue:
     """Show the detectors with queries that wait, what decides most first."""
     with database().read() as session:
-        waiting = list(islice(_iter_waiting(session, at_most=_COUNTED), _MOST))
+        waiting = list(islice(_iter_waiting(session), _MOST))
         return render_template(
             "labels/list.html",
             waiting=waiting,
             work=count_work(session),
             is_cut=len(waiting) == _MOST,
-            most=_COUNTED,
+            most=MOST_COUNTED,
         )
 
 
 def _iter_waiting(
-    session: Session, *, at_most: int
+    session: Session, *, at_most: int = MOST_COUNTED
 ) -> Iterator[tuple[Report, int, Assignment | None]]:
     """Yield detectors with queries for this visitor, what decides most first.
 

@@ -1,17 +1,18 @@
 """A schedule of audits: a bar for each week, day or month, and how it runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median_high
 from typing import Any
 
-from flask import redirect, render_template, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
+from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, now, requires
 from tracker.services.deciding.pairs import Change
-from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
+from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audits import (
     AuditResult,
@@ -23,6 +24,8 @@ from tracker.services.labelling.auditing.audits import (
     measure_of,
 )
 from tracker.services.labelling.auditing.schedules import (
+    ScheduleChange,
+    change_schedule,
     describe_schedule,
     get_schedule,
     stop_schedule,
@@ -31,10 +34,13 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.audits import Audit, AuditSchedule, list_scheduled
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
+from tracker.web.downloads import download
 from tracker.web.drawing.differences import Bar, draw_change
 from tracker.web.drawing.readings import build_axis
 from tracker.web.drawing.weeks import days_of, draw_weeks
+from tracker.web.forms import Form, failed_form
+from tracker.web.labelling.audits import judge, points, read_names, read_points
 from tracker.web.queries.filters import count_mistakes
 
 # The most bars that one can tell apart.
@@ -53,6 +59,10 @@ def schedule_ref(schedule: AuditSchedule) -> str:
 @requires("viewer")
 def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
     """Show what the audits of a schedule say, span by span."""
+    return _render(schedule_id)
+
+
+def _render(schedule_id: str, failed: Form | None = None) -> str:
     with database().read() as session:
         schedule = get_schedule(session, schedule_id)
         summary = describe_schedule(session, schedule)
@@ -68,15 +78,17 @@ def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
             "audits/schedule.html",
             detector=detector,
             schedule=schedule,
+            form=failed or _form_of(schedule),
             summary=summary,
             next_frozen=day_in(summary.next_frozen_at, zone_of(schedule.time_zone)),
+            day_of=lambda at: day_in(at, zone_of(schedule.time_zone)),
             cost=median_high(used) if used else None,
             found=found,
             drawn=drawn,
             rows=rows,
             axis=build_axis([bar.reading for _, bar in rows], schedule.target),
             changes=_list_changes(rows, results),
-            verdicts=[_judge(schedule, one) for one in found.items],
+            verdicts=[judge(bar.reading.score, schedule.target) for _, bar in rows],
             mistakes=_count_mistakes(session, schedule, detector, made, found),
             results=results,
             lates=lates,
@@ -119,12 +131,6 @@ def _count_mistakes(
         counted="any",
         where=tuple(schedule.where),
     )
-
-
-def _judge(schedule: AuditSchedule, one: SpanAccuracy) -> str:
-    if schedule.target is None:
-        return "none"
-    return compare_with_target(one.low, one.high, schedule.target)
 
 
 def _read_spans(
@@ -171,6 +177,68 @@ def _read_span(session: Session, audit: Audit) -> SpanAccuracy:
     )
 
 
+def _form_of(schedule: AuditSchedule) -> Form:
+    width = schedule.half_width
+    return Form(
+        {
+            "labelers": ", ".join(schedule.labelers),
+            "points": "" if width is None else points(width),
+        }
+    )
+
+
+@pages.post("/audit-schedules/<schedule_id>")
+@requires("editor")
+def edit_schedule(schedule_id: str) -> ResponseReturnValue:
+    """Change who is asked and how narrow the intervals are to be, from now on."""
+    typed = request.form
+    try:
+        values: dict[str, Any] = {"labelers": read_names(typed)}
+        if typed.get("points", "").strip():
+            values["half_width"] = read_points(typed)
+        change = parse_input(ScheduleChange, values)
+        database().run(
+            lambda session: change_schedule(
+                session, get_schedule(session, schedule_id), change, by()
+            )
+        )
+    except (ConflictError, InvalidInputError) as error:
+        errors = dict(failed_form(typed, error, conflict_field="labelers").errors)
+        if "half_width" in errors:
+            errors["points"] = errors.pop("half_width")
+        form = Form(typed, errors)
+        return _render(schedule_id, form), 422
+    flash("Saved. It holds for the audits that are not begun yet.")
+    return lead_to("look_at_schedule", schedule_id=schedule_id)
+
+
+_COLUMNS = (
+    *("audit", "since", "until", "queries", "labels", "accuracy", "low", "high"),
+    *("is_closed", "below_target"),
+)
+
+
+@pages.get("/audit-schedules/<schedule_id>/results.<suffix>")
+@requires("viewer")
+def download_results(schedule_id: str, suffix: str) -> ResponseReturnValue:
+    """Give what the audits of a schedule say as a file, the newest span first."""
+    with database().read() as session:
+        get_schedule(session, schedule_id)
+
+    def rows(session: Session) -> Iterator[dict[str, Any]]:
+        schedule = get_schedule(session, schedule_id)
+        made = list_scheduled(session, schedule, limit=_MOST_SPANS)
+        for audit in made:
+            found = _read_span(session, audit).dump()
+            yield {
+                **{name: found.get(name) for name in _COLUMNS},
+                "audit": dump_id("aud", audit.id),
+                "since": found["from"],
+            }
+
+    return download(schedule_id, "results", suffix, _COLUMNS, rows)
+
+
 @pages.post("/audit-schedules/<schedule_id>/stop")
 @requires("editor")
 def end_schedule(schedule_id: str) -> ResponseReturnValue:
@@ -178,4 +246,4 @@ def end_schedule(schedule_id: str) -> ResponseReturnValue:
     database().run(
         lambda session: stop_schedule(session, get_schedule(session, schedule_id), by())
     )
-    return redirect(url_for("pages.look_at_schedule", schedule_id=schedule_id), 303)
+    return lead_to("look_at_schedule", schedule_id=schedule_id)

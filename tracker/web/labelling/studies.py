@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import BinaryIO, cast
 
 import numpy as np
-from flask import redirect, render_template, request, url_for
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import FileStorage
@@ -34,7 +34,7 @@ from tracker.services.labelling.studies import (
 from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.labelling.studies import Study, list_studies
-from tracker.web.blueprint import cut_page, pages
+from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.readings import Axis, Reading
 from tracker.web.drawing.words import narrow
@@ -72,7 +72,7 @@ def upload_study(detector_id: str) -> ResponseReturnValue:
         with database().read() as session:
             form = failed_form(request.form, _at_fields(error))
             return _render_list(session, detector_id, form), 422
-    return redirect(url_for("pages.show_study", study_id=dump_id("stu", study.id)), 303)
+    return lead_to("show_study", study_id=dump_id("stu", study.id))
 
 
 def _read_form(typed: Mapping[str, str], file: FileStorage | None) -> NewStudy:

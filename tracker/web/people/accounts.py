@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request, url_for
 from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
@@ -30,10 +30,11 @@ from tracker.storage import people as storage
 from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.people import Account, has_second_factor, list_doings, list_events
-from tracker.web.blueprint import cut_page, pages
+from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.people.sign_in import forget
+from tracker.web.queries.filters import count_this_week
 from tracker.words import ADMIN, ROLES
 
 
@@ -66,7 +67,7 @@ def change_password() -> ResponseReturnValue:
         # The entered passwords are secrets and not sent back.
         return _render_own(failed_form({}, error)), 422
     flash("The password is changed. Other browsers are signed out.")
-    return redirect(url_for("pages.show_account"), 303)
+    return lead_to("show_account")
 
 
 def _check_old_password() -> str | None:
@@ -104,7 +105,7 @@ def sign_out_of_browser(sign_in_id: int) -> ResponseReturnValue:
         own = services.get_account(session, account().name)
         sign_out_of(session, own, sign_in_id, by())
     flash("That browser is signed out.")
-    return redirect(url_for("pages.show_account"), 303)
+    return lead_to("show_account")
 
 
 def _render_own(form: Form) -> str:
@@ -173,6 +174,7 @@ class _Person(NamedTuple):
     seen: list[Detector] | None
     second_step: str | None
     last_seen: datetime | None
+    labels: int
 
 
 _SHOWN: Mapping[str, Callable[[Account], bool]] = {
@@ -190,13 +192,21 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
     with database().read() as session:
         steps = people.list_second_factors(session)
         last = people.find_last_seen(session)
+        week = count_this_week(session, None)
         accounts = [
-            _Person(one, _seen(session, one), steps.get(one.id), last.get(one.id))
+            _Person(
+                one,
+                _seen(session, one),
+                steps.get(one.id),
+                last.get(one.id),
+                sum(week.of(one.name).values()),
+            )
             for one in storage.list_accounts(session)
         ]
         return render_template(
             "accounts/list.html",
             accounts=accounts,
+            week=week,
             shown=[
                 one
                 for one in accounts
@@ -237,7 +247,7 @@ def change_account(account_id: int) -> ResponseReturnValue:
         form = failed_form(request.form, error, conflict_field="role")
         return _render_one(account_id, form), 422
     flash("Saved.")
-    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+    return lead_to("edit_account", account_id=account_id)
 
 
 @pages.post("/people/<int:account_id>/link")
@@ -258,39 +268,41 @@ def reset_second_factor(account_id: int) -> ResponseReturnValue:
         shown = services.get_account_by_id(session, account_id)
         services_reset(session, shown, by())
     flash("The second step is reset.")
-    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+    return lead_to("edit_account", account_id=account_id)
 
 
-@pages.post("/people/<int:account_id>/disable")
+_CHANGES = {
+    "disable": (services.disable_account, "disabled, and signed out everywhere"),
+    "enable": (services.enable_account, "enabled"),
+}
+
+
+@pages.post("/people/<int:account_id>/disable", defaults={"change": "disable"})
+@pages.post("/people/<int:account_id>/enable", defaults={"change": "enable"})
 @requires("admin")
-def disable(account_id: int) -> ResponseReturnValue:
+def enable(account_id: int, change: str) -> ResponseReturnValue:
+    """Let an account sign in, or not any more."""
+    do, said = _CHANGES[change]
     with database().write() as session:
-        disabled = services.get_account_by_id(session, account_id)
-        services.disable_account(session, disabled, by())
-    flash("The account is disabled, and signed out everywhere.")
-    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
-
-
-@pages.post("/people/<int:account_id>/enable")
-@requires("admin")
-def enable(account_id: int) -> ResponseReturnValue:
-    with database().write() as session:
-        enabled = services.get_account_by_id(session, account_id)
-        services.enable_account(session, enabled, by())
-    flash("The account is enabled.")
-    return redirect(url_for("pages.edit_account", account_id=account_id), 303)
+        do(session, services.get_account_by_id(session, account_id), by())
+    flash(f"The account is {said}.")
+    return lead_to("edit_account", account_id=account_id)
 
 
 def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
     with database().read() as session:
         shown = services.get_account_by_id(session, account_id)
         given = storage.list_detector_ids(session, shown.id)
+        week, detectors = count_this_week(session, None), list_detectors(session)
+        labels = week.of(shown.name)
         return render_template(
             "accounts/account.html",
             shown=shown,
             form=form if form.values else Form({"role": shown.role}),
             sees_all=shown.has_all_detectors,
-            detectors=list_detectors(session),
+            detectors=detectors,
+            labels=[(one, labels[one.id]) for one in detectors if one.id in labels],
+            week=week,
             chosen=[dump_id("det", number) for number in given],
             browsers=people.list_sign_ins(session, shown.id),
             roles=ROLES,

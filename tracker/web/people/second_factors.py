@@ -37,7 +37,7 @@ from tracker.services.people.sign_ins import (
 )
 from tracker.storage import people as storage
 from tracker.storage.people import Account
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
 from tracker.web.people.sign_in import STEP, own_path
 
@@ -93,7 +93,7 @@ def remove_app() -> ResponseReturnValue:
     with database().write() as session:
         services.remove_totp(session, _own_fresh(session), by())
     flash("The app is removed.")
-    return redirect(url_for("pages.show_second_factor"), 303)
+    return lead_to("show_second_factor")
 
 
 @pages.post("/account/second-step/codes")
@@ -140,7 +140,7 @@ def remove_passkey(passkey_id: int) -> ResponseReturnValue:
     with database().write() as session:
         services.remove_passkey(session, _own_fresh(session), passkey_id, by())
     flash("The passkey is removed.")
-    return redirect(url_for("pages.show_second_factor"), 303)
+    return lead_to("show_second_factor")
 
 
 @pages.get("/sign-in/code")

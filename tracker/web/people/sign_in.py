@@ -36,7 +36,7 @@ from tracker.services.people.sign_ins import (
     use_link,
 )
 from tracker.storage.people import Account, find_account, has_second_factor
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 
 # A path on this server.  Two slashes or a backslash would lead to another one, and
 # browsers drop control characters first.
@@ -125,7 +125,7 @@ def _enter(
 def _ask_for_code(step: str, onward: str) -> ResponseReturnValue:
     cookie.clear()
     cookie[STEP] = step
-    return redirect(url_for("pages.show_code", next=onward), 303)
+    return lead_to("show_code", next=onward)
 
 
 def _go_on(token: str, onward: str) -> ResponseReturnValue:

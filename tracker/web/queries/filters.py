@@ -1,16 +1,19 @@
 """The filter of a list of queries, as a URL has it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import date
-from typing import Any
+from datetime import date, datetime, timedelta, tzinfo
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import MultiDict
 
-from tracker.http import now
+from tracker.http import context, now
 from tracker.services.estimates.query_lists import QueryFilter, find_and_count
-from tracker.storage.detectors import Detector
+from tracker.services.wording import invalid
+from tracker.storage.detectors import Detector, select_open, zone_of
+from tracker.storage.estimates.cells import day_in, midnight_in
+from tracker.storage.labels import count_current_since
 from tracker.storage.queries.finding import SORTS
 
 # A page counts no further, so that it takes no longer with ten million queries.
@@ -44,6 +47,7 @@ class Filter:
     versus: str = ""
     tag: str = ""
     labeler: str = ""
+    labelled_from: str = ""
     first: str = ""
     last: str = ""
     low: str = ""
@@ -76,7 +80,8 @@ class Filter:
     def is_narrow(self) -> bool:
         """Whether a filter under *More filters* is set."""
         more = (self.key, self.counted, self.versus, self.tag, self.labeler)
-        return any((*more, *self.where, self.first, self.last, self.low, self.high))
+        spans = (self.labelled_from, self.first, self.last, self.low, self.high)
+        return any((*more, *spans, *self.where))
 
     @property
     def order(self) -> str:
@@ -99,9 +104,47 @@ class Filter:
             versus=self.versus or None,
             tag=self.tag or None,
             labeler=self.labeler or None,
+            labelled_since=_parse_day(self.labelled_from),
             where=where,
             **_SHOWN[self.show],
         )
+
+
+def _zone() -> tzinfo:
+    return zone_of(context().settings.time_zone)
+
+
+class Week(NamedTuple):
+    """The current labels that were given since Monday."""
+
+    monday: date
+    # By detector and name.
+    counts: dict[tuple[int, str], int]
+    # Whether all of them were looked at.
+    is_all: bool
+
+    def of(self, name: str) -> dict[int, int]:
+        """Return how many *name* gave, by detector."""
+        return {key: count for (key, one), count in self.counts.items() if one == name}
+
+
+def count_this_week(session: Session, among: Collection[int] | None) -> Week:
+    """Count the labels of this week in open detectors, or in those *among* these."""
+    today = day_in(now(), _zone())
+    monday = today - timedelta(days=today.weekday())
+    since = midnight_in(monday, _zone())
+    return Week(monday, *count_current_since(session, select_open(among), since=since))
+
+
+def _parse_day(text: str) -> datetime | None:
+    """Return when a day begins in the zone of the workspace; None for no day."""
+    if not text:
+        return None
+    try:
+        return midnight_in(date.fromisoformat(text), _zone())
+    except (ValueError, OverflowError) as error:
+        message = "it must be a date, such as 2026-11-01"
+        raise invalid("labelled_from", text, message) from error
 
 
 def count_mistakes(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -27,7 +27,7 @@ from tracker.storage.detectors import Detector, Version, find_detector, list_ver
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
 from tracker.storage.queries.queries import Query, find_query_of, list_tags, load_tags
 from tracker.storage.queries.waiting import count_waiting, list_waiting
-from tracker.web.blueprint import cut_page, pages
+from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.readings import read
 from tracker.web.forms import Form, failed_form, filled_in
@@ -136,7 +136,7 @@ def label_query(query_id: str) -> ResponseReturnValue:
             form = failed_form(request.form, error, conflict_field="label")
             return render_query(session, get_query(session, query_id), form), 422
     address = Filter.parse(request.args).address
-    return redirect(url_for("pages.show_query", query_id=query_id, **address), 303)
+    return lead_to("show_query", query_id=query_id, **address)
 
 
 def _label(query_id: str, typed: Mapping[str, str]) -> None:
@@ -157,13 +157,13 @@ def _label(query_id: str, typed: Mapping[str, str]) -> None:
 def erase(query_id: str) -> ResponseReturnValue:
     """Erase a query once the person who asks is sure."""
     if "sure" not in request.form:
-        return redirect(url_for("pages.show_query", query_id=query_id), 303)
+        return lead_to("show_query", query_id=query_id)
     with database().write() as session:
         detector_id = dump_id("det", get_query(session, query_id).detector_id)
         name = erasing.erase_query(session, query_id, by())
     _delete_image(name)
     flash("The query is erased.")
-    return redirect(url_for("pages.show_queries", detector_id=detector_id), 303)
+    return lead_to("show_queries", detector_id=detector_id)
 
 
 @pages.post("/queries/<query_id>/image/erase")
@@ -175,7 +175,7 @@ def erase_image(query_id: str) -> ResponseReturnValue:
             name = erasing.erase_image(session, query_id, by())
         _delete_image(name)
         flash("The image is erased.")
-    return redirect(url_for("pages.show_query", query_id=query_id), 303)
+    return lead_to("show_query", query_id=query_id)
 
 
 def _delete_image(name: str | None) -> None:
@@ -298,4 +298,4 @@ def tag_query(query_id: str) -> ResponseReturnValue:
         tags.discard(request.form.get("remove", ""))
         set_tags(session, query_id, parse_input(NewTags, {"tags": sorted(tags)}))
     address = Filter.parse(request.args).address
-    return redirect(url_for("pages.show_query", query_id=query_id, **address), 303)
+    return lead_to("show_query", query_id=query_id, **address)

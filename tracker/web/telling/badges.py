@@ -10,7 +10,6 @@ from flask import (
     flash,
     jsonify,
     make_response,
-    redirect,
     render_template,
     request,
     url_for,
@@ -30,7 +29,7 @@ from tracker.services.telling.badges import (
     get_shown_detector,
 )
 from tracker.storage.telling import list_badges
-from tracker.web.blueprint import allow_style, pages
+from tracker.web.blueprint import allow_style, lead_to, pages
 from tracker.words import DECIDING_METHOD
 
 # Dark enough behind white letters.
@@ -98,7 +97,7 @@ def revoke_badge(detector_id: str) -> ResponseReturnValue:
             raise NotFoundError("the badge belongs to another detector")
         services.revoke_badge(session, badge, by())
     flash("The badge is revoked.")
-    return redirect(url_for("pages.show_badges", detector_id=detector_id), 303)
+    return lead_to("show_badges", detector_id=detector_id)
 
 
 @pages.get("/badge/<token>.<any(svg,json):suffix>")

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from flask import redirect, render_template, request, url_for
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -32,7 +32,7 @@ from tracker.storage.telling import (
     list_detector_events,
     list_news,
 )
-from tracker.web.blueprint import cut_page, pages
+from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.detector_list import has_words, list_reports
 from tracker.web.drawing.words import narrow
 
@@ -99,7 +99,7 @@ def mark_inbox() -> ResponseReturnValue:
     with database().write() as session:
         own, seen = session.get_one(Account, account().row), OwnChange(has_looked=True)
         change_own(session, own, seen, by(), newest_event=last)
-    return redirect(url_for("pages.show_inbox"), 303)
+    return lead_to("show_inbox")
 
 
 def count_needy(session: Session) -> int:
@@ -211,7 +211,7 @@ def pin(detector_id: str) -> ResponseReturnValue:
         found = get_detector(session, detector_id)
         is_pinned = request.form.get("pinned") == "yes"
         set_pin(session, account().row, found.id, is_pinned=is_pinned)
-    return redirect(url_for("pages.show_detector", detector_id=detector_id), 303)
+    return lead_to("show_detector", detector_id=detector_id)
 
 
 @pages.get("/find")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -16,7 +16,7 @@ from tracker.services.telling.mail import MailChoice
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import Account
 from tracker.storage.telling import find_address_check, list_muted_ids
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
 from tracker.words import EVENTS
 
@@ -70,7 +70,7 @@ def choose_mail() -> ResponseReturnValue:
         services.choose_mail(session, own, choice, by())
         is_asked = mail.is_being_asked(session, own.id)
     flash("Saved. Open the link in the mail we send you." if is_asked else "Saved.")
-    return redirect(url_for("pages.show_mail"), 303)
+    return lead_to("show_mail")
 
 
 @pages.post("/account/mail/ask")
@@ -80,7 +80,7 @@ def ask_address_again() -> ResponseReturnValue:
     with database().write() as session:
         mail.ask_again(session, get_account(session, account().name), by())
     flash("Another mail will be sent within ten minutes.")
-    return redirect(url_for("pages.show_mail"), 303)
+    return lead_to("show_mail")
 
 
 @pages.get("/account/mail/confirm/<token>")
@@ -103,7 +103,7 @@ def confirm_address(token: str) -> ResponseReturnValue:
         own = get_account(session, account().name)
         mail.confirm_address(session, own, key, token, by())
     flash("The address is confirmed.")
-    return redirect(url_for("pages.show_mail"), 303)
+    return lead_to("show_mail")
 
 
 @pages.post("/account/mail/again")
@@ -119,7 +119,7 @@ def want_mail_again() -> ResponseReturnValue:
             raise NotFoundError("mail about this detector is not turned off")
         services.mute(session, own, found[0], by(), is_muted=False)
     flash("Mail about this detector is turned on again.")
-    return redirect(url_for("pages.show_mail"), 303)
+    return lead_to("show_mail")
 
 
 @pages.get("/mail/unsubscribe/<token>")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -27,7 +27,7 @@ from tracker.storage.telling import (
     list_deliveries,
     list_news,
 )
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import EVENT_FIGURES, EVENTS, FORMATS, SLACK, STANDARD, TEAMS
 
@@ -153,7 +153,7 @@ def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
 def test_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(webhook_id, lambda session, one: services.try_webhook(session, one, by()))
     flash("A test message is on its way; look again in a moment.")
-    return _back(webhook_id)
+    return lead_to("show_webhook", webhook_id=webhook_id)
 
 
 @pages.post("/alerts/<webhook_id>/enabled")
@@ -167,7 +167,7 @@ def enable_webhook(webhook_id: str) -> ResponseReturnValue:
             session, one, change, by(), allowed_hosts=hosts
         ),
     )
-    return _back(webhook_id)
+    return lead_to("show_webhook", webhook_id=webhook_id)
 
 
 @pages.post("/alerts/<webhook_id>/secret")
@@ -187,13 +187,9 @@ def remove_webhook(webhook_id: str) -> ResponseReturnValue:
         webhook_id, lambda session, one: services.delete_webhook(session, one, by())
     )
     flash("The webhook is deleted.")
-    return redirect(url_for("pages.show_webhooks"), 303)
+    return lead_to("show_webhooks")
 
 
 def _change(webhook_id: str, work: Callable[[Session, Webhook], Any]) -> Any:
     with database().write() as session:
         return work(session, services.get_webhook(session, webhook_id, account()))
-
-
-def _back(webhook_id: str) -> ResponseReturnValue:
-    return redirect(url_for("pages.show_webhook", webhook_id=webhook_id), 303)

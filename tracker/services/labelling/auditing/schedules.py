@@ -8,7 +8,7 @@ audits before it have taught decides where to look, and is no evidence.
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import NOBODY, By
 from tracker.services.estimates.weeks import Cut, begin, following
-from tracker.services.fields import Instant
+from tracker.services.fields import Input, Instant, KeyName
 from tracker.services.labelling.auditing.audit_draws import load_record
 from tracker.services.labelling.auditing.audit_lifecycle import SPANS_A_YEAR
 from tracker.services.labelling.auditing.audit_sets import NewAudit, choose_version
@@ -148,6 +148,32 @@ def create_schedule(
         every=schedule.every,
     )
     return schedule
+
+
+class ScheduleChange(Input):
+    """What changes for the spans whose sets are not frozen yet."""
+
+    labelers: Annotated[list[KeyName], Field(max_length=50)] = Field(default=[])
+    half_width: Annotated[float, Field(gt=0, lt=0.5)] | None = None
+
+
+def change_schedule(
+    session: Session, schedule: AuditSchedule, change: ScheduleChange, by: By
+) -> None:
+    """Ask others for the labels, or aim at another width, from the next span on.
+
+    Raises ConflictError once the schedule is stopped.
+    """
+    locked = audits.lock_one(
+        session, AuditSchedule, (schedule.detector_id, schedule.id)
+    )
+    if locked.stopped_at is not None:
+        raise ConflictError("the schedule is stopped")
+    locked.labelers = change.labelers
+    if change.half_width is not None and locked.half_width is not None:
+        locked.half_width = change.half_width
+    detector = session.get_one(Detector, locked.detector_id)
+    by.record(*(session, "audit schedule changed", detector.name), schedule=locked.name)
 
 
 def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSchedule:
