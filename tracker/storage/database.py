@@ -34,6 +34,7 @@ _TRIES = 5
 _PAUSE_SECONDS = 0.05
 # Twice the sleep of a waiting writer of SQLite between two tries.
 _GAP_SECONDS = 0.001
+_LARGE_TABLES = ("queries", "labels")
 # The settings of both databases with which a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
@@ -215,11 +216,14 @@ class Database:
     def run_piece(self, work: Callable[[Session], _Result]) -> _Result:
         """Run *work* as ``run``, as one of many consecutive writes.
 
-        On SQLite it then pauses, so that waiting writers get a turn.
+        On SQLite it then pauses, so that waiting writers get a turn.  On PostgreSQL it
+        updates statistics that are too old for the next piece.
         """
         result = self.run(work)
         if self.is_sqlite:
             time.sleep(_GAP_SECONDS)
+        else:
+            self.settle(is_large=False)
         return result
 
     def check_durability(self) -> None:
@@ -241,8 +245,8 @@ class Database:
         """Tidy up after a large write, or the first one.
 
         SQLite's log starts over.  PostgreSQL updates its statistics, which it would do
-        a minute later, with bad plans until then; without any it compares each query
-        with each other one.
+        a minute later, with bad plans until then.  Without any, or with those of a few
+        rows, it compares each query with each other one.
         """
         if self.is_sqlite:
             if not is_large:
@@ -252,8 +256,8 @@ class Database:
             return
         # The write is done even if this fails.
         with suppress(UnavailableError), self.write() as session:
-            if is_large or lacks_statistics(session, "queries"):
-                gather_statistics(session, ("queries", "labels"))
+            if is_large or any(lacks_statistics(session, one) for one in _LARGE_TABLES):
+                gather_statistics(session, _LARGE_TABLES)
 
     def close(self) -> None:
         self.engine.dispose()
