@@ -247,7 +247,10 @@ def _import_later(
 ) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
-        added = services.import_later(
+        services.check_first(
+            detector, file, has_images=images is not None, on_error=query.on_error
+        )
+        added = services.add_import(
             session,
             detector,
             file,

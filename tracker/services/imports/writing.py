@@ -33,8 +33,7 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open
 from tracker.storage.dialect import commit_without_waiting, forget_plans
 from tracker.storage.estimates.pending import count_groups_again
-from tracker.storage.imports.files import DONE, FileImport
-from tracker.storage.imports.import_pieces import note_batches
+from tracker.storage.imports.files import DONE, FileImport, note_batches
 from tracker.words import REJECT, SKIP
 
 # What is written in less time than a person notices.
