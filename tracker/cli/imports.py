@@ -21,14 +21,13 @@ from tracker.services.imports.reading.choices import (
     Choices,
     read_choices,
 )
-from tracker.services.imports.reading.files import RowFile, open_named
+from tracker.services.imports.reading.files import RowFile, open_named, save_reading
 from tracker.services.imports.reports import (
     Outcome,
     RejectedImportError,
     say_error,
     say_readings,
 )
-from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.services.imports.writing import importing
 from tracker.settings import Settings
 from tracker.storage.base import dump_id
@@ -240,19 +239,15 @@ def _take_images(
     database: Database, settings: Settings, detector: str, file: RowFile, path: Path
 ) -> RowFile:
     """Store the images that the rows name, before any transaction begins."""
-    from tracker.services.imports.images import (  # noqa: PLC0415 - loads Pillow.
-        open_images,
-        store_images,
-    )
+    from tracker.services.imports import images  # noqa: PLC0415 - loads Pillow.
 
-    with database.read() as session:
-        found = get_open_detector(session, detector)
-    with open_images(path) as images, _progress("images") as progress:
+    with images.open_images(path) as found, _progress("images") as progress:
         task = progress.add_task(path.name, total=None, done=0)
-        return store_images(
+        return images.take_images(
+            database,
+            detector,
             file,
             found,
-            images,
             open_image_store(settings),
             on_progress=lambda done, total: progress.update(
                 task, completed=done, total=total, done=done
@@ -293,8 +288,7 @@ def _import(
                 for name in list_written_versions(session, found.id, maker.at):
                     change_version(session, found, name, maker, unseen=True)
             if how.save_mapping:
-                mapping = file.choices.join(load_mapping(found)).to_be_saved()
-                save_mapping(session, found, mapping, maker)
+                save_reading(session, found, file, maker)
         return report
 
 

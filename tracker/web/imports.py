@@ -26,11 +26,7 @@ from tracker.services.imports.background import (
     unpack_report,
 )
 from tracker.services.imports.background import resume_import as resume
-from tracker.services.imports.images import (
-    ImageFiles,
-    gather_images,
-    store_images,
-)
+from tracker.services.imports.images import ImageFiles, gather_images, take_images
 from tracker.services.imports.inspecting import inspect, say_counts
 from tracker.services.imports.reading.choices import (
     MAPPED,
@@ -38,14 +34,20 @@ from tracker.services.imports.reading.choices import (
     Mapping,
     read_choices,
 )
-from tracker.services.imports.reading.files import SUFFIXES, RowFile, open_named
+from tracker.services.imports.reading.files import (
+    SUFFIXES,
+    RowFile,
+    load_mapping,
+    open_named,
+    save_mapping,
+    save_reading,
+)
 from tracker.services.imports.reports import (
     Outcome,
     RejectedImportError,
     say_error,
     say_readings,
 )
-from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.services.imports.undoing import undo_import as undo
 from tracker.services.imports.writing import importing
 from tracker.storage.base import dump_id
@@ -123,7 +125,8 @@ def _carry_out(
         if file.size + (images.size if images else 0) > LARGE_BYTES:
             import_id = dump_id("imp", _import_later(detector_id, file, images))
             return redirect(url_for("pages.follow_import", import_id=import_id), 303)
-        report = _import(detector_id, _take_images(detector_id, file, images))
+        file = take_images(database(), detector_id, file, images, context().images)
+        report = _import(detector_id, file)
     except RejectedImportError as error:
         report, status = error.report, 422
     except (InvalidInputError, ConflictError) as error:
@@ -305,15 +308,6 @@ def _open_images() -> ImageFiles | None:
     )
 
 
-def _take_images(detector_id: str, file: RowFile, images: ImageFiles | None) -> RowFile:
-    """Store the images that were sent beside the file, if any."""
-    if images is None:
-        return file
-    with database().read() as session:
-        detector = get_open_detector(session, detector_id)
-    return store_images(file, detector, images, context().images)
-
-
 def _lines(name: str) -> list[str]:
     """Return the lines of a field of the form that are not empty."""
     return [line for line in request.form.get(name, "").splitlines() if line.strip()]
@@ -340,7 +334,8 @@ def _import(detector_id: str, file: RowFile) -> Outcome:
 
         def work(session: Session) -> Outcome:
             report = carry_out(session)
-            _save_mapping(session, get_open_detector(session, detector_id), file)
+            if request.form.get("save_mapping"):
+                save_reading(session, get_detector(session, detector_id), file, by())
             return report
 
         # It may be tried twice: another request may bring the same new key.
@@ -352,7 +347,8 @@ def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) ->
 
     def work(session: Session) -> int:
         detector = get_open_detector(session, detector_id)
-        _save_mapping(session, detector, file)
+        if request.form.get("save_mapping"):
+            save_reading(session, detector, file, by())
         return add_import(
             session,
             detector,
@@ -367,12 +363,6 @@ def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) ->
         database(), detector_id, file, by(), images=images, clock=context().clock
     ) as arrived:
         return database().run(work)
-
-
-def _save_mapping(session: Session, detector: Detector, file: RowFile) -> None:
-    if request.form.get("save_mapping"):
-        mapping = file.choices.join(load_mapping(detector)).to_be_saved()
-        save_mapping(session, detector, mapping, by())
 
 
 @pages.post("/detectors/<detector_id>/import/mapping")

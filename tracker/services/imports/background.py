@@ -15,11 +15,10 @@ from tracker.errors import ConflictError, RowError, TrackerError, UnavailableErr
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
-from tracker.services.imports.first_pass import Reads, checked
 from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.inspecting import inspect
 from tracker.services.imports.reading.choices import Choices
-from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reading.files import RowFile, load_mapping
 from tracker.services.imports.reports import (
     ImportReport,
     Outcome,
@@ -27,8 +26,13 @@ from tracker.services.imports.reports import (
     describe_outcome,
     pack_report,
 )
-from tracker.services.imports.saved import load_mapping
-from tracker.services.imports.writing import LARGE_BYTES, SecondPass, Written
+from tracker.services.imports.writing import (
+    LARGE_BYTES,
+    Reads,
+    SecondPass,
+    Written,
+    checked,
+)
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.tasks import dump_error
 from tracker.services.wording import missing

@@ -8,8 +8,12 @@ from os import SEEK_END
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
-from tracker.errors import InvalidInputError
+from sqlalchemy.orm import Session
+
+from tracker.errors import FieldError, InvalidInputError
+from tracker.services.by import By
 from tracker.services.imports.reading.choices import DEFAULT, Choices
+from tracker.services.imports.reading.choices import Mapping as SavedMapping
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.kinds import (
     GZIP,
@@ -21,13 +25,12 @@ from tracker.services.imports.reading.kinds import (
     read_pieces,
 )
 from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import (
-    RawPiece,
-)
-from tracker.services.imports.saved import load_mapping
+from tracker.services.imports.reading.rows import RawPiece
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.sandbox.readers import reading
+from tracker.services.wording import show
 from tracker.storage.detectors import Detector
+from tracker.words import UNCLEAR
 
 BY_SUFFIX = {
     ".csv": "csv",
@@ -178,3 +181,40 @@ def open_named(
     if kind == "json" and file.size > LARGEST_DOCUMENT:
         raise InvalidInputError.of("file", LARGE_DOCUMENT)
     return file
+
+
+def load_mapping(detector: Detector) -> SavedMapping:
+    """Return what is saved with a detector; it says nothing if nothing is."""
+    return SavedMapping(**(detector.import_mapping or {}))
+
+
+def save_mapping(
+    session: Session, detector: Detector, mapping: SavedMapping, by: By
+) -> SavedMapping:
+    """Save *mapping* in place of what was saved, and return it; an empty one removes.
+
+    Raises InvalidInputError for a class that the detector does not have.
+    """
+    known = (*detector.classes, UNCLEAR)
+    wrong = [
+        FieldError(
+            "class",
+            f"{show(name)}, for {show(value)}, is not a class of the detector",
+        )
+        for value, name in mapping.classes.items()
+        if name not in known
+    ]
+    if wrong:
+        raise InvalidInputError(wrong)
+    found = mapping.model_dump(exclude_defaults=True) or None
+    if found != detector.import_mapping:
+        detector.import_mapping = found
+        session.flush()
+        by.record(session, "import mapping saved", detector.name, **(found or {}))
+    return mapping
+
+
+def save_reading(session: Session, detector: Detector, file: RowFile, by: By) -> None:
+    """Save how *file* was read for the next files of the detector."""
+    mapping = file.choices.join(load_mapping(detector)).to_be_saved()
+    save_mapping(session, detector, mapping, by)
