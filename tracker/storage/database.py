@@ -19,7 +19,11 @@ from tracker.errors import (
     DatabaseAwayError,
     UnavailableError,
 )
-from tracker.storage.dialect import gather_statistics, lacks_statistics
+from tracker.storage.dialect import (
+    LARGE_TABLES,
+    gather_lacking_statistics,
+    gather_statistics,
+)
 from tracker.storage.opening import (
     BUSY_SECONDS,
     READ_ONLY,
@@ -34,7 +38,6 @@ _TRIES = 5
 _PAUSE_SECONDS = 0.05
 # Twice the sleep of a waiting writer of SQLite between two tries.
 _GAP_SECONDS = 0.001
-_LARGE_TABLES = ("queries", "labels")
 # The settings of both databases with which a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
@@ -216,14 +219,11 @@ class Database:
     def run_piece(self, work: Callable[[Session], _Result]) -> _Result:
         """Run *work* as ``run``, as one of many consecutive writes.
 
-        On SQLite it then pauses, so that waiting writers get a turn.  On PostgreSQL it
-        updates statistics that are too old for the next piece.
+        On SQLite it then pauses, so that waiting writers get a turn.
         """
         result = self.run(work)
         if self.is_sqlite:
             time.sleep(_GAP_SECONDS)
-        else:
-            self.settle(is_large=False)
         return result
 
     def check_durability(self) -> None:
@@ -256,8 +256,8 @@ class Database:
             return
         # The write is done even if this fails.
         with suppress(UnavailableError), self.write() as session:
-            if is_large or any(lacks_statistics(session, one) for one in _LARGE_TABLES):
-                gather_statistics(session, _LARGE_TABLES)
+            gather = gather_statistics if is_large else gather_lacking_statistics
+            gather(session, LARGE_TABLES)
 
     def close(self) -> None:
         self.engine.dispose()

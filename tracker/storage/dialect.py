@@ -24,6 +24,7 @@ NO_PARAMETERS = True
 # The default is 100; PostgreSQL samples 300 times as many rows.
 _STATISTICS = 25
 _PAGE_BYTES = 8192
+LARGE_TABLES = ("queries", "labels")
 # A table that has so many times the pages that it had is analysed again.
 _MOST_GROWN = 10
 
@@ -140,6 +141,11 @@ def gather_statistics(session: Session, tables: Iterable[str]) -> None:
     if not is_sqlite(session):
         session.execute(text(f"SET LOCAL default_statistics_target = {_STATISTICS}"))
         session.execute(text(f"ANALYZE {', '.join(tables)}"))
+
+
+def gather_lacking_statistics(session: Session, tables: Iterable[str]) -> None:
+    if not is_sqlite(session) and any(lacks_statistics(session, t) for t in tables):
+        gather_statistics(session, tables)
 
 
 def lacks_statistics(session: Session, table: str) -> bool:

@@ -21,6 +21,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.evidence.units import Elected
+from tracker.services.imports import row_keys
 from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.contradictions import (
     Contradictions,
@@ -33,18 +34,15 @@ from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.mapping import MappedPiece, MappedRows, Piece
 from tracker.services.imports.reading.rows import Row, iter_pieces
 from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
-from tracker.services.imports.row_keys import (
-    Keyless,
-    find_earlier,
-    key_prefix,
-    keys_of,
-    note_keyless,
-    without_known,
-)
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open, list_versions
-from tracker.storage.dialect import commit_without_waiting, forget_plans
+from tracker.storage.dialect import (
+    LARGE_TABLES,
+    commit_without_waiting,
+    forget_plans,
+    gather_lacking_statistics,
+)
 from tracker.storage.estimates.pending import count_groups_again
 from tracker.storage.imports.files import DONE, FileImport, note_batches
 from tracker.storage.queries.lookup import find_queries_by_key
@@ -128,7 +126,7 @@ def _weigh(piece: CheckedPiece) -> int:
 class Checked:
     """The rows of a file after the first pass, and what is wrong with the others."""
 
-    keyless: Keyless
+    keyless: row_keys.Keyless
     outcome: Outcome = field(default_factory=Outcome)
     # Whether a key stands in several rows.
     repeats_keys: bool = False
@@ -166,7 +164,7 @@ def checked(  # noqa: PLR0913 - what is checked, and how it is read.
     The database is asked in transactions that *reads* opens, one for each piece.
     Raises InvalidInputError where the columns make no sense.
     """
-    with closing(Checked(Keyless(key_prefix(digest)))) as found:
+    with closing(Checked(row_keys.Keyless(row_keys.key_prefix(digest)))) as found:
         _FirstPass(reads, detector, by, digest, found).run(rows, on_progress)
         yield found
 
@@ -226,7 +224,7 @@ class _FirstPass:
         """Compare the rows once more, if they go on with those of an earlier file."""
         found = self._checked
         with self._reads() as session:
-            earlier = find_earlier(
+            earlier = row_keys.find_earlier(
                 session, self._detector.id, self._digest, self._keyless, which
             )
         if earlier is None:
@@ -236,13 +234,13 @@ class _FirstPass:
         spool, found._spool = found._spool, _Spool()
         with closing(spool):
             for piece in spool:
-                good = without_known(piece.good, earlier)
+                good = row_keys.without_known(piece.good, earlier)
                 self._report.unchanged += len(piece.good) - len(good)
                 self._compare_with_stored(good, piece.end)
         earlier.complete()
 
     def _compare_with_stored(self, good: Columns, end: int) -> None:
-        keys = keys_of(good, self._keyless.prefix)
+        keys = row_keys.keys_of(good, self._keyless.prefix)
         with self._reads() as session:
             known = find_queries_by_key(session, self._detector.id, keys)
             there = list_versions(session, self._detector.id) if known else ()
@@ -440,6 +438,7 @@ class SecondPass:
         self, session: Session, piece: CheckedPiece, *, are_new: bool = False
     ) -> Written:
         forget_plans(session)
+        gather_lacking_statistics(session, LARGE_TABLES)
         prefix, elected = self._found.keyless.prefix, self._found.elected
         writer = RowWriter(session, self._detector, prefix, self._by, elected)
         with without_collector():
@@ -472,7 +471,9 @@ class SecondPass:
         if outcome.bad_rows and self._is_one and not self._skips:
             raise RejectedImportError(outcome)
         self._hold_open(session)
-        note_keyless(session, self._detector.id, self._digest, self._found.keyless)
+        row_keys.note_keyless(
+            session, self._detector.id, self._digest, self._found.keyless
+        )
         if outcome.has_changed:
             told = {"sha256": self._digest, **outcome.counts}
             self._by.record(session, "imported", self._detector.name, **told)
