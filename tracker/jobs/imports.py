@@ -9,12 +9,7 @@ from datetime import datetime
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.errors import (
-    ConflictError,
-    InvalidInputError,
-    NotFoundError,
-    UnavailableError,
-)
+from tracker import errors
 from tracker.jobs.loop import Handler, Watch
 from tracker.services.imports import background
 from tracker.services.imports.writing import LARGE_BYTES, Written
@@ -105,9 +100,9 @@ class Imports(Handler):
             return ending
         except (
             background.MissingFileError,
-            InvalidInputError,
-            ConflictError,
-            NotFoundError,
+            errors.InvalidInputError,
+            errors.ConflictError,
+            errors.NotFoundError,
         ) as error:
             with self.database.write() as session:
                 at = self.clock()
@@ -145,7 +140,7 @@ class Imports(Handler):
         if time.monotonic() < course.noted + _NOTE_SECONDS:
             return
         course.noted = time.monotonic()
-        with suppress(UnavailableError), self.database.write() as session:
+        with suppress(errors.UnavailableError), self.database.write() as session:
             check_held(session, course.task)
             files.note_progress(session, course.key, progress)
 

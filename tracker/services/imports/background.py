@@ -15,17 +15,11 @@ from tracker.errors import ConflictError, RowError, TrackerError, UnavailableErr
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
+from tracker.services.imports import reports
 from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.inspecting import inspect
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile, load_mapping
-from tracker.services.imports.reports import (
-    ImportReport,
-    Outcome,
-    RejectedImportError,
-    describe_outcome,
-    pack_report,
-)
 from tracker.services.imports.writing import (
     LARGE_BYTES,
     Reads,
@@ -107,7 +101,7 @@ class Import(Shape):
     created_at: Instant = Field(description="When the upload was complete.")
     started_at: Instant | None = Field(description="When a worker last started it.")
     finished_at: Instant | None
-    report: ImportReport | None = Field(
+    report: reports.ImportReport | None = Field(
         description="What was added so far; complete once the import is done or was "
         "rejected because of its rows."
     )
@@ -130,7 +124,7 @@ def check_first(
     if file.document is not None and on_error == REJECT and not has_images:
         report = inspect(file, detector=detector).report
         if report.bad_rows:
-            raise RejectedImportError(report)
+            raise reports.RejectedImportError(report)
 
 
 def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
@@ -358,7 +352,7 @@ def begin_attempt(  # noqa: PLR0913 - as the worker says it.
         By(actor, at, file_import.address).credit(choices.labeler),
         file_import.on_error,
         file,
-        Written(unpack_report(file_import) or Outcome(), file_import.rows_done),
+        Written(unpack_report(file_import) or reports.Outcome(), file_import.rows_done),
         reads,
         size,
         file_import.bytes - size,
@@ -426,7 +420,7 @@ def note_written(session: Session, task: Task, written: Written) -> None:
         task.row,
         rows=written.outcome.rows,
         rows_done=written.rows_done,
-        report=pack_report(written.outcome),
+        report=reports.pack_report(written.outcome),
     )
     storage.note_batches(session, task.row, written.batches)
 
@@ -461,11 +455,13 @@ def refuse_import(
         ending = Ending(FAILED, error=dump_error(text))
     else:
         report = None
-        if isinstance(error, RejectedImportError):
+        if isinstance(error, reports.RejectedImportError):
             # What the last piece added before a conflict is rolled back.
             bad, errors = error.report.bad_rows, error.report.errors
-            outcome = Outcome(rows=error.report.rows, bad_rows=bad, errors=errors)
-            report = pack_report(outcome)
+            outcome = reports.Outcome(
+                rows=error.report.rows, bad_rows=bad, errors=errors
+            )
+            report = reports.pack_report(outcome)
         ending = Ending(REJECTED, report, dump_error(str(error)))
     return _end_task(session, task, ending, progress, at)
 
@@ -544,12 +540,12 @@ def get_import(session: Session, reference: str) -> FileImport:
     return found
 
 
-def unpack_report(file_import: FileImport) -> Outcome | None:
+def unpack_report(file_import: FileImport) -> reports.Outcome | None:
     """Return what an import did and what was wrong with it, None if it is not known."""
     if file_import.report is None:
         return None
     errors = [RowError(**error) for error in file_import.report["errors"]]
-    return Outcome(**{**file_import.report, "errors": errors})
+    return reports.Outcome(**{**file_import.report, "errors": errors})
 
 
 def percent_of(file_import: FileImport) -> int:
@@ -571,5 +567,5 @@ def describe_import(file_import: FileImport) -> Import:
         id=dump_id("imp", file_import.id),
         detector=dump_id("det", file_import.detector_id),
         percent=percent_of(file_import),
-        report=None if outcome is None else describe_outcome(outcome),
+        report=None if outcome is None else reports.describe_outcome(outcome),
     )

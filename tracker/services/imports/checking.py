@@ -17,22 +17,8 @@ from typing import Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from tracker.errors import FieldError, InvalidInputError
+from tracker.services import fields
 from tracker.services.detectors import check_class, check_prediction
-from tracker.services.fields import (
-    ImageUrl,
-    Input,
-    Instant,
-    Key,
-    KeyName,
-    LabelText,
-    Metadata,
-    Note,
-    Probability,
-    Sampling,
-    VersionName,
-    Weight,
-    parse_instants,
-)
 from tracker.services.imports.reading.mapping import Piece
 from tracker.services.imports.reading.rows import (
     JUDGE,
@@ -55,36 +41,36 @@ _WAYS = {
 _LONGEST_NAME = 200
 
 
-class ImportRow(Input):
+class ImportRow(fields.Input):
     """A query with or without its label, or a label for a known key or an input."""
 
-    key: Key | None = None
-    input: Key | None = None
-    group: Key | None = None
-    predicted: LabelText | None = None
-    confidence: Probability | None = None
-    version: VersionName | None = None
-    asked_at: Instant | None = None
-    metadata: Metadata | None = None
-    image_url: ImageUrl | None = None
-    image: Key | None = Field(
+    key: fields.Key | None = None
+    input: fields.Key | None = None
+    group: fields.Key | None = None
+    predicted: fields.LabelText | None = None
+    confidence: fields.Probability | None = None
+    version: fields.VersionName | None = None
+    asked_at: fields.Instant | None = None
+    metadata: fields.Metadata | None = None
+    image_url: fields.ImageUrl | None = None
+    image: fields.Key | None = Field(
         default=None, description="The name of an image that is sent beside the rows."
     )
-    label: LabelText | None = None
-    sampling: Sampling | None = None
-    note: Note | None = None
-    labeler: KeyName | None = Field(
+    label: fields.LabelText | None = None
+    sampling: fields.Sampling | None = None
+    note: fields.Note | None = None
+    labeler: fields.KeyName | None = Field(
         default=None, description="Who gave the label, if not the caller."
     )
-    labelled_at: Instant | None = None
-    weight: Weight | None = Field(
+    labelled_at: fields.Instant | None = None
+    weight: fields.Weight | None = Field(
         default=None,
         description="How many queries the label stands for; see weighted of an "
         "estimate. Without a sampling it is then targeted.",
     )
 
 
-class ImportBody(Input):
+class ImportBody(fields.Input):
     """An import as JSON."""
 
     items: list[ImportRow] = Field(description="The rows, in order.")
@@ -103,7 +89,6 @@ class Columns:
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "Columns":
-        """Return *rows* by column."""
         names = dict.fromkeys(name for row in rows for name in row.values)
         values = {name: [row.values.get(name) for row in rows] for name in names}
         return cls([row.number for row in rows], values)
@@ -186,11 +171,11 @@ class RowReader:
             JUDGE: _choice(self._classes),
             "confidence": _read_probabilities,
             "version": _choice(self._versions),
-            "asked_at": parse_instants,
+            "asked_at": fields.parse_instants,
             "image": _read_names,
             "label": _choice(self._classes | {UNCLEAR}),
             "sampling": _choice(frozenset(SAMPLINGS)),
-            "labelled_at": parse_instants,
+            "labelled_at": fields.parse_instants,
         } | _BY_MODEL
 
     def read(self, piece: Piece) -> Columns:
@@ -366,9 +351,9 @@ def _read_probabilities(values: list[Any]) -> list[Any]:
 
 
 _BY_MODEL = {
-    "metadata": _by_model(Metadata),
-    "image_url": _by_model(ImageUrl),
-    "note": _by_model(Note),
-    "labeler": _by_model(KeyName),
-    "weight": _by_model(Weight),
+    "metadata": _by_model(fields.Metadata),
+    "image_url": _by_model(fields.ImageUrl),
+    "note": _by_model(fields.Note),
+    "labeler": _by_model(fields.KeyName),
+    "weight": _by_model(fields.Weight),
 }

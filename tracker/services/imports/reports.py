@@ -85,7 +85,6 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """How much it was, for the audit log."""
         always = "rows", "queries_added", "labels_added"
         counts = {name: getattr(self, name) for name in (*always, *_SELDOM_ADDED)}
         return {name: one for name, one in counts.items() if one or name in always}

@@ -175,7 +175,6 @@ def _is_of_judge(name: str) -> bool:
 def note_keyless(
     session: Session, detector_id: int, digest: str, found: Keyless
 ) -> None:
-    """Note the rows without a key of a file that was imported."""
     if any(found.hashes):
         packed = pack(f"<{len(found.hashes)}I", *found.hashes)
         note_file(session, detector_id, digest[:16], found.prefix, packed)

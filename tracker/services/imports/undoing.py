@@ -20,12 +20,7 @@ from tracker.services.imports.background import unpack_report
 from tracker.services.imports.reports import Outcome, pack_report
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.estimates.pending import (
-    BATCH_LIMIT,
-    add_batch,
-    count_groups_again,
-    first_id,
-)
+from tracker.storage.estimates import pending
 from tracker.storage.imports import keyless
 from tracker.storage.imports import undoing as storage
 from tracker.storage.imports.files import DONE, FAILED, UNDONE, FileImport
@@ -67,7 +62,7 @@ def undo_import(session: Session, file_import: FileImport, by: By) -> FileImport
     undo.finish()
     _forget_rows(session, detector.id, file_import.sha256[:16])
     if detector.groups is not None:
-        count_groups_again(session, detector.id, created_at=by.at)
+        pending.count_groups_again(session, detector.id, created_at=by.at)
     report = unpack_report(file_import) or Outcome()
     for name, number in undo.counts.items():
         setattr(report, name, number)
@@ -85,8 +80,10 @@ class _Undo:
         self._detector = detector
         self._own = own
         self._at = by.at
-        first = first_id(add_batch(session, detector.id, created_at=by.at))
-        self._ids = iter(range(first, first + BATCH_LIMIT))
+        first = pending.first_id(
+            pending.add_batch(session, detector.id, created_at=by.at)
+        )
+        self._ids = iter(range(first, first + pending.BATCH_LIMIT))
         self._unpooled: set[str] = set()
         taken = ("queries", "labels", "references", "verdicts")
         self.counts = {f"{one}_taken_back": 0 for one in taken} | {"kept": 0}
@@ -162,7 +159,7 @@ class _Undo:
             storage.set_pooled(self._session, self._detector.id, ids)
 
     def _is_own(self, id_: int) -> bool:
-        return id_ // first_id(1) in self._own
+        return id_ // pending.first_id(1) in self._own
 
     def _before(self, query: Any, label: Any) -> dict[str, Any]:
         """Return what a query was before the import gave it a label."""

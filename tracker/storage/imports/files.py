@@ -113,7 +113,6 @@ class Ending:
 
 
 def find_import(session: Session, import_id: int) -> FileImport | None:
-    """Return an import whose file is there."""
     found = find_by_id(session, FileImport, import_id)
     return None if found is None or found.bytes == STILL_ARRIVING else found
 
@@ -242,7 +241,6 @@ def give_up_arriving(session: Session, key: Key) -> bool:
 
 
 def delete_import(session: Session, key: Key) -> None:
-    """Delete an import that nobody has heard of, and whose file is gone."""
     session.execute(delete(FileImport).where(*_has(key), ~_HAS_ARRIVED))
 
 
@@ -358,6 +356,5 @@ class ImportBatch(Base):
 
 
 def note_batches(session: Session, key: Key, batches: Sequence[int]) -> None:
-    """Note batches that an import wrote."""
     session.add_all(ImportBatch(batch=batch, **_of(key)) for batch in batches)
     session.flush()

@@ -36,14 +36,12 @@ class TimeReader:
     """Reads instants, also in a time zone, by a format and since 1970."""
 
     def __init__(self, name: str, choices: Choices) -> None:
-        """Read the field *name* as the choices say."""
         self._name = name
         self._zone_name = choices.time_zone
         self._zone = ZoneInfo(choices.time_zone) if choices.time_zone else None
         self._format = choices.time_format
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
-        """Return instants, or texts that are right as they stand."""
         if self._format is None and _are_instants(values):
             return values
         return [self._read(value, noted) for value in values]
@@ -340,12 +338,10 @@ class ImageReader:
     """Reads the names of images as those in the store."""
 
     def __init__(self, choices: Choices) -> None:
-        """Know the images that were stored, and what is wrong with the others."""
         self._stored = choices.images or {}
         self._wrong = choices.wrong_images
 
     def __call__(self, values: list[Any], _noted: Noted) -> list[Any]:
-        """Return the names in the store; ValueError says what is wrong with one."""
         try:
             return [self._stored[value] for value in values]
         except (KeyError, TypeError):
