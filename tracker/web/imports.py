@@ -10,25 +10,12 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, TooLargeError
 from tracker.http import by, context, database, requires
-from tracker.services.detectors import (
-    NewDetector,
-    create_detector,
-    get_detector,
-    get_open_detector,
-)
+from tracker.services import detectors
 from tracker.services.fields import parse_input
 from tracker.services.imports import background, reports
 from tracker.services.imports.images import ImageFiles, gather_images, take_images
 from tracker.services.imports.inspecting import inspect, say_counts
-from tracker.services.imports.reading import choices
-from tracker.services.imports.reading.files import (
-    SUFFIXES,
-    RowFile,
-    load_mapping,
-    open_named,
-    save_mapping,
-    save_reading,
-)
+from tracker.services.imports.reading import choices, files
 from tracker.services.imports.undoing import undo_import as undo
 from tracker.services.imports.writing import importing
 from tracker.storage.base import dump_id
@@ -98,7 +85,7 @@ def import_file(detector_id: str) -> ResponseReturnValue:
 
 
 def _carry_out(
-    detector_id: str, file: RowFile, images: ImageFiles | None
+    detector_id: str, file: files.RowFile, images: ImageFiles | None
 ) -> ResponseReturnValue:
     form, report, status = Form(request.form), None, 200
     try:
@@ -131,7 +118,9 @@ def follow_import(import_id: str) -> ResponseReturnValue:
         report = background.unpack_report(file_import)
         return render_template(
             "imports/following.html",
-            detector=get_detector(session, dump_id("det", file_import.detector_id)),
+            detector=detectors.get_detector(
+                session, dump_id("det", file_import.detector_id)
+            ),
             file_import=file_import,
             percent=background.percent_of(file_import),
             can_resume=background.has_file(session, file_import),
@@ -175,7 +164,7 @@ def undo_import(import_id: str) -> ResponseReturnValue:
 def preview_import(detector_id: str) -> ResponseReturnValue:
     """Show the columns of a file, what each is taken for, and its first rows."""
     with database().read() as session:
-        detector = get_detector(session, detector_id)
+        detector = detectors.get_detector(session, detector_id)
     try:
         preview = _open_file().rows(detector).look()
     except InvalidInputError as error:
@@ -227,7 +216,9 @@ def new_from_file() -> ResponseReturnValue:
 
 
 def _render_new(form: Form) -> str:
-    return render_template("imports/new.html", form=form, suffixes=",".join(SUFFIXES))
+    return render_template(
+        "imports/new.html", form=form, suffixes=",".join(files.SUFFIXES)
+    )
 
 
 @pages.post("/detectors/new/file/preview")
@@ -246,10 +237,10 @@ def make_from_file() -> ResponseReturnValue:
     try:
         file = _open()
         said = {name: request.form.get(name, "") for name in ("name", "question")}
-        new = parse_input(NewDetector, {**said, "classes": _lines("names")})
+        new = parse_input(detectors.NewDetector, {**said, "classes": _lines("names")})
 
         def make(session: Session) -> str:
-            return dump_id("det", create_detector(session, new, by()).id)
+            return dump_id("det", detectors.create_detector(session, new, by()).id)
 
         detector_id = database().run(make)
     except (InvalidInputError, ConflictError) as error:
@@ -258,7 +249,7 @@ def make_from_file() -> ResponseReturnValue:
     return _carry_out(detector_id, file, None)
 
 
-def _open() -> RowFile:
+def _open() -> files.RowFile:
     """Return the file that was sent, to be read as the form says."""
     rows = request.form.get("rows")
     names = ("extra", "time_zone", "time_format")
@@ -286,11 +277,11 @@ def _lines(name: str) -> list[str]:
     return [line for line in request.form.get(name, "").splitlines() if line.strip()]
 
 
-def _open_file() -> RowFile:
+def _open_file() -> files.RowFile:
     sent = request.files.get("file")
     if sent is None or not sent.filename:
         raise InvalidInputError.of("file", "choose a file first")
-    return open_named(
+    return files.open_named(
         cast("BinaryIO", sent.stream),
         sent.filename,
         most_unpacked=context().settings.max_body_bytes,
@@ -301,7 +292,7 @@ def _on_error() -> str:
     return SKIP if request.form.get("on_error") == SKIP else REJECT
 
 
-def _import(detector_id: str, file: RowFile) -> reports.Outcome:
+def _import(detector_id: str, file: files.RowFile) -> reports.Outcome:
     with importing(
         database(), detector_id, file, by(), on_error=_on_error()
     ) as carry_out:
@@ -309,20 +300,24 @@ def _import(detector_id: str, file: RowFile) -> reports.Outcome:
         def work(session: Session) -> reports.Outcome:
             report = carry_out(session)
             if request.form.get("save_mapping"):
-                save_reading(session, get_detector(session, detector_id), file, by())
+                files.save_reading(
+                    session, detectors.get_detector(session, detector_id), file, by()
+                )
             return report
 
         # It may be tried twice: another request may bring the same new key.
         return database().run(work)
 
 
-def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) -> int:
+def _import_later(
+    detector_id: str, file: files.RowFile, images: ImageFiles | None
+) -> int:
     """Import the file in the background, and return the number of the import."""
 
     def work(session: Session) -> int:
-        detector = get_open_detector(session, detector_id)
+        detector = detectors.get_open_detector(session, detector_id)
         if request.form.get("save_mapping"):
-            save_reading(session, detector, file, by())
+            files.save_reading(session, detector, file, by())
         return background.add_import(
             session,
             detector,
@@ -344,8 +339,8 @@ def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) ->
 def remove_mapping(detector_id: str) -> ResponseReturnValue:
     """Forget how the files of a detector are read."""
     with database().write() as session:
-        detector = get_open_detector(session, detector_id)
-        save_mapping(session, detector, choices.Mapping(), by())
+        detector = detectors.get_open_detector(session, detector_id)
+        files.save_mapping(session, detector, choices.Mapping(), by())
     flash("Removed.")
     return redirect(url_for("pages.show_import", detector_id=detector_id), 303)
 
@@ -357,7 +352,7 @@ def _render(
     form: Form,
     report: reports.Outcome | None = None,
 ) -> str:
-    detector = get_detector(session, detector_id)
+    detector = detectors.get_detector(session, detector_id)
     return render_template(
         "imports/import.html",
         detector=detector,
@@ -370,8 +365,8 @@ def _render(
         ],
         **_shown(report),
         columns=COLUMNS,
-        saved=load_mapping(detector),
-        suffixes=",".join(SUFFIXES),
+        saved=files.load_mapping(detector),
+        suffixes=",".join(files.SUFFIXES),
         newest=list_imports(session, detector.id, limit=_NEWEST),
         percent_of=background.percent_of,
         limit_mebibytes=context().settings.max_body_bytes // 2**20,

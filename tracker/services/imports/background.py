@@ -68,7 +68,7 @@ Writes = Callable[[], AbstractContextManager[Session]]
 
 
 class MissingFileError(TrackerError):
-    """The file is not there as a whole."""
+    """The file is missing, or incomplete."""
 
 
 class Import(Shape):
@@ -139,7 +139,7 @@ def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
 ) -> FileImport:
     """Store *file* and its *images* for a worker, unless they *arrived* before.
 
-    Once the caller's transaction is committed it is imported, whatever ends before.
+    Once the caller's transaction is committed the import runs, whatever process dies.
     """
     file_import = _new_import(detector, file, by, on_error, images)
     if arrived is not None:
@@ -483,7 +483,11 @@ def _describe_rows_done(file_import: FileImport) -> str:
 
 
 def _end_task(
-    session: Session, task: Task, ending: Ending, progress: Progress, at: datetime
+    session: Session,
+    task: Task,
+    ending: Ending,
+    progress: Progress,
+    at: datetime,
 ) -> Ending:
     row = tasks.hold(session, task)
     _end(session, task, ending, progress, at)
@@ -501,7 +505,7 @@ def _end(
     """End an import, and let another task delete its file, a failed one's later."""
     storage.finish_import(session, task.row, ending, progress, at=at)
     detector_id, _ = task.row
-    # What waited for the end of the file is found by a fold, be it an empty one.
+    # An empty batch makes a fold look at what waited for the end of the file.
     add_batch(session, detector_id, created_at=at)
     due_at = at + _FAILED_FILE_KEPT if ending.state == FAILED else at
     _enqueue(session, CLEARING, task.row, due_at)
@@ -510,15 +514,15 @@ def _end(
 def resume_import(session: Session, file_import: FileImport, by: By) -> FileImport:
     """Let a worker go on with an import that failed, after the last row it wrote.
 
-    One that still goes on is left as it is.  Raises ConflictError for one that is done
-    or rejected, or whose file is gone.
+    A running one is left as it is.  Raises ConflictError for one that is done or
+    rejected, or whose file is gone.
     """
     get_open_detector(session, dump_id("det", file_import.detector_id))
     if file_import.finished_at is None:
         return file_import
     if file_import.state != FAILED:
         raise ConflictError("only an import that failed can be resumed")
-    # First, so that no worker goes on deleting the file.
+    # First, so that no worker continues to delete the file.
     tasks.withdraw(session, CLEARING, str(file_import.id))
     if not has_file(session, file_import):
         raise ConflictError(

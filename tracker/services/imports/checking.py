@@ -78,7 +78,7 @@ class ImportBody(fields.Input):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows that are right in themselves, by column; None where a row says nothing.
+    """Rows that are valid by themselves, by column, with None for empty cells.
 
     Each has its number in the file.  A column in which no row says anything is left
     out.
@@ -179,7 +179,7 @@ class RowReader:
         } | _BY_MODEL
 
     def read(self, piece: Piece) -> Columns:
-        """Return the rows that are right in themselves, and note what is wrong."""
+        """Return the rows that are valid by themselves; note the errors of others."""
         try:
             columns = self._read_columns(piece)
         except (LookupError, TypeError, ValueError):
@@ -190,7 +190,7 @@ class RowReader:
         return columns
 
     def _without_unlabelled(self, piece: Piece) -> list[Row]:
-        """Return the rows, without those of a file of labels that have none."""
+        """Return the rows; in a file of labels, leave out rows without one."""
         rows = piece.rows()
         self._report.rows += len(rows)
         if piece.is_strict:
@@ -213,11 +213,10 @@ class RowReader:
             read = self._readers[JUDGE if is_judge else name]
             if values.count(None) < len(values):
                 columns[name] = read_given(values, read)
-        if "weight" in columns and not columns.keys() >= {"predicted", "label"}:
-            raise ValueError("a row has to be looked at by itself")
+        is_odd = "weight" in columns and not columns.keys() >= {"predicted", "label"}
         end = piece.first + len(next(iter(columns.values()), ()))
         found = Columns(range(piece.first, end), columns)
-        if not found.are_complete() or end > BATCH_LIMIT:
+        if is_odd or not found.are_complete() or end > BATCH_LIMIT:
             raise ValueError("a row has to be looked at by itself")
         return found
 
@@ -227,8 +226,11 @@ class RowReader:
         # Where not even the cells could be told apart, there is nothing to look at.
         if row.values or not errors:
             try:
-                said, verdicts = _without_verdicts(row.values)
-                item = _without_none(ImportRow.model_validate(said)) | verdicts
+                given = row.values.items()
+                verdicts = {name: one for name, one in given if name.startswith(JUDGE)}
+                said = {name: one for name, one in given if name not in verdicts}
+                read = ImportRow.model_validate(said)
+                item = {name: one for name, one in read if one is not None} | verdicts
             except ValidationError as error:
                 errors += describe_errors(error)
             errors += self._check(row, {error.field for error in errors})
@@ -240,7 +242,7 @@ class RowReader:
         return row._replace(values=item)
 
     def _check(self, row: Row, wrong: Set[str]) -> Iterator[FieldError]:
-        """Say what no single field can know, of fields not found *wrong* before."""
+        """Yield errors that involve several fields, except fields *wrong* already."""
         if row.number >= BATCH_LIMIT:
             yield FieldError("row", f"at most {BATCH_LIMIT - 1:,} in one import")
         given = {name: value for name, value in row.values.items() if value is not None}
@@ -286,19 +288,6 @@ def _has_no_label(row: Row, names: Set[str] | None) -> bool:
         return False
     given = {name for name, value in row.values.items() if value is not None}
     return "label" not in given and not _is_complete(given)
-
-
-def _without_verdicts(
-    values: dict[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    verdicts = {name: one for name, one in values.items() if name.startswith(JUDGE)}
-    if not verdicts:
-        return values, verdicts
-    return {n: one for n, one in values.items() if n not in verdicts}, verdicts
-
-
-def _without_none(row: ImportRow) -> dict[str, Any]:
-    return {name: value for name, value in row if value is not None}
 
 
 def _is_complete(names: Set[str]) -> bool:

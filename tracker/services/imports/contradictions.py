@@ -1,4 +1,4 @@
-"""Which query of a group is to count, and rows of a file that contradict each other."""
+"""Choose the query of a group that counts, and find rows that contradict each other."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Set
@@ -54,9 +54,9 @@ def brings_input(
     item: Mapping[str, Any],
     versions: Mapping[str, int],
 ) -> bool:
-    """Return whether a row gives a known query the input that it has not.
+    """Return whether a row gives an input to a known query that has none.
 
-    Raises InvalidInputError where the row says something else than what is known.
+    Raises InvalidInputError if the row contradicts the stored query.
     """
     if query["erased_at"] is not None:
         raise InvalidInputError.of(
@@ -121,7 +121,7 @@ class Names:
 
 
 class Contradictions:
-    """What the rows of a file say of the keys and inputs that it repeats."""
+    """Finds rows that contradict earlier rows with the same key or input."""
 
     def __init__(
         self, keys: Set[int], inputs: Set[int], asked_at: datetime, *, shares: bool

@@ -164,8 +164,8 @@ def store_images(
 ) -> RowFile:
     """Return *file* with the images that its rows name in the *store*.
 
-    They are written before any transaction begins; those of an import that is refused
-    belong to no query.  What is wrong with an image is said of its rows.  Raises
+    They are written before any transaction begins.  If the import is refused, no query
+    uses them.  An image that cannot be read is an error of its rows.  Raises
     InvalidInputError if no column names images.
     """
     names = _list_named(file, detector)

@@ -1,4 +1,4 @@
-"""What an import did, and what was wrong with it."""
+"""The result of an import, and the errors of its rows."""
 
 import operator
 import re

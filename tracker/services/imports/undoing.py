@@ -1,8 +1,7 @@
-"""Undoing an import: what it added is taken back, and what counted is counted again.
+"""Undo an import: take back what it added, and count again.
 
-The history stays, as it was computed then, and so do the labels: another label of each
-query counts them out.  A query that something else rests on since, such as a later
-label or an audit, stays as it is, and is counted.
+History and labels stay; another label of each query cancels them.  A query with a later
+label, or one that an audit needs, stays as it is and is counted in `kept`.
 """
 
 from array import array
@@ -131,13 +130,13 @@ class _Undo:
         self.counts["references_taken_back"] += references
 
     def _label(self, query: Any, mine: Sequence[Any], before: Any) -> dict[str, Any]:
-        """Return the label that counts those of the import out."""
+        """Return the label that cancels the labels of the import."""
         last = next((one for one in mine if one.id == query.label_id), mine[-1])
         row = dict((before or last)._mapping)
         row |= {"id": next(self._ids), "replaces_id": query.label_id, "note": None}
         row |= {"created_at": self._at, "source_label_id": row["source_label_id"]}
         if before is None:
-            # It is nobody's word any more.
+            # Nobody stands behind it any more.
             row |= {"standing": WITHDRAWN, "sampling": TARGETED}
         return row
 
@@ -189,7 +188,7 @@ def _newest(labels: Sequence[Any]) -> Any:
 def _forget_rows(session: Session, detector_id: int, digest: str) -> None:
     """Forget the rows without a key that are there no more, for the files that follow.
 
-    A file that goes on with them adds them again.
+    A later file that continues this one adds them again.
     """
     prefix = keyless.find_prefix(session, detector_id, digest)
     if prefix is None:

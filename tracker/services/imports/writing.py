@@ -35,14 +35,9 @@ from tracker.services.imports.reading.mapping import MappedPiece, MappedRows, Pi
 from tracker.services.imports.reading.rows import Row, iter_pieces
 from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
 from tracker.services.imports.row_writer import RowWriter
+from tracker.storage import dialect
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open, list_versions
-from tracker.storage.dialect import (
-    LARGE_TABLES,
-    commit_without_waiting,
-    forget_plans,
-    gather_lacking_statistics,
-)
 from tracker.storage.estimates.pending import count_groups_again
 from tracker.storage.imports.files import DONE, FileImport, note_batches
 from tracker.storage.queries.lookup import find_queries_by_key
@@ -53,14 +48,14 @@ LARGE_BYTES = 2**18
 Reads = Callable[[], AbstractContextManager[Session]]
 # About as much as 40,000 short rows take.
 _BYTES_IN_MEMORY = 2**24
-# One value in so many is weighed; none is longer than a note.
+# One in so many values is measured; none is longer than a note.
 _WEIGHED = 16
 _INSTANTS = {"asked_at", "labelled_at"}
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedPiece:
-    """Rows that are right in themselves, and the number of the last one read."""
+    """Rows that are valid by themselves, and the number of the last row read."""
 
     good: Columns
     end: int
@@ -114,8 +109,8 @@ def _load(line: str) -> CheckedPiece:
 
 
 def _weigh(piece: CheckedPiece) -> int:
-    """Return about how many bytes the rows of *piece* take."""
-    # What is in a dictionary, its own size does not tell.
+    """Return the approximate size in bytes of the rows of *piece*."""
+    # The size of a dictionary does not include its values.
     if "metadata" in piece.good.values:
         return 3 * len(_dump(piece))
     some = (values[::_WEIGHED] for values in piece.good.values.values())
@@ -124,7 +119,7 @@ def _weigh(piece: CheckedPiece) -> int:
 
 @dataclass(slots=True)
 class Checked:
-    """The rows of a file after the first pass, and what is wrong with the others."""
+    """The valid rows of a file after the first pass, and the errors of the others."""
 
     keyless: row_keys.Keyless
     outcome: Outcome = field(default_factory=Outcome)
@@ -140,7 +135,7 @@ class Checked:
         self._spool.close()
 
     def pieces(self, *, after: int = 0) -> Iterator[CheckedPiece]:
-        """Yield the pieces with good rows behind the row *after*."""
+        """Yield the pieces that have valid rows after row *after*."""
         for piece in self._spool:
             good = piece.good
             if self._bad:
@@ -184,7 +179,7 @@ class _FirstPass:
         self._inputs = Names()
         # Whether its rows, or queries that they label, may have groups.
         self._has_groups = detector.groups is not None
-        # Whether a row labels a key that is not stored, which an earlier row may bring.
+        # Whether a row labels a key that is not stored; an earlier row may add it.
         self._has_unknown = False
 
     def run(
@@ -221,7 +216,7 @@ class _FirstPass:
         report.put_in_order()
 
     def _go_on(self, which: str | None) -> None:
-        """Compare the rows once more, if they go on with those of an earlier file."""
+        """Compare the rows again if the file continues an earlier one without keys."""
         found = self._checked
         with self._reads() as session:
             earlier = row_keys.find_earlier(
@@ -272,7 +267,7 @@ class _FirstPass:
         keys, names = good.get("key"), good.get("input")
         self._keys.add(keys)
         self._inputs.add(names)
-        # A row that says nothing of the input is of that of its query.
+        # A row without an input has the input of its stored query.
         if stored:
             self._inputs.add(
                 stored.get(key)
@@ -425,7 +420,7 @@ class SecondPass:
 
         def work(session: Session) -> Written:
             # The last piece waits for the disk, and brings all of them there.
-            commit_without_waiting(session)
+            dialect.commit_without_waiting(session)
             written = self._write_piece(session, piece, are_new=next(tries, False))
             self._hold_open(session)
             if note is not None:
@@ -437,8 +432,8 @@ class SecondPass:
     def _write_piece(
         self, session: Session, piece: CheckedPiece, *, are_new: bool = False
     ) -> Written:
-        forget_plans(session)
-        gather_lacking_statistics(session, LARGE_TABLES)
+        dialect.forget_plans(session)
+        dialect.gather_lacking_statistics(session, dialect.LARGE_TABLES)
         prefix, elected = self._found.keyless.prefix, self._found.elected
         writer = RowWriter(session, self._detector, prefix, self._by, elected)
         with without_collector():

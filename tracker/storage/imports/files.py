@@ -105,7 +105,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an import ended; without a report, that of its last piece stays."""
+    """How an import ended; without a report, the report of its last piece stays."""
 
     state: str
     report: dict[str, Any] | None = None
@@ -133,7 +133,7 @@ def list_imports(
 
 
 def list_importing(session: Session, detector_ids: Collection[int]) -> set[int]:
-    """Return those of the detectors that have an import begun and not ended."""
+    """Return the detectors among these that have a running import."""
     statement = select(FileImport.detector_id).where(
         FileImport.detector_id.in_(detector_ids),
         FileImport.started_at.is_not(None),

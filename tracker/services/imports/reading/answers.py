@@ -1,4 +1,4 @@
-"""Answers that are more than a word: nested, by class, and counts."""
+"""Nested answers, a column for each class, and tables of counts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,7 +154,7 @@ def _count(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClassColumns:
-    """Which column is that of which class, and what they say together."""
+    """Columns of numbers, one for each class."""
 
     columns: dict[str, str]
     # Whether a 1 marks the class, or the highest number does.

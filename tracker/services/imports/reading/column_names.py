@@ -1,4 +1,4 @@
-"""Which column of a file holds which field, by what people call them."""
+"""Guess the field of each column from its name."""
 
 import re
 from collections import Counter
@@ -79,7 +79,7 @@ _ROLES = (
     ("label", "label labels annotated soll ist tats\u00e4chlich tatsaechlich"),
 )
 _WORDS = tuple((role, frozenset(words.split())) for role, words in _ROLES)
-# A probability may be that of one class, and scores those of a metric.
+# A probability may belong to one class, and scores to a metric.
 _OF_A_CLASS = frozenset(_ROLES[1][1].split()[:6])
 _NOT_CONFIDENCE = _OF_A_CLASS | {"scores"}
 # Names that say no more than that classes are in the column.
@@ -110,7 +110,7 @@ _MAYBE_EXPORTED = {"tags", "is_grouped"}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where each field is to be found, and what becomes of the other columns."""
+    """The column of each field, and how the other columns are treated."""
 
     fields: dict[str, str] = field(default_factory=dict)
     # Into the metadata.
@@ -123,7 +123,7 @@ class Plan:
     unclear: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
-        """Return what is said loudly of columns that are not read."""
+        """Return the warnings about columns that are not read."""
         found = []
         others = (*self.extras, *self.left_out)
         if self.unclear:

@@ -83,7 +83,7 @@ def _read_annotations(
         label, labeler = _choice(one, control), _annotator(one)
         if label is None:
             continue
-        # The newest one of an annotator goes behind those of others.
+        # The newest annotation of an annotator comes after those of others.
         before = labels.pop(labeler, None)
         if labeler is None and before is not None and before[name] != label:
             shown = f"{show(before[name])} and {show(label)}"
@@ -106,7 +106,7 @@ def _made_at(annotation: Mapping[str, Any]) -> str:
 
 
 def _read_prediction(predictions: list[Any], control: str | None) -> dict[str, Any]:
-    # A number instead of the prediction itself stands in short exports.
+    # Short exports have a number instead of the prediction.
     given = [one for one in predictions if isinstance(one, dict)]
     if not given:
         return {}
@@ -122,7 +122,7 @@ def _read_prediction(predictions: list[Any], control: str | None) -> dict[str, A
 def _choice(annotation: Mapping[str, Any], control: str | None) -> str | None:
     """Return the one choice; None where none was made, ValueError for several.
 
-    Of several controls it is that of the one called *control*.
+    If there are several controls, only the one called *control* is read.
     """
     found: dict[str, list[Any]] = {}
     for one in annotation.get("result") or []:
@@ -348,7 +348,7 @@ DOCUMENTS = (
         lambda body: _has(body, data=list, schema=object),
         lambda body, *_: rows.iter_pieces(rows.iter_objects(_without_index(body))),
     ),
-    # Also that of pandas' orientation split.
+    # pandas writes this, too, with orient="split".
     Document(
         "a table of MLflow or Weights & Biases",
         lambda body: _has(body, data=list, columns=list),

@@ -55,10 +55,10 @@ BY_MEDIA_TYPE = {
     "application/octet-stream": None,
     "application/zip": None,
 }
-# What is as small is read by the process that got it, if it is text.
+# Smaller texts are read by the process that received them.
 SMALL = 2**20
 _TEXTS = {"csv", "jsonl", "json"}
-# These have values that JSON has not.
+# Formats with types that JSON lacks.
 _TYPED = {"parquet", "arrow", "xlsx"}
 
 
@@ -176,14 +176,14 @@ def open_named(
 
 
 def load_mapping(detector: Detector) -> SavedMapping:
-    """Return what is saved with a detector; it says nothing if nothing is."""
+    """Return the mapping saved with a detector, an empty one if there is none."""
     return SavedMapping(**(detector.import_mapping or {}))
 
 
 def save_mapping(
     session: Session, detector: Detector, mapping: SavedMapping, by: By
 ) -> SavedMapping:
-    """Save *mapping* in place of what was saved, and return it; an empty one removes.
+    """Replace the saved mapping with *mapping* and return it; an empty one removes it.
 
     Raises InvalidInputError for a class that the detector does not have.
     """

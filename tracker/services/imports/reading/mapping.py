@@ -91,7 +91,7 @@ class MappedPiece:
         return [self._read_row(row) for row in self._piece.rows()]
 
     def said(self, name: str) -> list[Any]:
-        """Return what the rows say of a field, as it stands in the file."""
+        """Return the values of a field as they are written in the file."""
         column = self._plan.fields.get(name)
         if column is None:
             return []
@@ -99,7 +99,7 @@ class MappedPiece:
         return [value for value in found if value is not None]
 
     def finds_answers(self) -> bool:
-        """Whether a row has a prediction, be it a wrong one."""
+        """Return whether a row has a prediction, valid or not."""
         try:
             found = self._read("predicted", self.said("predicted"))
         except ValueError:
@@ -203,7 +203,7 @@ def _is_false(value: Any) -> bool:
 
 
 def _with_extras(metadata: Any, extras: Iterable[tuple[str, Any]]) -> Any:
-    """Return *metadata* with what the other columns say; its own word goes first."""
+    """Return *metadata* with the other columns; its own values take precedence."""
     if not (metadata is None or isinstance(metadata, dict)):
         return metadata
     plain = ((name, as_metadata(value)) for name, value in extras)
