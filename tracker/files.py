@@ -87,7 +87,6 @@ class Parts:
         self._opened: list[IO[bytes]] = []
 
     def add(self) -> IO[bytes]:
-        """Return one more file, which begins where the one before ends."""
         part = io.BufferedRandom(_Part(self._whole))
         self._opened.append(part)
         return part

@@ -1,6 +1,7 @@
 """Frames and classifiers in, frames, tables and charts out."""
 
 import json
+from datetime import date, datetime
 
 import matplotlib as mpl
 import numpy as np
@@ -85,18 +86,35 @@ def test_judges_are_logged_beside_the_labels(tracker, service, one, tmp_path) ->
     assert query["label"] is None
 
 
-def test_times_of_a_frame_are_read_as_those_of_a_file(tracker, service, one) -> None:
-    at = pd.Timestamp("2026-01-02T03:04:05.123456789")
-    frame = pd.DataFrame({"key": ["a"], "predicted": ["YES"], "asked_at": [at]})
-    with pytest.warns(UserWarning, match="UTC|nano") as said:
-        one.log_frame(frame)
-    assert [str(one.message) for one in said] == [
-        "times without a time zone are read as UTC",
-        "nanoseconds are rounded down",
-    ]
+_AT = "2026-01-02T03:04:05.123456"
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (pd.Timestamp(f"{_AT}789"), ["UTC", "down"]),
+        (pd.Timestamp(f"{_AT}789", tz="Asia/Tokyo"), ["down"]),
+        (f"{_AT}789", ["UTC", "down"]),
+        (f"{_AT}789Z", ["down"]),
+        (np.datetime64(f"{_AT}789"), ["UTC", "down"]),
+        (datetime.fromisoformat(_AT), ["UTC"]),
+        (date(2026, 1, 2), ["UTC"]),
+    ],
+)
+def test_times_of_a_frame_are_read_as_those_of_a_file(
+    tracker, service, one, at, said
+) -> None:
+    rows = [{"key": "a", "predicted": "YES", "asked_at": at}]
+    with pytest.warns(UserWarning, match="UTC|nano") as warned:
+        one.log_frame(rows if isinstance(at, np.datetime64) else pd.DataFrame(rows))
+    assert [str(one.message).split()[-1] for one in warned] == said
     assert tracker.flush(timeout=10)
-    found = service.queries(one.name)["a"]
-    assert found["asked_at"] == "2026-01-02T03:04:05.123456Z"
+    assert refused(tracker) == []
+    found = pd.Timestamp(service.queries(one.name)["a"]["asked_at"])
+    expected = pd.Timestamp(at).floor("us")
+    if expected.tzinfo is None:
+        expected = expected.tz_localize("UTC")
+    assert found == expected
 
 
 @pytest.mark.parametrize("wrong", [{"predicted": "x"}, {"color": "guess"}, {}])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timezone
+from datetime import date, datetime
 from typing import Any
 
 from tracker_client import rows
@@ -27,6 +28,8 @@ FIELDS = (
 )
 
 JUDGE = "judge:"
+_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?")
+_NANOSECONDS = re.compile(r"(\.\d{6})\d{1,3}(?!\d)")
 
 
 def frame_rows(frame: Any, columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -103,13 +106,22 @@ def _value(field: str, value: Any) -> Any:
 
 
 def _instant(value: Any) -> str:
-    """Return an instant; one without a zone is in UTC, as in files, and it is said."""
-    if getattr(value, "tzinfo", "") is None:
-        value = value.replace(tzinfo=timezone.utc)
+    """Return an instant as it is read from a file.
+
+    One without a zone is in UTC, and nanoseconds are rounded down; a warning says so.
+    """
+    given = str(value)
+    text = _NANOSECONDS.sub(r"\1", given)
+    if isinstance(value, datetime):
+        text = value.isoformat(timespec="microseconds")
+    elif isinstance(value, date):
+        text = f"{value}T00:00:00"
+    if _LOCAL.fullmatch(text):
         warnings.warn("times without a time zone are read as UTC", stacklevel=2)
-    if getattr(value, "nanosecond", 0):
+        text += "+00:00"
+    if _NANOSECONDS.search(given):
         warnings.warn("nanoseconds are rounded down", stacklevel=2)
-    return rows.instant(value)
+    return text
 
 
 def classifier_rows(

@@ -18,9 +18,9 @@ from werkzeug.test import encode_multipart
 from tests.api.problems import assert_problem
 from tests.jobs.imports import importing
 from tracker.cli import main
-from tracker.services.imports.attempts import take_images
+from tracker.services.imports.background import take_images
 from tracker.storage.images import ImageFolder
-from tracker.storage.imports.import_pieces import measure_pieces
+from tracker.storage.imports.files import measure_pieces
 from tracker.storage.queries.queries import Query
 
 PATH = "/detectors/door/import"

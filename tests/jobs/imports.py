@@ -14,12 +14,13 @@ from tracker.clock import utc_now
 from tracker.jobs.imports import Clearing, Imports
 from tracker.jobs.loop import Loop
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports.attempts import (
+from tracker.services.imports.background import (
+    add_import,
     begin_attempt,
     finish_import,
     note_written,
+    unpack_report,
 )
-from tracker.services.imports.background import add_import, unpack_report
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import Written
@@ -30,12 +31,10 @@ from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
 from tracker.storage.imports.files import (
     FileImport,
+    ImportPiece,
     Progress,
     find_import,
     start_import,
-)
-from tracker.storage.imports.import_pieces import (
-    ImportPiece,
 )
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query

@@ -32,19 +32,25 @@ from tracker.errors import ConflictError
 from tracker.jobs.imports import Clearing
 from tracker.jobs.loop import Watch
 from tracker.services.archive import archive_detector
-from tracker.services.imports.attempts import begin_attempt, finish_import
-from tracker.services.imports.background import resume_import, unpack_report
+from tracker.services.imports.background import (
+    begin_attempt,
+    finish_import,
+    resume_import,
+    unpack_report,
+)
 from tracker.services.imports.reading.choices import DEFAULT
 from tracker.services.imports.reading.rows import PIECE_ROWS
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
-from tracker.storage.imports import import_pieces
-from tracker.storage.imports.files import FileImport, Progress, find_import
-from tracker.storage.imports.import_pieces import (
+from tracker.storage.imports import files as import_pieces
+from tracker.storage.imports.files import (
+    FileImport,
     ImportBatch,
     ImportPiece,
+    Progress,
+    find_import,
 )
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query

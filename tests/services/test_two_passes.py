@@ -19,16 +19,15 @@ from tracker.errors import ConflictError
 from tracker.jobs.recompute import recompute_all
 from tracker.services.archive import archive_detector
 from tracker.services.detectors import NewDetector, create_detector, get_open_detector
-from tracker.services.imports import first_pass
+from tracker.services.imports import writing as first_pass
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.contradictions import Names
-from tracker.services.imports.first_pass import Checked, CheckedPiece
 from tracker.services.imports.reading import csv_rows
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.row_keys import Keyless
-from tracker.services.imports.writing import CarryOut, importing
+from tracker.services.imports.writing import CarryOut, Checked, CheckedPiece, importing
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database

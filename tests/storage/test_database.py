@@ -320,6 +320,23 @@ def test_postgresql_has_statistics_after_the_first_import_however_small(
         assert not lacks_statistics(session, "queries")
 
 
+def test_postgresql_counts_a_table_again_that_has_grown_tenfold(database) -> None:
+    if database.is_sqlite:
+        return
+    with database.write() as session:
+        session.execute(text("CREATE TABLE grown (number BIGINT)"))
+        session.execute(text("INSERT INTO grown VALUES (1)"))
+        session.execute(text("ANALYZE grown"))
+        assert not lacks_statistics(session, "grown")
+        add = text("INSERT INTO grown SELECT generate_series(1, 3000)")
+        session.execute(add)
+        assert lacks_statistics(session, "grown")
+        session.execute(text("ANALYZE grown"))
+        session.execute(add)
+        assert not lacks_statistics(session, "grown")
+        session.execute(text("DROP TABLE grown"))
+
+
 def test_a_write_that_does_not_wait_ends_at_once(database) -> None:
     if not database.is_sqlite:
         with database.write(), database.write_if_free():

@@ -29,7 +29,7 @@ from tracker.services.fields import (
     parse_input,
 )
 from tracker.services.imports.reading.choices import Mapping
-from tracker.services.imports.saved import load_mapping, save_mapping
+from tracker.services.imports.reading.files import load_mapping, save_mapping
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
 

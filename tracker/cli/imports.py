@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import click
 from rich.console import Console
@@ -15,20 +15,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import change_version, get_open_detector
+from tracker.services.imports import reports
 from tracker.services.imports.reading.choices import (
     EXTRAS,
     METADATA,
-    Choices,
     read_choices,
 )
-from tracker.services.imports.reading.files import RowFile, open_named
-from tracker.services.imports.reports import (
-    Outcome,
-    RejectedImportError,
-    say_error,
-    say_readings,
-)
-from tracker.services.imports.saved import load_mapping, save_mapping
+from tracker.services.imports.reading.files import RowFile, open_named, save_reading
 from tracker.services.imports.writing import importing
 from tracker.settings import Settings
 from tracker.storage.base import dump_id
@@ -96,18 +89,9 @@ _READING = (
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for reading a file to *command*."""
     for option in reversed(_READING):
         command = option(command)
     return command
-
-
-class _How(NamedTuple):
-    choices: Choices
-    on_error: str
-    images: Path | None
-    save_mapping: bool
-    unseen: bool
 
 
 @click.command(name="import")
@@ -172,22 +156,23 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
     All rows are checked first: if one is wrong, none is added.  Running it again adds
     what is missing, and nothing twice.
     """
-    how = _How(
-        read_choices(**choices, usual_extra=METADATA),
-        SKIP if skip_bad_rows else REJECT,
-        images,
-        save_mapping,
-        unseen,
-    )
+    how = read_choices(**choices, usual_extra=METADATA)
     settings = load_settings()
     try:
         with connected(settings) as database, opened(file) as stream:
             rows = open_named(stream, file.name, most_unpacked=settings.max_body_bytes)
-            rows = rows.read_by(how.choices)
+            rows = rows.read_by(how)
             if images is not None:
                 rows = _take_images(database, settings, detector, rows, images)
-            report = _import(database, detector, rows, how)
-    except RejectedImportError as error:
+            report = _import(
+                database,
+                detector,
+                rows,
+                on_error=SKIP if skip_bad_rows else REJECT,
+                saves_mapping=save_mapping,
+                unseen=unseen,
+            )
+    except reports.RejectedImportError as error:
         _print_readings(error.report)
         print_errors(error.report)
         raise click.ClickException(
@@ -207,7 +192,7 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
         )
 
 
-def _print_counts(report: Outcome) -> None:
+def _print_counts(report: reports.Outcome) -> None:
     for warning in report.warnings:
         click.secho(f"warning: {warning}", err=True, fg="yellow", bold=True)
     references = ""
@@ -240,19 +225,15 @@ def _take_images(
     database: Database, settings: Settings, detector: str, file: RowFile, path: Path
 ) -> RowFile:
     """Store the images that the rows name, before any transaction begins."""
-    from tracker.services.imports.images import (  # noqa: PLC0415 - loads Pillow.
-        open_images,
-        store_images,
-    )
+    from tracker.services.imports import images  # noqa: PLC0415 - loads Pillow.
 
-    with database.read() as session:
-        found = get_open_detector(session, detector)
-    with open_images(path) as images, _progress("images") as progress:
+    with images.open_images(path) as found, _progress("images") as progress:
         task = progress.add_task(path.name, total=None, done=0)
-        return store_images(
+        return images.take_images(
+            database,
+            detector,
             file,
             found,
-            images,
             open_image_store(settings),
             on_progress=lambda done, total: progress.update(
                 task, completed=done, total=total, done=done
@@ -260,12 +241,15 @@ def _take_images(
         )
 
 
-def _import(
+def _import(  # noqa: PLR0913 - how it is done, by option.
     database: Database,
     detector: str,
     file: RowFile,
-    how: _How,
-) -> Outcome:
+    *,
+    on_error: str,
+    saves_mapping: bool,
+    unseen: bool,
+) -> reports.Outcome:
     with _progress("rows") as progress:
         check = progress.add_task("checked", total=file.size, done=0)
         write = progress.add_task("written", total=None, done=0, visible=False)
@@ -282,19 +266,18 @@ def _import(
             detector,
             file,
             maker,
-            on_error=how.on_error,
+            on_error=on_error,
             on_read=note_read,
             on_written=note_written,
         )
         with prepared as carry_out, database.write() as session:
             report = carry_out(session)
             found = get_open_detector(session, detector)
-            if how.unseen:
+            if unseen:
                 for name in list_written_versions(session, found.id, maker.at):
                     change_version(session, found, name, maker, unseen=True)
-            if how.save_mapping:
-                mapping = file.choices.join(load_mapping(found)).to_be_saved()
-                save_mapping(session, found, mapping, maker)
+            if saves_mapping:
+                save_reading(session, found, file, maker)
         return report
 
 
@@ -309,17 +292,17 @@ def _progress(what: str) -> Progress:
     )
 
 
-def _print_readings(report: Outcome) -> None:
-    readings = say_readings(report)
+def _print_readings(report: reports.Outcome) -> None:
+    readings = reports.say_readings(report)
     for reading in readings[:_MOST_SHOWN]:
         click.echo(f"read: {reading}", err=True)
     if len(readings) > _MOST_SHOWN:
         click.echo(f"… {len(readings):,} readings in all", err=True)
 
 
-def print_errors(report: Outcome) -> None:
+def print_errors(report: reports.Outcome) -> None:
     """Print the errors of rows, each once for all rows that share it."""
     for error in report.errors[:_MOST_SHOWN]:
-        click.echo(say_error(error), err=True)
+        click.echo(reports.say_error(error), err=True)
     if len(report.errors) > _MOST_SHOWN:
         click.echo(f"… {report.bad_rows:,} bad rows in all", err=True)

@@ -9,39 +9,16 @@ from datetime import datetime
 import structlog
 from sqlalchemy.orm import Session
 
-from tracker.errors import (
-    ConflictError,
-    InvalidInputError,
-    NotFoundError,
-    UnavailableError,
-)
+from tracker import errors
 from tracker.jobs.loop import Handler, Watch
-from tracker.services.imports.attempts import (
-    Attempt,
-    MissingFileError,
-    begin_attempt,
-    end_import,
-    fail_import,
-    finish_import,
-    gone,
-    note_written,
-    refuse_import,
-    take_images,
-)
-from tracker.services.imports.background import clear_arriving, delete_file
+from tracker.services.imports import background
 from tracker.services.imports.writing import LARGE_BYTES, Written
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.telling.events import tell_failed_import
 from tracker.storage.base import Key, dump_id
 from tracker.storage.images import ImageStore
-from tracker.storage.imports.files import (
-    WAITING,
-    Ending,
-    Progress,
-    change_import,
-    note_progress,
-    start_import,
-)
+from tracker.storage.imports import files
+from tracker.storage.imports.files import Ending, Progress
 from tracker.storage.tasks import CLEARING, IMPORT, Task, check_held, hold
 
 log = structlog.get_logger("tracker.job")
@@ -73,11 +50,11 @@ class Imports(Handler):
     kind = IMPORT
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
-        fail_import(session, task, error, at)
+        background.fail_import(session, task, error, at)
         tell_failed_import(session, task.row, at)
 
     def let_go(self, session: Session, task: Task) -> None:
-        change_import(session, task.row, state=WAITING)
+        files.change_import(session, task.row, state=files.WAITING)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Run one import, or store why it is refused."""
@@ -85,7 +62,7 @@ class Imports(Handler):
         course, begun = _Course(task, watch), time.perf_counter()
         with self.database.write() as session:
             check_held(session, task)
-            start_import(session, course.key, at=self.clock())
+            files.start_import(session, course.key, at=self.clock())
         ending = self._carry_out(course)
         log.info(
             "imported",
@@ -101,7 +78,7 @@ class Imports(Handler):
 
         reads = self.database.read
         try:
-            choices = take_images(
+            choices = background.take_images(
                 course.key,
                 reads,
                 self.images,
@@ -109,7 +86,7 @@ class Imports(Handler):
                 most_unpacked=self.most_unpacked,
             )
             with reads() as session:
-                attempt = begin_attempt(
+                attempt = background.begin_attempt(
                     session,
                     course.task,
                     reads,
@@ -121,31 +98,33 @@ class Imports(Handler):
             read = course.progress.bytes_read
             self.database.settle(is_large=read >= LARGE_BYTES)
             return ending
-        except MissingFileError:
+        except (
+            background.MissingFileError,
+            errors.InvalidInputError,
+            errors.ConflictError,
+            errors.NotFoundError,
+        ) as error:
             with self.database.write() as session:
                 at = self.clock()
-                end_import(session, course.task, gone(), course.progress, at=at)
-                tell_failed_import(session, course.key, at)
-            return gone()
-        except (InvalidInputError, ConflictError, NotFoundError) as error:
-            with self.database.write() as session:
-                at = self.clock()
-                ending = refuse_import(
+                ending = background.refuse_import(
                     session, course.task, error, course.progress, at=at
                 )
                 tell_failed_import(session, course.key, at)
                 return ending
 
     def _write(
-        self, course: _Course, attempt: Attempt, note: Callable[[Progress], None]
+        self,
+        course: _Course,
+        attempt: background.Attempt,
+        note: Callable[[Progress], None],
     ) -> Ending:
         """Check the file, then write the rows that earlier attempts have not."""
 
         def note_piece(session: Session, written: Written) -> None:
-            note_written(session, course.task, written)
+            background.note_written(session, course.task, written)
 
         def finish(session: Session) -> Ending:
-            return finish_import(
+            return background.finish_import(
                 session, course.task, second, course.progress, at=self.clock()
             )
 
@@ -161,9 +140,9 @@ class Imports(Handler):
         if time.monotonic() < course.noted + _NOTE_SECONDS:
             return
         course.noted = time.monotonic()
-        with suppress(UnavailableError), self.database.write() as session:
+        with suppress(errors.UnavailableError), self.database.write() as session:
             check_held(session, course.task)
-            note_progress(session, course.key, progress)
+            files.note_progress(session, course.key, progress)
 
 
 class Clearing(Handler):
@@ -182,7 +161,7 @@ class Clearing(Handler):
                 hold(session, task)
                 yield session
 
-        if not clear_arriving(self.database.write, task.row):
-            delete_file(write, task.row)
+        if not background.clear_arriving(self.database.write, task.row):
+            background.delete_file(write, task.row)
             self.finish(task)
         return 0

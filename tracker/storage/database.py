@@ -19,7 +19,11 @@ from tracker.errors import (
     DatabaseAwayError,
     UnavailableError,
 )
-from tracker.storage.dialect import gather_statistics, lacks_statistics
+from tracker.storage.dialect import (
+    LARGE_TABLES,
+    gather_lacking_statistics,
+    gather_statistics,
+)
 from tracker.storage.opening import (
     BUSY_SECONDS,
     READ_ONLY,
@@ -241,8 +245,8 @@ class Database:
         """Tidy up after a large write, or the first one.
 
         SQLite's log starts over.  PostgreSQL updates its statistics, which it would do
-        a minute later, with bad plans until then; without any it compares each query
-        with each other one.
+        a minute later, with bad plans until then.  Without any, or with those of a few
+        rows, it compares each query with each other one.
         """
         if self.is_sqlite:
             if not is_large:
@@ -252,8 +256,8 @@ class Database:
             return
         # The write is done even if this fails.
         with suppress(UnavailableError), self.write() as session:
-            if is_large or lacks_statistics(session, "queries"):
-                gather_statistics(session, ("queries", "labels"))
+            gather = gather_statistics if is_large else gather_lacking_statistics
+            gather(session, LARGE_TABLES)
 
     def close(self) -> None:
         self.engine.dispose()

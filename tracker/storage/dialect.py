@@ -23,6 +23,10 @@ from tracker.storage.base import Base
 NO_PARAMETERS = True
 # The default is 100; PostgreSQL samples 300 times as many rows.
 _STATISTICS = 25
+_PAGE_BYTES = 8192
+LARGE_TABLES = ("queries", "labels")
+# A table that has so many times the pages that it had is analysed again.
+_MOST_GROWN = 10
 
 
 def is_sqlite(session: Session) -> bool:
@@ -139,10 +143,23 @@ def gather_statistics(session: Session, tables: Iterable[str]) -> None:
         session.execute(text(f"ANALYZE {', '.join(tables)}"))
 
 
+def gather_lacking_statistics(session: Session, tables: Iterable[str]) -> None:
+    if not is_sqlite(session) and any(lacks_statistics(session, t) for t in tables):
+        gather_statistics(session, tables)
+
+
 def lacks_statistics(session: Session, table: str) -> bool:
-    """Return whether PostgreSQL has never looked at what a table holds."""
-    known = text("SELECT reltuples < 0 FROM pg_class WHERE oid = to_regclass(:table)")
-    return bool(session.scalar(known, {"table": table}))
+    """Return whether PostgreSQL never analysed *table*, or one a tenth of its size.
+
+    After one that had a single row it believes that each detector has one query, and
+    scans all queries of a detector for each key of an import.
+    """
+    known = text(
+        "SELECT reltuples < 0 OR pg_relation_size(oid) / :page > :most * "
+        "greatest(relpages, 1) FROM pg_class WHERE oid = to_regclass(:table)"
+    )
+    sizes = {"page": _PAGE_BYTES, "most": _MOST_GROWN}
+    return bool(session.scalar(known, sizes | {"table": table}))
 
 
 def forget_plans(session: Session) -> None:

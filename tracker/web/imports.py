@@ -1,51 +1,21 @@
 """Importing a file in the browser."""
 
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
 from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
-from werkzeug.datastructures import FileStorage
 
 from tracker.errors import ConflictError, InvalidInputError, TooLargeError
 from tracker.http import by, context, database, requires
-from tracker.services.detectors import (
-    NewDetector,
-    create_detector,
-    get_detector,
-    get_open_detector,
-)
+from tracker.services import detectors
 from tracker.services.fields import parse_input
-from tracker.services.imports.background import (
-    add_import,
-    arriving,
-    get_import,
-    has_file,
-    percent_of,
-    unpack_report,
-)
-from tracker.services.imports.background import resume_import as resume
-from tracker.services.imports.images import (
-    ImageFiles,
-    gather_images,
-    store_images,
-)
+from tracker.services.imports import background, reports
+from tracker.services.imports.images import ImageFiles, gather_images, take_images
 from tracker.services.imports.inspecting import inspect, say_counts
-from tracker.services.imports.reading.choices import (
-    MAPPED,
-    METADATA,
-    Mapping,
-    read_choices,
-)
-from tracker.services.imports.reading.files import SUFFIXES, RowFile, open_named
-from tracker.services.imports.reports import (
-    Outcome,
-    RejectedImportError,
-    say_error,
-    say_readings,
-)
-from tracker.services.imports.saved import load_mapping, save_mapping
+from tracker.services.imports.reading import choices, files
 from tracker.services.imports.undoing import undo_import as undo
 from tracker.services.imports.writing import importing
 from tracker.storage.base import dump_id
@@ -99,7 +69,6 @@ COLUMNS = (
 @pages.get("/detectors/<detector_id>/import")
 @requires("editor")
 def show_import(detector_id: str) -> ResponseReturnValue:
-    """Show the form to import a file."""
     with database().read() as session:
         return _render(session, detector_id, form=Form({"on_error": "reject"}))
 
@@ -109,22 +78,23 @@ def show_import(detector_id: str) -> ResponseReturnValue:
 def import_file(detector_id: str) -> ResponseReturnValue:
     """Import the queries and labels in a file, and report on every bad row."""
     try:
-        file, images = _open(request.files.get("file")), _open_images()
+        file, images = _open(), _open_images()
     except InvalidInputError as error:
         return _answer(detector_id, failed_form(request.form, error), status=422)
     return _carry_out(detector_id, file, images)
 
 
 def _carry_out(
-    detector_id: str, file: RowFile, images: ImageFiles | None
+    detector_id: str, file: files.RowFile, images: ImageFiles | None
 ) -> ResponseReturnValue:
     form, report, status = Form(request.form), None, 200
     try:
         if file.size + (images.size if images else 0) > LARGE_BYTES:
             import_id = dump_id("imp", _import_later(detector_id, file, images))
             return redirect(url_for("pages.follow_import", import_id=import_id), 303)
-        report = _import(detector_id, _take_images(detector_id, file, images))
-    except RejectedImportError as error:
+        file = take_images(database(), detector_id, file, images, context().images)
+        report = _import(detector_id, file)
+    except reports.RejectedImportError as error:
         report, status = error.report, 422
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error, conflict_field="file")
@@ -133,7 +103,7 @@ def _carry_out(
 
 
 def _answer(
-    detector_id: str, form: Form, report: Outcome | None = None, *, status: int
+    detector_id: str, form: Form, report: reports.Outcome | None = None, *, status: int
 ) -> ResponseReturnValue:
     with database().read() as session:
         return _render(session, detector_id, form=form, report=report), status
@@ -144,27 +114,39 @@ def _answer(
 def follow_import(import_id: str) -> ResponseReturnValue:
     """Show how far an import is that a worker carries out, and what came of it."""
     with database().read() as session:
-        file_import = get_import(session, import_id)
-        report = unpack_report(file_import)
+        file_import = background.get_import(session, import_id)
+        report = background.unpack_report(file_import)
         return render_template(
             "imports/following.html",
-            detector=get_detector(session, dump_id("det", file_import.detector_id)),
+            detector=detectors.get_detector(
+                session, dump_id("det", file_import.detector_id)
+            ),
             file_import=file_import,
-            percent=percent_of(file_import),
-            can_resume=has_file(session, file_import),
-            report=report,
-            errors=report.errors[:_MOST_SHOWN] if report else [],
-            readings=say_readings(report)[:_MOST_SHOWN] if report else [],
+            percent=background.percent_of(file_import),
+            can_resume=background.has_file(session, file_import),
+            **_shown(report),
         )
+
+
+def _shown(report: reports.Outcome | None) -> dict[str, Any]:
+    return {
+        "report": report,
+        "errors": report.errors[:_MOST_SHOWN] if report else [],
+        "readings": reports.say_readings(report)[:_MOST_SHOWN] if report else [],
+    }
 
 
 @pages.post("/imports/<import_id>/resume")
 @requires("editor")
 def resume_import(import_id: str) -> ResponseReturnValue:
     """Resume an import that failed."""
+    return _change(import_id, background.resume_import)
+
+
+def _change(import_id: str, change: Callable[..., Any]) -> ResponseReturnValue:
     try:
         with database().write() as session:
-            resume(session, get_import(session, import_id), by())
+            change(session, background.get_import(session, import_id), by())
     except ConflictError as error:
         flash(f"{error}.")
     return redirect(url_for("pages.follow_import", import_id=import_id), 303)
@@ -174,12 +156,7 @@ def resume_import(import_id: str) -> ResponseReturnValue:
 @requires("editor")
 def undo_import(import_id: str) -> ResponseReturnValue:
     """Take back what an import added."""
-    try:
-        with database().write() as session:
-            undo(session, get_import(session, import_id), by())
-    except ConflictError as error:
-        flash(f"{error}.")
-    return redirect(url_for("pages.follow_import", import_id=import_id), 303)
+    return _change(import_id, undo)
 
 
 @pages.post("/detectors/<detector_id>/import/preview")
@@ -187,17 +164,18 @@ def undo_import(import_id: str) -> ResponseReturnValue:
 def preview_import(detector_id: str) -> ResponseReturnValue:
     """Show the columns of a file, what each is taken for, and its first rows."""
     with database().read() as session:
-        detector = get_detector(session, detector_id)
+        detector = detectors.get_detector(session, detector_id)
     try:
-        preview = _open_file(request.files.get("file")).rows(detector).look()
+        preview = _open_file().rows(detector).look()
     except InvalidInputError as error:
         return render_template("imports/_preview.html", problem=str(error))
+    pairs = (pair.partition("=") for pair in request.form.getlist("map"))
     return render_template(
         "imports/_preview.html",
         problem=None,
         preview=preview,
-        fields=MAPPED,
-        chosen={column: field for field, column in _chosen_columns()},
+        fields=choices.MAPPED,
+        chosen={column: field for field, _, column in pairs if field},
         **_look_at(detector),
     )
 
@@ -216,7 +194,7 @@ _NOTHING: dict[str, Any] = {
 def _look_at(detector: Detector | None) -> dict[str, Any]:
     """Return what the file that was sent is, as far as it is read for a preview."""
     try:
-        file = _open(request.files.get("file"))
+        file = _open()
         is_large = detector is not None and file.size > LARGE_BYTES
         found = inspect(file, detector=detector, only_first=is_large)
     except InvalidInputError as error:
@@ -225,21 +203,22 @@ def _look_at(detector: Detector | None) -> dict[str, Any]:
         "taken": found.columns,
         "counts": [] if is_large else say_counts(found),
         "found": None if is_large else found,
-        "wrong": list(map(say_error, found.report.errors[:_MOST_PREVIEWED])),
+        "wrong": list(map(reports.say_error, found.report.errors[:_MOST_PREVIEWED])),
         "warnings": found.report.warnings,
-        "readings": say_readings(found.report)[:_MOST_PREVIEWED],
+        "readings": reports.say_readings(found.report)[:_MOST_PREVIEWED],
     }
 
 
 @pages.get("/detectors/new/file")
 @requires("editor")
 def new_from_file() -> ResponseReturnValue:
-    """Show the form to make a detector of what a file holds."""
     return _render_new(Form({}))
 
 
 def _render_new(form: Form) -> str:
-    return render_template("imports/new.html", form=form, suffixes=",".join(SUFFIXES))
+    return render_template(
+        "imports/new.html", form=form, suffixes=",".join(files.SUFFIXES)
+    )
 
 
 @pages.post("/detectors/new/file/preview")
@@ -256,18 +235,12 @@ def inspect_new() -> ResponseReturnValue:
 def make_from_file() -> ResponseReturnValue:
     """Make a detector with the classes of a file, and import it."""
     try:
-        file = _open(request.files.get("file"))
-        new = parse_input(
-            NewDetector,
-            {
-                "name": request.form.get("name", ""),
-                "question": request.form.get("question", ""),
-                "classes": _lines("names"),
-            },
-        )
+        file = _open()
+        said = {name: request.form.get(name, "") for name in ("name", "question")}
+        new = parse_input(detectors.NewDetector, {**said, "classes": _lines("names")})
 
         def make(session: Session) -> str:
-            return dump_id("det", create_detector(session, new, by()).id)
+            return dump_id("det", detectors.create_detector(session, new, by()).id)
 
         detector_id = database().run(make)
     except (InvalidInputError, ConflictError) as error:
@@ -276,26 +249,21 @@ def make_from_file() -> ResponseReturnValue:
     return _carry_out(detector_id, file, None)
 
 
-def _open(sent: FileStorage | None) -> RowFile:
+def _open() -> files.RowFile:
     """Return the file that was sent, to be read as the form says."""
-    return _open_file(sent).read_by(
-        read_choices(
+    rows = request.form.get("rows")
+    names = ("extra", "time_zone", "time_format")
+    plain: dict[str, Any] = {name: request.form.get(name) for name in names}
+    return _open_file().read_by(
+        choices.read_choices(
             columns=[*_lines("columns"), *filter(None, request.form.getlist("map"))],
             classes=_lines("classes"),
-            extra=request.form.get("extra"),
-            usual_extra=METADATA,
-            time_zone=request.form.get("time_zone"),
-            time_format=request.form.get("time_format"),
-            same_rows=request.form.get("rows") == "same_rows",
-            new_rows=request.form.get("rows") == "new_rows",
+            usual_extra=choices.METADATA,
+            same_rows=rows == "same_rows",
+            new_rows=rows == "new_rows",
+            **plain,
         )
     )
-
-
-def _chosen_columns() -> list[tuple[str, str]]:
-    """Return each field with the column that was chosen for it in the preview."""
-    pairs = (pair.partition("=") for pair in request.form.getlist("map"))
-    return [(field, column) for field, _, column in pairs if field]
 
 
 def _open_images() -> ImageFiles | None:
@@ -305,24 +273,15 @@ def _open_images() -> ImageFiles | None:
     )
 
 
-def _take_images(detector_id: str, file: RowFile, images: ImageFiles | None) -> RowFile:
-    """Store the images that were sent beside the file, if any."""
-    if images is None:
-        return file
-    with database().read() as session:
-        detector = get_open_detector(session, detector_id)
-    return store_images(file, detector, images, context().images)
-
-
 def _lines(name: str) -> list[str]:
-    """Return the lines of a field of the form that are not empty."""
     return [line for line in request.form.get(name, "").splitlines() if line.strip()]
 
 
-def _open_file(sent: FileStorage | None) -> RowFile:
+def _open_file() -> files.RowFile:
+    sent = request.files.get("file")
     if sent is None or not sent.filename:
         raise InvalidInputError.of("file", "choose a file first")
-    return open_named(
+    return files.open_named(
         cast("BinaryIO", sent.stream),
         sent.filename,
         most_unpacked=context().settings.max_body_bytes,
@@ -333,27 +292,33 @@ def _on_error() -> str:
     return SKIP if request.form.get("on_error") == SKIP else REJECT
 
 
-def _import(detector_id: str, file: RowFile) -> Outcome:
+def _import(detector_id: str, file: files.RowFile) -> reports.Outcome:
     with importing(
         database(), detector_id, file, by(), on_error=_on_error()
     ) as carry_out:
 
-        def work(session: Session) -> Outcome:
+        def work(session: Session) -> reports.Outcome:
             report = carry_out(session)
-            _save_mapping(session, get_open_detector(session, detector_id), file)
+            if request.form.get("save_mapping"):
+                files.save_reading(
+                    session, detectors.get_detector(session, detector_id), file, by()
+                )
             return report
 
         # It may be tried twice: another request may bring the same new key.
         return database().run(work)
 
 
-def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) -> int:
+def _import_later(
+    detector_id: str, file: files.RowFile, images: ImageFiles | None
+) -> int:
     """Import the file in the background, and return the number of the import."""
 
     def work(session: Session) -> int:
-        detector = get_open_detector(session, detector_id)
-        _save_mapping(session, detector, file)
-        return add_import(
+        detector = detectors.get_open_detector(session, detector_id)
+        if request.form.get("save_mapping"):
+            files.save_reading(session, detector, file, by())
+        return background.add_import(
             session,
             detector,
             file,
@@ -363,16 +328,10 @@ def _import_later(detector_id: str, file: RowFile, images: ImageFiles | None) ->
             arrived=arrived,
         ).id
 
-    with arriving(
+    with background.arriving(
         database(), detector_id, file, by(), images=images, clock=context().clock
     ) as arrived:
         return database().run(work)
-
-
-def _save_mapping(session: Session, detector: Detector, file: RowFile) -> None:
-    if request.form.get("save_mapping"):
-        mapping = file.choices.join(load_mapping(detector)).to_be_saved()
-        save_mapping(session, detector, mapping, by())
 
 
 @pages.post("/detectors/<detector_id>/import/mapping")
@@ -380,8 +339,8 @@ def _save_mapping(session: Session, detector: Detector, file: RowFile) -> None:
 def remove_mapping(detector_id: str) -> ResponseReturnValue:
     """Forget how the files of a detector are read."""
     with database().write() as session:
-        detector = get_open_detector(session, detector_id)
-        save_mapping(session, detector, Mapping(), by())
+        detector = detectors.get_open_detector(session, detector_id)
+        files.save_mapping(session, detector, choices.Mapping(), by())
     flash("Removed.")
     return redirect(url_for("pages.show_import", detector_id=detector_id), 303)
 
@@ -391,9 +350,9 @@ def _render(
     detector_id: str,
     *,
     form: Form,
-    report: Outcome | None = None,
+    report: reports.Outcome | None = None,
 ) -> str:
-    detector = get_detector(session, detector_id)
+    detector = detectors.get_detector(session, detector_id)
     return render_template(
         "imports/import.html",
         detector=detector,
@@ -404,13 +363,11 @@ def _render(
             for name, messages in form.errors.items()
             for message in messages
         ],
-        report=report,
-        errors=report.errors[:_MOST_SHOWN] if report else [],
-        readings=say_readings(report)[:_MOST_SHOWN] if report else [],
+        **_shown(report),
         columns=COLUMNS,
-        saved=load_mapping(detector),
-        suffixes=",".join(SUFFIXES),
+        saved=files.load_mapping(detector),
+        suffixes=",".join(files.SUFFIXES),
         newest=list_imports(session, detector.id, limit=_NEWEST),
-        percent_of=percent_of,
+        percent_of=background.percent_of,
         limit_mebibytes=context().settings.max_body_bytes // 2**20,
     )

@@ -24,7 +24,7 @@ from tracker.http import (
 )
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.imports import background as services
-from tracker.services.imports.images import ImageFiles, store_images
+from tracker.services.imports.images import ImageFiles, take_images
 from tracker.services.imports.inspecting import FileReading, describe_file, inspect
 from tracker.services.imports.reading.choices import (
     METADATA,
@@ -33,14 +33,17 @@ from tracker.services.imports.reading.choices import (
     Mapping,
     read_choices,
 )
-from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reading.files import (
+    RowFile,
+    load_mapping,
+    save_mapping,
+    save_reading,
+)
 from tracker.services.imports.reports import ImportReport, describe_outcome
-from tracker.services.imports.saved import load_mapping, save_mapping
 from tracker.services.imports.undoing import undo_import as undo_rows
 from tracker.services.imports.writing import CarryOut, importing
 from tracker.shapes import Shape
 from tracker.storage.base import Key, dump_id
-from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import list_imports as list_stored_imports
 
 routes = build_routes("imports", "Many queries and labels at once.")
@@ -172,14 +175,13 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
         file = sent.read_by(choices)
         if _is_for_later():
             return _import_later(path, query, file, images)
-        if images is not None:
-            file = _with_images(path, file, images)
-
+        file = take_images(database(), path.id, file, images, context().images)
         carry_out: list[CarryOut] = []
 
         def add(session: Session) -> tuple[Shape, int]:
             report = carry_out[0](session)
-            _save_mapping(session, get_detector(session, path.id), query, file)
+            if query.save_mapping:
+                save_reading(session, get_detector(session, path.id), file, by())
             number = report.import_id
             id_ = None if number is None else dump_id("imp", number)
             return describe_outcome(report, id_), 200
@@ -216,24 +218,10 @@ def inspect_file(query: ImportChoice) -> dict[str, Any]:
         return describe_file(file, inspect(file)).dump()
 
 
-def _with_images(path: IdPath, file: RowFile, images: ImageFiles) -> RowFile:
-    with database().read() as session:
-        detector = get_open_detector(session, path.id)
-    return store_images(file, detector, images, context().images)
-
-
 def _content_of(file: RowFile) -> str:
     """Return what tells one import from another."""
     images = file.choices.images
     return file.sha256 if images is None else f"{file.sha256} {sorted(images.items())}"
-
-
-def _save_mapping(
-    session: Session, detector: Detector, query: ImportChoice, file: RowFile
-) -> None:
-    if query.save_mapping:
-        mapping = file.choices.join(load_mapping(detector)).to_be_saved()
-        save_mapping(session, detector, mapping, by())
 
 
 def _is_for_later() -> bool:
@@ -247,7 +235,10 @@ def _import_later(
 ) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
-        added = services.import_later(
+        services.check_first(
+            detector, file, has_images=images is not None, on_error=query.on_error
+        )
+        added = services.add_import(
             session,
             detector,
             file,
@@ -256,7 +247,8 @@ def _import_later(
             on_error=query.on_error,
             arrived=arrived[0],
         )
-        _save_mapping(session, detector, query, file)
+        if query.save_mapping:
+            save_reading(session, detector, file, by())
         return services.describe_import(added), 202
 
     arrived: list[Key | None] = []

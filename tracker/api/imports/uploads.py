@@ -10,23 +10,13 @@ from typing import Any, BinaryIO, cast
 from flask import request
 from werkzeug.datastructures import FileStorage
 
+from tracker import http
 from tracker.api.routes import BYTES, read_json_object
 from tracker.errors import InvalidInputError
-from tracker.http import (
-    BadRequestError,
-    UnsupportedMediaTypeError,
-    context,
-    read_json_body,
-)
 from tracker.services.fields import load_json, parse_input
 from tracker.services.images import CleanImage, clean_image
 from tracker.services.imports.images import ImageFiles, gather_images
-from tracker.services.imports.reading.files import (
-    BY_MEDIA_TYPE,
-    SMALL,
-    RowFile,
-    open_named,
-)
+from tracker.services.imports.reading import files
 from tracker.services.imports.reading.kinds import LARGEST_DOCUMENT, guess_format
 from tracker.services.queries.queries import NewQuery
 
@@ -76,7 +66,7 @@ IMPORT_BODY = {
     "content": {
         "application/json": {"schema": {"$ref": "#/components/schemas/ImportBody"}},
         "multipart/form-data": _ROWS_AND_IMAGES,
-        **{kind: {"schema": BYTES} for kind in BY_MEDIA_TYPE},
+        **{kind: {"schema": BYTES} for kind in files.BY_MEDIA_TYPE},
     },
 }
 
@@ -99,7 +89,7 @@ def _read_query_part() -> dict[str, Any]:
     try:
         value = load_json(part if isinstance(part, str) else part.read())
     except ValueError as error:
-        raise BadRequestError(f"the part query is not JSON: {error}") from error
+        raise http.BadRequestError(f"the part query is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise InvalidInputError.of("query", "must be a JSON object")
     return value
@@ -125,31 +115,31 @@ def _only_part(name: str) -> str | FileStorage:
 
 
 @contextmanager
-def receive_rows() -> Iterator[tuple[RowFile, ImageFiles | None]]:
+def receive_rows() -> Iterator[tuple[files.RowFile, ImageFiles | None]]:
     """Take the body in before any transaction begins, however slow the client is.
 
     Beside the rows come the images that were sent with them.
     """
-    request.max_content_length = most = context().settings.max_body_bytes
+    request.max_content_length = most = http.context().settings.max_body_bytes
     if request.mimetype == "multipart/form-data":
         yield _receive_parts()
     elif request.mimetype == "application/json":
         yield _receive_document(), None
-    elif request.mimetype in BY_MEDIA_TYPE:
+    elif request.mimetype in files.BY_MEDIA_TYPE:
         with tempfile.TemporaryFile() as spool:
             digest = _receive_stream(spool)
             stream = cast("BinaryIO", spool)
             # What the media type does not say, the bytes do.
-            kind = BY_MEDIA_TYPE[request.mimetype] or guess_format(stream)
-            yield RowFile(kind, digest, stream, most_unpacked=most), None
+            kind = files.BY_MEDIA_TYPE[request.mimetype] or guess_format(stream)
+            yield files.RowFile(kind, digest, stream, most_unpacked=most), None
     else:
-        raise UnsupportedMediaTypeError(
+        raise http.UnsupportedMediaTypeError(
             f"the body is {request.mimetype or 'of no media type'}; send "
-            f"{', '.join(BY_MEDIA_TYPE)}, application/json or multipart/form-data"
+            f"{', '.join(files.BY_MEDIA_TYPE)}, application/json or multipart/form-data"
         )
 
 
-def _receive_parts() -> tuple[RowFile, ImageFiles | None]:
+def _receive_parts() -> tuple[files.RowFile, ImageFiles | None]:
     """Return what lies in temporary files by now, however much it is."""
     for name in request.form.keys() | request.files.keys():
         if name not in {"file", "images"}:
@@ -159,10 +149,10 @@ def _receive_parts() -> tuple[RowFile, ImageFiles | None]:
     rows = _only_part("file")
     if isinstance(rows, str) or not rows.filename:
         raise InvalidInputError.of("file", "must come as a file, with a file name")
-    file = open_named(
+    file = files.open_named(
         cast("BinaryIO", rows.stream),
         rows.filename,
-        most_unpacked=context().settings.max_body_bytes,
+        most_unpacked=http.context().settings.max_body_bytes,
     )
     return file, read_images("images")
 
@@ -175,14 +165,14 @@ def read_images(name: str) -> ImageFiles | None:
     )
 
 
-def _receive_document() -> RowFile:
+def _receive_document() -> files.RowFile:
     request.max_content_length = min(request.max_content_length or 0, LARGEST_DOCUMENT)
     raw = request.get_data()
     digest = hashlib.sha256(raw).hexdigest()
-    if len(raw) > SMALL:
-        return RowFile("json", digest, io.BytesIO(raw))
-    read_json_body()
-    return RowFile("json", digest, io.BytesIO(raw), request.get_json())
+    if len(raw) > files.SMALL:
+        return files.RowFile("json", digest, io.BytesIO(raw))
+    http.read_json_body()
+    return files.RowFile("json", digest, io.BytesIO(raw), request.get_json())
 
 
 def _receive_stream(spool: Any) -> str:

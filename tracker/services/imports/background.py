@@ -1,61 +1,74 @@
-"""Imports that a worker carries out: their files taken in, and looked at later."""
+"""Imports that a worker carries out: their files stored, tried, and looked at later."""
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, cast
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.clock import Clock
-from tracker.errors import ConflictError, RowError, UnavailableError
-from tracker.services.by import By
+from tracker.errors import ConflictError, RowError, TrackerError, UnavailableError
+from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
-from tracker.services.imports.images import ImageFiles
+from tracker.services.imports import reports
+from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.inspecting import inspect
-from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reports import (
-    ImportReport,
-    Outcome,
-    RejectedImportError,
-    describe_outcome,
+from tracker.services.imports.reading.choices import Choices
+from tracker.services.imports.reading.files import RowFile, load_mapping
+from tracker.services.imports.writing import (
+    LARGE_BYTES,
+    Reads,
+    SecondPass,
+    Written,
+    checked,
 )
-from tracker.services.imports.saved import load_mapping
-from tracker.services.imports.writing import LARGE_BYTES
+from tracker.services.sandbox.channel import MOST_UNPACKED
+from tracker.services.tasks import dump_error
 from tracker.services.wording import missing
 from tracker.shapes import Shape
+from tracker.storage import tasks
 from tracker.storage.base import Key, dump_id, parse_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import add_batch
+from tracker.storage.images import ImageStore
 from tracker.storage.imports import files as storage
 from tracker.storage.imports.files import (
     DONE,
     FAILED,
+    REJECTED,
     STATES,
     STILL_ARRIVING,
+    Ending,
     FileImport,
+    PieceFile,
+    Progress,
 )
-from tracker.storage.imports.import_pieces import (
-    add_piece,
-    add_pieces,
-    cut_pieces,
-    delete_some_pieces,
-    measure_pieces,
-)
-from tracker.storage.tasks import CLEARING, IMPORT, enqueue, withdraw
-from tracker.words import REJECT, OnErrorWord, one_of
+from tracker.storage.tasks import CLEARING, IMPORT, Task
+from tracker.words import REJECT, SKIP, OnErrorWord, one_of
 
 # Megabytes of a file, which are gone within some milliseconds.
 _DELETED_AT_ONCE = 4
 # A megabyte takes far less to be stored.
 _ARRIVES_WITHIN = timedelta(seconds=60)
 # How long the file of an import that failed is kept, to be resumed.
-FAILED_FILE_KEPT = timedelta(days=7)
+_FAILED_FILE_KEPT = timedelta(days=7)
 # The share of reading and checking in the time of an import.
 _CHECKING_PERCENT = 30
+_GONE = (
+    "its file is not in the database, which a backup leaves out: send it again, which "
+    "adds what is missing"
+)
 Writes = Callable[[], AbstractContextManager[Session]]
+
+
+class MissingFileError(TrackerError):
+    """The file is missing, or incomplete."""
 
 
 class Import(Shape):
@@ -88,40 +101,30 @@ class Import(Shape):
     created_at: Instant = Field(description="When the upload was complete.")
     started_at: Instant | None = Field(description="When a worker last started it.")
     finished_at: Instant | None
-    report: ImportReport | None = Field(
+    report: reports.ImportReport | None = Field(
         description="What was added so far; complete once the import is done or was "
         "rejected because of its rows."
     )
     error: str | None = Field(description="Why it was rejected or failed.")
 
 
-def import_later(  # noqa: PLR0913 - what is imported, by whom and how.
-    session: Session,
-    detector: Detector,
-    file: RowFile,
-    by: By,
-    *,
-    images: ImageFiles | None = None,
-    on_error: str = REJECT,
-    arrived: Key | None = None,
-) -> FileImport:
-    """Store *file* for a worker to import into *detector* in the background.
+def check_first(
+    detector: Detector, file: RowFile, *, has_images: bool, on_error: str
+) -> None:
+    """Refuse what is plainly wrong with *file* before it is stored for a worker.
 
     Raises InvalidInputError for what is wrong with the file as a whole, and of a
     document, which was parsed already, for what is wrong with its rows.
     """
-    if images is not None:
+    if has_images:
         # The column that names them is none of the unknown ones.
         file = file.read_by(file.choices.model_copy(update={"images": {}}))
     with file.rows(detector).pieces() as pieces:
         next(pieces, None)
-    if file.document is not None and on_error == REJECT and images is None:
+    if file.document is not None and on_error == REJECT and not has_images:
         report = inspect(file, detector=detector).report
         if report.bad_rows:
-            raise RejectedImportError(report)
-    return add_import(
-        session, detector, file, by, images=images, on_error=on_error, arrived=arrived
-    )
+            raise reports.RejectedImportError(report)
 
 
 def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
@@ -134,34 +137,39 @@ def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
     on_error: str = REJECT,
     arrived: Key | None = None,
 ) -> FileImport:
-    """Store *file*, and behind it *images*, unless that is done and *arrived* it.
+    """Store *file* and its *images* for a worker, unless they *arrived* before.
 
-    Once the caller's transaction is committed it is imported, whatever ends before.
+    Once the caller's transaction is committed the import runs, whatever process dies.
     """
     file_import = _new_import(detector, file, by, on_error, images)
     if arrived is not None:
         _keep_arriving(session, arrived, at=by.at)
-        withdraw(session, CLEARING, str(arrived[1]))
+        tasks.withdraw(session, CLEARING, str(arrived[1]))
         file_import.id = arrived[1]
-        file_import.bytes = measure_pieces(session, arrived)
+        file_import.bytes = storage.measure_pieces(session, arrived)
         file_import = session.merge(file_import)
     else:
         session.add(file_import)
         session.flush()
         with _streams(file, images) as streams:
-            file_import.bytes = add_pieces(session, _key_of(file_import), *streams)
+            key = _key_of(file_import)
+            file_import.bytes = storage.add_pieces(session, key, *streams)
     session.flush()
-    _enqueue(session, file_import, at=by.at)
+    _enqueue(session, IMPORT, _key_of(file_import), by.at)
     return file_import
 
 
-def _enqueue(session: Session, file_import: FileImport, *, at: datetime) -> None:
-    enqueue(
+def _enqueue(
+    session: Session, kind: str, key: Key, due_at: datetime, *, replaces: bool = False
+) -> None:
+    detector_id, import_id = key
+    tasks.enqueue(
         session,
-        IMPORT,
-        str(file_import.id),
-        detector_id=file_import.detector_id,
-        due_at=at,
+        kind,
+        str(import_id),
+        detector_id=detector_id,
+        due_at=due_at,
+        replaces=replaces,
     )
 
 
@@ -173,16 +181,7 @@ def _keep_arriving(session: Session, key: Key, *, at: datetime) -> None:
     """Put off the task that deletes a file of which nothing more arrives."""
     if not storage.is_arriving(session, key):
         raise UnavailableError("the file took too long to arrive: send it again")
-    due_at = at + _ARRIVES_WITHIN
-    detector_id, import_id = key
-    enqueue(
-        session,
-        CLEARING,
-        str(import_id),
-        detector_id=detector_id,
-        due_at=due_at,
-        replaces=True,
-    )
+    _enqueue(session, CLEARING, key, at + _ARRIVES_WITHIN, replaces=True)
 
 
 @contextmanager
@@ -247,10 +246,10 @@ def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
             key = _key_of(file_import)
             _keep_arriving(session, key, at=clock())
         try:
-            for position, content in enumerate(cut_pieces(*streams)):
+            for position, content in enumerate(storage.cut_pieces(*streams)):
                 with database.write() as session:
                     _keep_arriving(session, key, at=clock())
-                    add_piece(session, key, position, content)
+                    storage.add_piece(session, key, position, content)
             yield key
         finally:
             clear_arriving(database.write, key)
@@ -267,7 +266,7 @@ def clear_arriving(writes: Writes, key: Key) -> bool:
         delete_file(writes, key)
         with writes() as session:
             storage.delete_import(session, key)
-            withdraw(session, CLEARING, str(key[1]))
+            tasks.withdraw(session, CLEARING, str(key[1]))
     return is_over
 
 
@@ -276,32 +275,261 @@ def delete_file(writes: Writes, key: Key) -> None:
     is_left = True
     while is_left:
         with writes() as session:
-            is_left = delete_some_pieces(session, key, limit=_DELETED_AT_ONCE)
+            is_left = storage.delete_some_pieces(session, key, limit=_DELETED_AT_ONCE)
 
 
 def has_file(session: Session, file_import: FileImport) -> bool:
-    return measure_pieces(session, _key_of(file_import)) == file_import.bytes
+    return storage.measure_pieces(session, _key_of(file_import)) == file_import.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A file that is being imported."""
+
+    detector: Detector
+    by: By
+    on_error: str
+    file: RowFile
+    # What earlier attempts have written.
+    written: Written
+    _reads: Reads
+    # How many bytes of rows there are, and of images, which were stored before.
+    _size: int
+    _images_bytes: int
+
+    @contextmanager
+    def checked(self, on_progress: Callable[[Progress], None]) -> Iterator[SecondPass]:
+        """Check the file, and give what writes the rows that are not written yet.
+
+        Raises InvalidInputError where the file does not allow it.
+        """
+
+        def note(rows: int) -> None:
+            read = min(self.file.bytes_read, self._size)
+            on_progress(Progress(rows, self._images_bytes + read))
+
+        digest = self.file.sha256
+        rows = self.file.rows(self.detector)
+        with checked(
+            self._reads, self.detector, rows, self.by, digest=digest, on_progress=note
+        ) as found:
+            number = found.outcome.rows
+            on_progress(Progress(number, self._images_bytes + self._size, number))
+            yield SecondPass(
+                found,
+                self.detector,
+                digest,
+                self.by,
+                self.written,
+                skips=self.on_error == SKIP,
+            )
+
+
+def begin_attempt(  # noqa: PLR0913 - as the worker says it.
+    session: Session,
+    task: Task,
+    reads: Reads,
+    *,
+    at: datetime,
+    choices: Choices,
+    most_unpacked: int = MOST_UNPACKED,
+) -> Attempt:
+    """Open the file of an import, which is read in transactions that *reads* opens.
+
+    *choices* say how it is read, and are what ``take_images`` returned.
+
+    Raises LostTaskError where another worker is at it, MissingFileError, and
+    ConflictError for a detector that was archived.
+    """
+    tasks.check_held(session, task)
+    file_import, detector = _look_up(session, task.row)
+    file = _opened(file_import, reads, choices, most_unpacked)
+    size = file.size
+    # What the actor may do was asked when the file came in.
+    actor = Actor(file_import.actor, None, file_import.actor_kind)
+    return Attempt(
+        detector,
+        By(actor, at, file_import.address).credit(choices.labeler),
+        file_import.on_error,
+        file,
+        Written(unpack_report(file_import) or reports.Outcome(), file_import.rows_done),
+        reads,
+        size,
+        file_import.bytes - size,
+    )
+
+
+def _look_up(session: Session, key: Key) -> tuple[FileImport, Detector]:
+    file_import = session.get_one(FileImport, key)
+    if not has_file(session, file_import):
+        raise MissingFileError
+    detector_id = dump_id("det", file_import.detector_id)
+    return file_import, get_open_detector(session, detector_id)
+
+
+def _opened(
+    file_import: FileImport, reads: Reads, choices: Choices, most_unpacked: int
+) -> RowFile:
+    size = file_import.bytes if choices.images_from is None else choices.images_from
+    return RowFile(
+        file_import.format,
+        file_import.sha256,
+        io.BufferedReader(PieceFile(reads, _key_of(file_import), size)),
+        choices=choices,
+        most_unpacked=most_unpacked,
+    )
+
+
+def take_images(
+    key: Key,
+    reads: Reads,
+    store: ImageStore | None,
+    *,
+    on_progress: Callable[[Progress], None],
+    most_unpacked: int = MOST_UNPACKED,
+) -> Choices:
+    """Store the images that came with the file, and return how to read it then.
+
+    It only reads, in transactions that *reads* opens, so that nothing waits for the
+    images.  Raises MissingFileError, NotFoundError, ConflictError for a detector that
+    was archived, and InvalidInputError for what is no zip file.
+    """
+    with reads() as session:
+        choices = Choices(**(session.get_one(FileImport, key).choices or {}))
+        if choices.images_from is None:
+            return choices
+        file_import, detector = _look_up(session, key)
+    assert store is not None
+    images_bytes = file_import.bytes - choices.images_from
+
+    def note(done: int, total: int) -> None:
+        on_progress(Progress(0, images_bytes * done // total))
+
+    # An archive is read from its end, whatever stands before it.
+    whole = io.BufferedReader(PieceFile(reads, key, file_import.bytes))
+    images = ImageFiles({}, cast("BinaryIO", whole))
+    file = _opened(file_import, reads, choices, most_unpacked)
+    return store_images(file, detector, images, store, on_progress=note).choices
+
+
+def note_written(session: Session, task: Task, written: Written) -> None:
+    """Note a piece in its transaction; raises LostTaskError if the task is lost."""
+    tasks.advance(session, tasks.hold(session, task))
+    storage.change_import(
+        session,
+        task.row,
+        rows=written.outcome.rows,
+        rows_done=written.rows_done,
+        report=reports.pack_report(written.outcome),
+    )
+    storage.note_batches(session, task.row, written.batches)
+
+
+def finish_import(
+    session: Session,
+    task: Task,
+    second: SecondPass,
+    progress: Progress,
+    *,
+    at: datetime,
+) -> Ending:
+    """Write the last piece of an import and end it; raises LostTaskError."""
+    note_written(session, task, second.finish(session))
+    return _end_task(session, task, Ending(DONE), progress, at)
+
+
+def refuse_import(
+    session: Session,
+    task: Task,
+    error: TrackerError,
+    progress: Progress,
+    *,
+    at: datetime,
+) -> Ending:
+    """End an import that cannot go on; raises LostTaskError."""
+    found = session.get_one(FileImport, task.row)
+    if isinstance(error, MissingFileError):
+        ending = Ending(FAILED, error=_GONE)
+    elif found.rows_done:
+        text = f"{error}; {_describe_rows_done(found)}"
+        ending = Ending(FAILED, error=dump_error(text))
+    else:
+        report = None
+        if isinstance(error, reports.RejectedImportError):
+            # What the last piece added before a conflict is rolled back.
+            bad, errors = error.report.bad_rows, error.report.errors
+            outcome = reports.Outcome(
+                rows=error.report.rows, bad_rows=bad, errors=errors
+            )
+            report = reports.pack_report(outcome)
+        ending = Ending(REJECTED, report, dump_error(str(error)))
+    return _end_task(session, task, ending, progress, at)
+
+
+def fail_import(session: Session, task: Task, error: str, at: datetime) -> None:
+    """End an import that failed for good, for the caller who gives up its task."""
+    found = session.get_one(FileImport, task.row)
+    text = f"it failed {task.attempts} times, at last with {error}; "
+    text += _describe_rows_done(found)
+    _end(session, task, Ending(FAILED, error=dump_error(text)), None, at)
+
+
+def _describe_rows_done(file_import: FileImport) -> str:
+    done, rows = file_import.rows_done, file_import.rows
+    if not done:
+        return "nothing was written"
+    of = "" if rows is None else f" of {rows:,}"
+    return f"{done:,}{of} rows were written, and it can be resumed"
+
+
+def _end_task(
+    session: Session,
+    task: Task,
+    ending: Ending,
+    progress: Progress,
+    at: datetime,
+) -> Ending:
+    row = tasks.hold(session, task)
+    _end(session, task, ending, progress, at)
+    tasks.finish(session, row)
+    return ending
+
+
+def _end(
+    session: Session,
+    task: Task,
+    ending: Ending,
+    progress: Progress | None,
+    at: datetime,
+) -> None:
+    """End an import, and let another task delete its file, a failed one's later."""
+    storage.finish_import(session, task.row, ending, progress, at=at)
+    detector_id, _ = task.row
+    # An empty batch makes a fold look at what waited for the end of the file.
+    add_batch(session, detector_id, created_at=at)
+    due_at = at + _FAILED_FILE_KEPT if ending.state == FAILED else at
+    _enqueue(session, CLEARING, task.row, due_at)
 
 
 def resume_import(session: Session, file_import: FileImport, by: By) -> FileImport:
     """Let a worker go on with an import that failed, after the last row it wrote.
 
-    One that still goes on is left as it is.  Raises ConflictError for one that is done
-    or rejected, or whose file is gone.
+    A running one is left as it is.  Raises ConflictError for one that is done or
+    rejected, or whose file is gone.
     """
     get_open_detector(session, dump_id("det", file_import.detector_id))
     if file_import.finished_at is None:
         return file_import
     if file_import.state != FAILED:
         raise ConflictError("only an import that failed can be resumed")
-    # First, so that no worker goes on deleting the file.
-    withdraw(session, CLEARING, str(file_import.id))
+    # First, so that no worker continues to delete the file.
+    tasks.withdraw(session, CLEARING, str(file_import.id))
     if not has_file(session, file_import):
         raise ConflictError(
             "the file of the import is gone: send it again, which adds what is missing"
         )
     if storage.resume_import(session, _key_of(file_import)):
-        _enqueue(session, file_import, at=by.at)
+        _enqueue(session, IMPORT, _key_of(file_import), by.at)
         by.record(session, "import resumed", dump_id("imp", file_import.id))
     session.refresh(file_import)
     return file_import
@@ -316,12 +544,12 @@ def get_import(session: Session, reference: str) -> FileImport:
     return found
 
 
-def unpack_report(file_import: FileImport) -> Outcome | None:
+def unpack_report(file_import: FileImport) -> reports.Outcome | None:
     """Return what an import did and what was wrong with it, None if it is not known."""
     if file_import.report is None:
         return None
     errors = [RowError(**error) for error in file_import.report["errors"]]
-    return Outcome(**{**file_import.report, "errors": errors})
+    return reports.Outcome(**{**file_import.report, "errors": errors})
 
 
 def percent_of(file_import: FileImport) -> int:
@@ -343,5 +571,5 @@ def describe_import(file_import: FileImport) -> Import:
         id=dump_id("imp", file_import.id),
         detector=dump_id("det", file_import.detector_id),
         percent=percent_of(file_import),
-        report=None if outcome is None else describe_outcome(outcome),
+        report=None if outcome is None else reports.describe_outcome(outcome),
     )

@@ -17,22 +17,8 @@ from typing import Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from tracker.errors import FieldError, InvalidInputError
+from tracker.services import fields
 from tracker.services.detectors import check_class, check_prediction
-from tracker.services.fields import (
-    ImageUrl,
-    Input,
-    Instant,
-    Key,
-    KeyName,
-    LabelText,
-    Metadata,
-    Note,
-    Probability,
-    Sampling,
-    VersionName,
-    Weight,
-    parse_instants,
-)
 from tracker.services.imports.reading.mapping import Piece
 from tracker.services.imports.reading.rows import (
     JUDGE,
@@ -55,36 +41,36 @@ _WAYS = {
 _LONGEST_NAME = 200
 
 
-class ImportRow(Input):
+class ImportRow(fields.Input):
     """A query with or without its label, or a label for a known key or an input."""
 
-    key: Key | None = None
-    input: Key | None = None
-    group: Key | None = None
-    predicted: LabelText | None = None
-    confidence: Probability | None = None
-    version: VersionName | None = None
-    asked_at: Instant | None = None
-    metadata: Metadata | None = None
-    image_url: ImageUrl | None = None
-    image: Key | None = Field(
+    key: fields.Key | None = None
+    input: fields.Key | None = None
+    group: fields.Key | None = None
+    predicted: fields.LabelText | None = None
+    confidence: fields.Probability | None = None
+    version: fields.VersionName | None = None
+    asked_at: fields.Instant | None = None
+    metadata: fields.Metadata | None = None
+    image_url: fields.ImageUrl | None = None
+    image: fields.Key | None = Field(
         default=None, description="The name of an image that is sent beside the rows."
     )
-    label: LabelText | None = None
-    sampling: Sampling | None = None
-    note: Note | None = None
-    labeler: KeyName | None = Field(
+    label: fields.LabelText | None = None
+    sampling: fields.Sampling | None = None
+    note: fields.Note | None = None
+    labeler: fields.KeyName | None = Field(
         default=None, description="Who gave the label, if not the caller."
     )
-    labelled_at: Instant | None = None
-    weight: Weight | None = Field(
+    labelled_at: fields.Instant | None = None
+    weight: fields.Weight | None = Field(
         default=None,
         description="How many queries the label stands for; see weighted of an "
         "estimate. Without a sampling it is then targeted.",
     )
 
 
-class ImportBody(Input):
+class ImportBody(fields.Input):
     """An import as JSON."""
 
     items: list[ImportRow] = Field(description="The rows, in order.")
@@ -92,7 +78,7 @@ class ImportBody(Input):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows that are right in themselves, by column; None where a row says nothing.
+    """Rows that are valid by themselves, by column, with None for empty cells.
 
     Each has its number in the file.  A column in which no row says anything is left
     out.
@@ -103,7 +89,6 @@ class Columns:
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "Columns":
-        """Return *rows* by column."""
         names = dict.fromkeys(name for row in rows for name in row.values)
         values = {name: [row.values.get(name) for row in rows] for name in names}
         return cls([row.number for row in rows], values)
@@ -186,15 +171,15 @@ class RowReader:
             JUDGE: _choice(self._classes),
             "confidence": _read_probabilities,
             "version": _choice(self._versions),
-            "asked_at": parse_instants,
+            "asked_at": fields.parse_instants,
             "image": _read_names,
             "label": _choice(self._classes | {UNCLEAR}),
             "sampling": _choice(frozenset(SAMPLINGS)),
-            "labelled_at": parse_instants,
+            "labelled_at": fields.parse_instants,
         } | _BY_MODEL
 
     def read(self, piece: Piece) -> Columns:
-        """Return the rows that are right in themselves, and note what is wrong."""
+        """Return the rows that are valid by themselves; note the errors of others."""
         try:
             columns = self._read_columns(piece)
         except (LookupError, TypeError, ValueError):
@@ -205,7 +190,7 @@ class RowReader:
         return columns
 
     def _without_unlabelled(self, piece: Piece) -> list[Row]:
-        """Return the rows, without those of a file of labels that have none."""
+        """Return the rows; in a file of labels, leave out rows without one."""
         rows = piece.rows()
         self._report.rows += len(rows)
         if piece.is_strict:
@@ -228,11 +213,10 @@ class RowReader:
             read = self._readers[JUDGE if is_judge else name]
             if values.count(None) < len(values):
                 columns[name] = read_given(values, read)
-        if "weight" in columns and not columns.keys() >= {"predicted", "label"}:
-            raise ValueError("a row has to be looked at by itself")
+        is_odd = "weight" in columns and not columns.keys() >= {"predicted", "label"}
         end = piece.first + len(next(iter(columns.values()), ()))
         found = Columns(range(piece.first, end), columns)
-        if not found.are_complete() or end > BATCH_LIMIT:
+        if is_odd or not found.are_complete() or end > BATCH_LIMIT:
             raise ValueError("a row has to be looked at by itself")
         return found
 
@@ -242,8 +226,11 @@ class RowReader:
         # Where not even the cells could be told apart, there is nothing to look at.
         if row.values or not errors:
             try:
-                said, verdicts = _without_verdicts(row.values)
-                item = _without_none(ImportRow.model_validate(said)) | verdicts
+                given = row.values.items()
+                verdicts = {name: one for name, one in given if name.startswith(JUDGE)}
+                said = {name: one for name, one in given if name not in verdicts}
+                read = ImportRow.model_validate(said)
+                item = {name: one for name, one in read if one is not None} | verdicts
             except ValidationError as error:
                 errors += describe_errors(error)
             errors += self._check(row, {error.field for error in errors})
@@ -255,7 +242,7 @@ class RowReader:
         return row._replace(values=item)
 
     def _check(self, row: Row, wrong: Set[str]) -> Iterator[FieldError]:
-        """Say what no single field can know, of fields not found *wrong* before."""
+        """Yield errors that involve several fields, except fields *wrong* already."""
         if row.number >= BATCH_LIMIT:
             yield FieldError("row", f"at most {BATCH_LIMIT - 1:,} in one import")
         given = {name: value for name, value in row.values.items() if value is not None}
@@ -301,19 +288,6 @@ def _has_no_label(row: Row, names: Set[str] | None) -> bool:
         return False
     given = {name for name, value in row.values.items() if value is not None}
     return "label" not in given and not _is_complete(given)
-
-
-def _without_verdicts(
-    values: dict[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    verdicts = {name: one for name, one in values.items() if name.startswith(JUDGE)}
-    if not verdicts:
-        return values, verdicts
-    return {n: one for n, one in values.items() if n not in verdicts}, verdicts
-
-
-def _without_none(row: ImportRow) -> dict[str, Any]:
-    return {name: value for name, value in row if value is not None}
 
 
 def _is_complete(names: Set[str]) -> bool:
@@ -366,9 +340,9 @@ def _read_probabilities(values: list[Any]) -> list[Any]:
 
 
 _BY_MODEL = {
-    "metadata": _by_model(Metadata),
-    "image_url": _by_model(ImageUrl),
-    "note": _by_model(Note),
-    "labeler": _by_model(KeyName),
-    "weight": _by_model(Weight),
+    "metadata": _by_model(fields.Metadata),
+    "image_url": _by_model(fields.ImageUrl),
+    "note": _by_model(fields.Note),
+    "labeler": _by_model(fields.KeyName),
+    "weight": _by_model(fields.Weight),
 }

@@ -1,4 +1,4 @@
-"""Which query of a group is to count, and rows of a file that contradict each other."""
+"""Choose the query of a group that counts, and find rows that contradict each other."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Set
@@ -9,15 +9,10 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
+from tracker.services.evidence import units
 from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.random_queue import rank_key, rank_member
 from tracker.services.evidence.standing import choose_sampling, stand, taken_sampling
-from tracker.services.evidence.units import (
-    Elected,
-    find_firsts,
-    name_group,
-    name_member,
-)
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.rows import Row
@@ -59,9 +54,9 @@ def brings_input(
     item: Mapping[str, Any],
     versions: Mapping[str, int],
 ) -> bool:
-    """Return whether a row gives a known query the input that it has not.
+    """Return whether a row gives an input to a known query that has none.
 
-    Raises InvalidInputError where the row says something else than what is known.
+    Raises InvalidInputError if the row contradicts the stored query.
     """
     if query["erased_at"] is not None:
         raise InvalidInputError.of(
@@ -97,7 +92,6 @@ def brings_input(
 
 
 def unknown_key(key: str) -> InvalidInputError:
-    """Return the error of a label whose query is not there."""
     return InvalidInputError.of(
         "key", f"{show(key)} is not known; to add it as a query, give predicted"
     )
@@ -127,7 +121,7 @@ class Names:
 
 
 class Contradictions:
-    """What the rows of a file say of the keys and inputs that it repeats."""
+    """Finds rows that contradict earlier rows with the same key or input."""
 
     def __init__(
         self, keys: Set[int], inputs: Set[int], asked_at: datetime, *, shares: bool
@@ -258,7 +252,7 @@ def with_groups(good: Columns, detector: Detector) -> Columns:
     found: dict[str, list[Any]] = {}
     found["is_group_given"] = [None if one is None else True for one in given]
     found["group"] = [
-        name_group(by, values) if one is None else one
+        units.name_group(by, values) if one is None else one
         for one, values in zip(given, good.get("metadata"), strict=True)
     ]
     filled = {name: some for name, some in found.items() if any(some)}
@@ -268,7 +262,7 @@ def with_groups(good: Columns, detector: Detector) -> Columns:
 class Election:
     """Looks at the good rows of a file piece by piece, and then once more."""
 
-    def __init__(self, detector: Detector, elected: Elected) -> None:
+    def __init__(self, detector: Detector, elected: units.Elected) -> None:
         self._detector = detector
         self._elected = elected
         # Where and with which rank queries of an input would count once it is labelled.
@@ -312,7 +306,7 @@ class Election:
             for key, row in zip(keys, rows, strict=True)
             if key not in known and "input" in row.values and "group" in row.values
         ]
-        firsts, _ = find_firsts(session, self._detector, inputs)
+        firsts, _ = units.find_firsts(session, self._detector, inputs)
         shared = inputs if self._detector.label_of == INPUT else []
         truths = find_truths(session, self._detector.id, shared) if shared else {}
         for key, row in zip(keys, rows, strict=True):
@@ -390,7 +384,7 @@ class Election:
 
     def _member(self, query: Mapping[str, Any]) -> tuple[str, str, float, str | int]:
         rank = rank_member(self._detector.queue_seed, query)
-        return query["version"], query["group"], rank, name_member(query)
+        return query["version"], query["group"], rank, units.name_member(query)
 
     def _note(
         self, base: str, version: str, group: str, rank: float, name: str | int

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tracker.errors import InvalidInputError
+from tracker.services.detectors import get_open_detector
 from tracker.services.images import MAX_BYTES, CleanImage
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import IMAGE
 from tracker.services.sandbox.archives import MISSING, Names, read_image
 from tracker.services.sandbox.readers import Reader, reading
+from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
 
@@ -162,8 +164,8 @@ def store_images(
 ) -> RowFile:
     """Return *file* with the images that its rows name in the *store*.
 
-    They are written before any transaction begins; those of an import that is refused
-    belong to no query.  What is wrong with an image is said of its rows.  Raises
+    They are written before any transaction begins.  If the import is refused, no query
+    uses them.  An image that cannot be read is an error of its rows.  Raises
     InvalidInputError if no column names images.
     """
     names = _list_named(file, detector)
@@ -182,6 +184,23 @@ def store_images(
                 on_progress(number, len(names))
     changed = {"images": stored, "wrong_images": wrong}
     return file.read_by(file.choices.model_copy(update=changed))
+
+
+def take_images(  # noqa: PLR0913 - what is read, into which store.
+    database: Database,
+    detector: str,
+    file: RowFile,
+    images: ImageFiles | None,
+    store: ImageStore,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> RowFile:
+    """Return *file* with the images beside it in the *store*, if there are any."""
+    if images is None:
+        return file
+    with database.read() as session:
+        found = get_open_detector(session, detector)
+    return store_images(file, found, images, store, on_progress=on_progress)
 
 
 def _list_named(file: RowFile, detector: Detector) -> list[str]:

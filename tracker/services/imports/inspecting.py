@@ -1,4 +1,4 @@
-"""What a file is and what it would give, before there is a detector."""
+"""Describe a file and what an import of it would add, before a detector exists."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What an import did, and what was wrong with it."""
+"""The result of an import, and the errors of its rows."""
 
 import operator
 import re
@@ -85,17 +85,9 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """How much it was, for the audit log."""
-        return {
-            "rows": self.rows,
-            "queries_added": self.queries_added,
-            "labels_added": self.labels_added,
-            **{
-                name: number
-                for name in ("references_added", "verdicts_added")
-                if (number := getattr(self, name))
-            },
-        }
+        always = "rows", "queries_added", "labels_added"
+        counts = {name: getattr(self, name) for name in (*always, *_SELDOM_ADDED)}
+        return {name: one for name, one in counts.items() if one or name in always}
 
     def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
         """Count a bad row and keep what is wrong with it, up to a thousand things.
@@ -128,12 +120,7 @@ class Outcome:
         All errors are in it, in the order of their rows.
         """
         found = replace(
-            written,
-            rows=self.rows,
-            unchanged=self.unchanged + written.unchanged,
-            bad_rows=self.bad_rows + written.bad_rows,
-            conflicts=self.conflicts + written.conflicts,
-            errors=[*self.errors, *written.errors][:_MOST_ERRORS],
+            self.plus(written, rows=self.rows),
             columns=self.columns,
             values=self.values,
             notes=self.notes,
@@ -204,11 +191,15 @@ def say_error(error: RowError) -> str:
     return f"row {error.row}{more}, {error.field}: {error.message}"
 
 
-_ADDED = (
-    *("queries_added", "labels_added", "references_added", "inputs_added"),
-    "verdicts_added",
-)
+_SELDOM_ADDED = ("references_added", "verdicts_added")
+_ADDED = ("queries_added", "labels_added", "inputs_added", *_SELDOM_ADDED)
 _SUMMED = (*_ADDED, "unchanged", "bad_rows", "conflicts")
+
+
+def _if_any(description: str, factory: Any = None) -> Any:
+    """Return a field that is left out of the answer where it is empty."""
+    default: Any = {"default": 0} if factory is None else {"default_factory": factory}
+    return Field(description=description, exclude_if=operator.not_, **default)
 
 
 class RowProblem(Shape):
@@ -222,11 +213,7 @@ class RowProblem(Shape):
         description="The number of rows with this error, if more than one.",
         exclude_if=lambda rows: rows == 1,
     )
-    also: list[int] = Field(
-        default_factory=list,
-        description="The other rows, at most 10,000 in one report.",
-        exclude_if=operator.not_,
-    )
+    also: list[int] = _if_any("The other rows, at most 10,000 in one report.", list)
 
 
 class ReadValue(Shape):
@@ -239,8 +226,7 @@ class ReadValue(Shape):
 
 
 def _taken_back(what: str) -> Any:
-    description = f"{what} when the import was undone."
-    return Field(default=0, description=description, exclude_if=operator.not_)
+    return _if_any(f"{what} when the import was undone.")
 
 
 class ImportReport(Shape):
@@ -254,23 +240,15 @@ class ImportReport(Shape):
     )
     queries_added: int
     labels_added: int
-    references_added: int = Field(
-        default=0,
-        description="Labels of inputs that no query has yet: predictions that come "
-        "later for these inputs take them over.",
-        exclude_if=operator.not_,
+    references_added: int = _if_any(
+        "Labels of inputs that no query has yet: predictions that come later for these "
+        "inputs take them over."
     )
-    verdicts_added: int = Field(
-        default=0,
-        description="Verdicts of judges, from columns named judge:NAME, that are new.",
-        exclude_if=operator.not_,
+    verdicts_added: int = _if_any(
+        "Verdicts of judges, from columns named judge:NAME, that are new."
     )
     unchanged: int
-    inputs_added: int = Field(
-        default=0,
-        description="Known queries that had no input and were given one.",
-        exclude_if=operator.not_,
-    )
+    inputs_added: int = _if_any("Known queries that had no input and were given one.")
     queries_taken_back: int = _taken_back("Queries")
     labels_taken_back: int = _taken_back("Labels, with those passed on by input,")
     references_taken_back: int = _taken_back("References")
@@ -279,35 +257,24 @@ class ImportReport(Shape):
         "Queries left as they are, since later labels or audits rest on them,"
     )
     bad_rows: int = Field(description="The number of rows that were skipped.")
-    conflicts: int = Field(
-        default=0,
-        description="Those of the skipped rows that were right when the file was "
-        "checked; others wrote the same keys while it was written.",
-        exclude_if=operator.not_,
+    conflicts: int = _if_any(
+        "Those of the skipped rows that were right when the file was checked; others "
+        "wrote the same keys while it was written."
     )
     errors: list[RowProblem] = Field(
         description="The errors of the skipped rows, at most 1,000."
     )
-    columns: dict[str, str] = Field(
-        default_factory=dict,
-        description="By field: the columns whose name differs from the field.",
-        exclude_if=operator.not_,
+    columns: dict[str, str] = _if_any(
+        "By field: the columns whose name differs from the field.", dict
     )
-    values: list[ReadValue] = Field(
-        default_factory=list,
-        description="Values that were converted, at most 1,000.",
-        exclude_if=operator.not_,
+    values: list[ReadValue] = _if_any(
+        "Values that were converted, at most 1,000.", list
     )
-    notes: list[str] = Field(
-        default_factory=list,
-        description="Further notes on how the file was read.",
-        exclude_if=operator.not_,
-    )
-    warnings: list[str] = Field(
-        default_factory=list,
-        description="What may make the figures wrong, such as a column that looks like "
-        "the truth and was not read.",
-        exclude_if=operator.not_,
+    notes: list[str] = _if_any("Further notes on how the file was read.", list)
+    warnings: list[str] = _if_any(
+        "What may make the figures wrong, such as a column that looks like the truth "
+        "and was not read.",
+        list,
     )
 
 

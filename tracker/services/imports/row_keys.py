@@ -1,7 +1,7 @@
-"""Keys of rows that have none: the file that a row came in, and its place there.
+"""Keys for rows without one, made of the file's hash and the number of the row.
 
-A file that grows is one file: what begins like an earlier one, row by row, goes on
-with the keys of that.
+A file that grows is one file: if it begins like an earlier one, row by row, it uses
+the keys of that file.
 """
 
 import re
@@ -94,7 +94,7 @@ class Earlier:
         )
 
     def complete(self) -> None:
-        """Note what it has more among the rows of the file that goes on with it."""
+        """Add its further rows to the hashes of the file that continues it."""
         own, hashes = self._own, self._hashes
         for place, (then, now) in enumerate(zip(hashes, own, strict=False)):
             own[place] = now or then
@@ -175,7 +175,6 @@ def _is_of_judge(name: str) -> bool:
 def note_keyless(
     session: Session, detector_id: int, digest: str, found: Keyless
 ) -> None:
-    """Note the rows without a key of a file that was imported."""
     if any(found.hashes):
         packed = pack(f"<{len(found.hashes)}I", *found.hashes)
         note_file(session, detector_id, digest[:16], found.prefix, packed)

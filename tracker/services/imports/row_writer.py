@@ -1,25 +1,26 @@
-"""Writing one piece of the rows of an import, in one transaction."""
+"""Writing one piece of the rows of an import, in one transaction.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+New queries are written by column.  Rows of known queries, rows that repeat a key and
+rows that give a label alone are looked at one by one.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import compress
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
+from tracker.services.evidence import random_queue, standing
+from tracker.services.evidence.consensus import are_compared
+from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.random_queue import draw_rank_of_new
-from tracker.services.evidence.standing import (
-    Decision,
-    choose_word_sampling,
-    decide,
-    dump_decision,
-)
 from tracker.services.evidence.truths import Truths
-from tracker.services.evidence.units import Elected
+from tracker.services.evidence.units import Elected, Units
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns, is_reference
-from tracker.services.imports.columns import Opinions, add_new, query_columns, rows_of
 from tracker.services.imports.contradictions import brings_input, unknown_key
 from tracker.services.imports.reading.rows import JUDGE, Row
 from tracker.services.imports.reports import Outcome
@@ -27,16 +28,17 @@ from tracker.services.imports.row_keys import keys_of
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.inserting import insert_columns
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.judgements import add_verdicts
-from tracker.storage.labels import add_labels
+from tracker.storage.labelling.rechecks import Recheck, find_rechecks
+from tracker.storage.labels import Label, add_labels, add_labels_of, iter_words
+from tracker.storage.queries import lookup
 from tracker.storage.queries.groups import note_groups
-from tracker.storage.queries.lookup import (
-    find_queries_by_input,
-    find_queries_by_key,
-)
 from tracker.storage.queries.queries import Query, add_queries
-from tracker.words import UNSTATED
+from tracker.words import GROUPED, TARGETED, UNSTATED
+
+_NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note", "weight")
 
 
 class RowWriter:
@@ -74,7 +76,7 @@ class RowWriter:
             "is_pooled": True,
         }
         self._batch: int | None = None
-        self._decided: dict[int, Decision] = {}
+        self._decided: dict[int, standing.Decision] = {}
 
     @property
     def batches(self) -> list[int]:
@@ -102,15 +104,15 @@ class RowWriter:
         self, keys: list[str], inputs: list[str | None], groups: list[str | None]
     ) -> dict[str, Any]:
         """Return the queries known by *keys*, locked like all inputs and groups."""
-        find = partial(find_queries_by_key, self._session, self._detector.id, keys)
-        known = find()
+        ask = self._session, self._detector.id, keys
+        known = lookup.find_queries_by_key(*ask)
         self._truths.hold(
             [*inputs, *(row.input for row in known.values())],
             [*groups, *(row.group for row in known.values())],
         )
         if not known:
             return known
-        locked = find(lock=True)
+        locked = lookup.find_queries_by_key(*ask, lock=True)
         # Some may have got another group meanwhile.
         self._truths.lock((), [row.group for row in locked.values()])
         return locked
@@ -158,9 +160,9 @@ class RowWriter:
         known = {key: dict(row._mapping) for key, row in found.items()}
         self._find_referred(keys, rows, known)
         stored = set(known)
-        referred: list[dict[str, Any]] = []
         self._add_versions(rows)
         new, labels = list[dict[str, Any]](), list[dict[str, Any]]()
+        referred = list[dict[str, Any]]()
         changed: dict[int, dict[str, Any]] = {}
         joining: dict[str, tuple[dict[str, Any], str]] = {}
         verdicts, same = dict[tuple[int, str], str](), list[int]()
@@ -203,23 +205,20 @@ class RowWriter:
         self._join(joining.values())
 
     def _change(self, query: Mapping[str, Any]) -> dict[str, Any]:
-        decided = dump_decision(self._decided[query["id"]], self._detector)
+        decided = standing.dump_decision(self._decided[query["id"]], self._detector)
         return {"query_id": query["id"], "label_id": query["label_id"]} | decided
 
     def _judge(
         self, verdicts: dict[tuple[int, str], str], same: Sequence[int] = ()
     ) -> None:
         """Store verdicts by query and judge; the rows of the *same* bring no more."""
-        new: list[tuple[int, str]] = []
+        judged = set[int]()
         if verdicts:
-            batch = self._id(0) // first_id(1)
-            new = add_verdicts(
-                *(self._session, self._detector.id, verdicts),
-                at=self._by.at,
-                batch=batch,
-            )
-        self.report.verdicts_added += len(new)
-        judged = {query_id for query_id, _ in new}
+            batch, at = self._id(0) // first_id(1), self._by.at
+            ask = self._session, self._detector.id, verdicts
+            new = add_verdicts(*ask, at=at, batch=batch)
+            self.report.verdicts_added += len(new)
+            judged = {query_id for query_id, _ in new}
         self.report.unchanged += sum(one not in judged for one in same)
 
     def _find_referred(
@@ -233,7 +232,7 @@ class RowWriter:
         }
         if not inputs:
             return
-        found = find_queries_by_input(
+        found = lookup.find_queries_by_input(
             self._session, self._detector.id, list(set(inputs.values()))
         )
         # A query that another row names by its key is labelled by both.
@@ -269,7 +268,6 @@ class RowWriter:
         self.report.references_added += len(rows)
 
     def _join(self, joining: Collection[tuple[dict[str, Any], str]]) -> None:
-        """Give stored queries the inputs that rows brought."""
         for query, name in joining:
             query["input"] = name
         self._truths.join([query for query, _ in joining])
@@ -327,12 +325,15 @@ class RowWriter:
         self, number: int, query: dict[str, Any], item: dict[str, Any]
     ) -> dict[str, Any] | None:
         given, labeler = item.get("label"), item.get("labeler")
-        if given is None or not self._is_new(query, given, labeler):
+        is_named = labeler is not None
+        before = query["label"]
+        if labeler is not None:
+            before = self._opinions.last_word(query["id"], labeler)
+        if given in {None, before}:
             return None
         said, by = item.get("sampling"), self._by.credit(labeler)
-        is_named = labeler is not None
         compares = self._opinions.are_compared(query, is_named=is_named)
-        sampling = choose_word_sampling(query, said, are_compared=compares)
+        sampling = standing.choose_word_sampling(query, said, are_compared=compares)
         label = label_row(
             self._id(number),
             query["id"],
@@ -347,7 +348,7 @@ class RowWriter:
             weight=item.get("weight"),
         )
         self._opinions.note(label)
-        decision = decide(
+        decision = standing.decide(
             query,
             self._detector,
             given,
@@ -367,22 +368,232 @@ class RowWriter:
             query["queue_rank"] = self._rank(query, decision)
         return label
 
-    def _rank(self, query: dict[str, Any], decision: Decision) -> float | None:
-        """Return the rank of a new query, which waits if more people are wanted."""
+    def _rank(self, query: dict[str, Any], decision: standing.Decision) -> float | None:
         rank: float | None = query["queue_rank"]
-        if not dump_decision(decision, self._detector)["keeps_rank"]:
+        if not standing.dump_decision(decision, self._detector)["keeps_rank"]:
             return None
         if rank is not None or not decision.is_open or query["is_repeat"]:
             return rank
         return draw_rank_of_new(self._detector, query, label=None)
-
-    def _is_new(self, query: dict[str, Any], given: str, labeler: str | None) -> bool:
-        if labeler is not None:
-            return self._opinions.is_new(query["id"], labeler, given)
-        return bool(given != query["label"])
 
 
 def _by_judge(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, said in values.items():
         if name.startswith(JUDGE):
             yield name.removeprefix(JUDGE), said
+
+
+def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselves.
+    detector: Detector,
+    ids: Sequence[int],
+    keys: Sequence[str],
+    version_ids: Sequence[int],
+    rows: Columns,
+    created_at: datetime,
+    truths: Truths,
+) -> dict[str, Sequence[Any]]:
+    """Return *rows* as the columns of queries that are new."""
+    blank: list[None] = [None] * len(ids)
+    no = [False] * len(ids)
+    named = {
+        "id": ids,
+        "version_id": version_ids,
+        "key": keys,
+        "input": rows.get("input"),
+        "group": rows.get("group"),
+        "label": rows.get("label"),
+        "sampling": rows.get("sampling", UNSTATED),
+    } | _find_repeats(version_ids, rows, truths)
+    return (
+        named
+        | {
+            "detector_id": [detector.id] * len(ids),
+            "is_group_given": rows.get("is_group_given"),
+            "predicted": rows.get("predicted"),
+            "confidence": rows.get("confidence"),
+            "asked_at": rows.get("asked_at", created_at),
+            "created_at": [created_at] * len(ids),
+            "metadata": [
+                None if value is None else dump_metadata(value)
+                for value in rows.get("metadata")
+            ],
+            "image": rows.get("image"),
+            "image_url": rows.get("image_url"),
+            "label_id": [
+                None if label is None else number
+                for number, label in zip(ids, named["label"], strict=True)
+            ],
+            "is_replayed": no,
+            "is_gold": no,
+        }
+        | _place(detector, named, truths, has_groups="group" in rows.values)
+        | dict.fromkeys(("agreement", "tags", "erased_at", "image_erased_at"), blank)
+    )
+
+
+def _find_repeats(
+    version_ids: Sequence[int], rows: Columns, truths: Truths
+) -> dict[str, list[bool]]:
+    if "input" not in rows.values:
+        number = len(version_ids)
+        return {"is_repeat": [False] * number, "is_pooled": [True] * number}
+    inputs = rows.get("input")
+    repeats = list(map(truths.repeats, version_ids, inputs))
+    pairs = zip(repeats, map(truths.is_new, inputs), strict=True)
+    return {"is_repeat": repeats, "is_pooled": [any(pair) for pair in pairs]}
+
+
+def _place(
+    detector: Detector,
+    named: Mapping[str, Sequence[Any]],
+    truths: Truths,
+    *,
+    has_groups: bool,
+) -> dict[str, list[Any]]:
+    labels = named["label"]
+    kinds = [*zip(labels, named["sampling"], named["is_repeat"], strict=True)]
+    standings = [
+        None if label is None else standing.stand(sampling, is_repeat=is_repeat)
+        for label, sampling, is_repeat in kinds
+    ]
+    ranks: list[Any] = [None] * len(labels)
+    if not has_groups and None in labels:
+        # Without a mapping for each row, which would take as long as the hash.
+        columns = zip(named["id"], named["input"], kinds, strict=True)
+        ranks = [
+            random_queue.rank_query(detector.queue_seed, name or number)
+            if random_queue.does_wait(label, sampling, is_repeat=is_repeat)
+            else None
+            for number, name, (label, sampling, is_repeat) in columns
+        ]
+    if has_groups:
+        _group(detector, named, truths.units, standings, ranks)
+    kept = [
+        rank if name is None or truths.get(name) is None else None
+        for rank, name in zip(ranks, named["input"], strict=True)
+    ]
+    return {"standing": standings, "queue_rank": ranks, "rank": kept}
+
+
+def _group(
+    detector: Detector,
+    named: Mapping[str, Sequence[Any]],
+    units: Units,
+    standings: list[str | None],
+    ranks: list[Any],
+) -> None:
+    """Set the *standings* and *ranks* of new queries that may have groups."""
+    known = [*set(filter(None, standings))]
+    populations = {one: population_of(one, detector.label_sampling) for one in known}
+    columns = (named[name] for name in ("version_id", "group", "id", "key"))
+    for row, (version_id, group, number, key, said) in enumerate(
+        zip(*columns, [*standings], strict=True)
+    ):
+        if said is None:
+            query = {name: values[row] for name, values in named.items()}
+            if group is None or not units.is_spent(query):
+                ranks[row] = draw_rank_of_new(detector, query, label=None)
+            continue
+        population = populations[said]
+        if group is None or population is None:
+            continue
+        if not units.place_new((version_id, group, population), number, key):
+            standings[row] = GROUPED
+
+
+def add_new(
+    session: Session,
+    queries: Mapping[str, Sequence[Any]],
+    rows: Columns,
+    by: By,
+) -> Mapping[str, Sequence[Any]]:
+    """Insert *queries* that were made of *rows*, and their labels.
+
+    The ids follow on each other.  Return the labels as columns, or nothing where the
+    database can make them from the queries: the rows say no more of them, and have no
+    input, whose other queries would get the label too.
+    """
+    insert_columns(session, Query, queries)
+    if rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
+        ends = queries["id"][0], queries["id"][-1]
+        detector_id = queries["detector_id"][0]
+        add_labels_of(session, detector_id, ends, by.name, by.at)
+        return {}
+    labels = label_columns(queries, rows, by.name)
+    insert_columns(session, Label, labels)
+    return labels
+
+
+def label_columns(
+    queries: Mapping[str, Sequence[Any]], rows: Columns, labeler: str
+) -> dict[str, Sequence[Any]]:
+    """Return the labels in *rows* as columns, of the *queries* made from them."""
+    is_given = [label is not None for label in queries["label"]]
+    created_at = queries["created_at"][0]
+    columns: dict[str, Sequence[Any]] = {
+        "id": queries["label_id"],
+        "query_id": queries["id"],
+        "detector_id": queries["detector_id"],
+        "label": queries["label"],
+        "standing": queries["standing"],
+        "sampling": queries["sampling"],
+        "note": rows.get("note"),
+        "labeler": rows.get("labeler", labeler),
+        "labelled_at": rows.get("labelled_at", created_at),
+        "created_at": queries["created_at"],
+        "is_repeat": queries["is_repeat"],
+        "weight": rows.get("weight"),
+    }
+    for name, values in columns.items():
+        columns[name] = list(compress(values, is_given))
+    none = [None] * sum(is_given)
+    return columns | dict.fromkeys(("replaces_id", "truth", "source_label_id"), none)
+
+
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    lines = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, line, strict=True)) for line in lines]
+
+
+class Opinions:
+    """The last word of each labeler of the queries of some rows."""
+
+    def __init__(self, session: Session, detector: Detector) -> None:
+        self._session = session
+        self._detector = detector
+        self._words: dict[int, dict[str, Mapping[str, Any]]] = {}
+        self._seconds: dict[int, Recheck] = {}
+
+    def meet(self, rows: Iterable[Row], known: Iterable[Mapping[str, Any]]) -> None:
+        """Read what was said of the *known* queries of *rows*, and forget others."""
+        self._words, self._seconds = {}, {}
+        known = list(known)
+        if (
+            self._detector.labels_wanted == 1
+            and not any("labeler" in row.values for row in rows)
+            and not any(query["agreement"] for query in known)
+        ):
+            return
+        query_ids = [query["id"] for query in known]
+        for word in iter_words(self._session, self._detector.id, query_ids):
+            self.note(word)
+        self._seconds = find_rechecks(self._session, self._detector.id, query_ids)
+
+    def last_word(self, query_id: int, labeler: str) -> str | None:
+        said = self._words.get(query_id, {}).get(labeler)
+        return None if said is None else said["label"]
+
+    def note(self, label: Mapping[str, Any]) -> None:
+        self._words.setdefault(label["query_id"], {})[label["labeler"]] = label
+
+    def are_compared(self, query: Mapping[str, Any], *, is_named: bool) -> bool:
+        return is_named or are_compared(self._detector, query["agreement"])
+
+    def of(self, query: Mapping[str, Any], *, is_named: bool) -> dict[str, Any]:
+        """Return what people say of *query*, where several of them are compared."""
+        if not self.are_compared(query, is_named=is_named):
+            return {"words": {}}
+        said = self._words.get(query["id"], {})
+        words = {n: w["label"] for n, w in said.items() if w["sampling"] != TARGETED}
+        second = self._seconds.get(query["id"])
+        return {"words": words, "second": None if second is None else second.answer}

@@ -1,8 +1,7 @@
-"""Undoing an import: what it added is taken back, and what counted is counted again.
+"""Undo an import: take back what it added, and count again.
 
-The history stays, as it was computed then, and so do the labels: another label of each
-query counts them out.  A query that something else rests on since, such as a later
-label or an audit, stays as it is, and is counted.
+History and labels stay; another label of each query cancels them.  A query with a later
+label, or one that an audit needs, stays as it is and is counted in `kept`.
 """
 
 from array import array
@@ -20,12 +19,7 @@ from tracker.services.imports.background import unpack_report
 from tracker.services.imports.reports import Outcome, pack_report
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.estimates.pending import (
-    BATCH_LIMIT,
-    add_batch,
-    count_groups_again,
-    first_id,
-)
+from tracker.storage.estimates import pending
 from tracker.storage.imports import keyless
 from tracker.storage.imports import undoing as storage
 from tracker.storage.imports.files import DONE, FAILED, UNDONE, FileImport
@@ -67,7 +61,7 @@ def undo_import(session: Session, file_import: FileImport, by: By) -> FileImport
     undo.finish()
     _forget_rows(session, detector.id, file_import.sha256[:16])
     if detector.groups is not None:
-        count_groups_again(session, detector.id, created_at=by.at)
+        pending.count_groups_again(session, detector.id, created_at=by.at)
     report = unpack_report(file_import) or Outcome()
     for name, number in undo.counts.items():
         setattr(report, name, number)
@@ -85,8 +79,10 @@ class _Undo:
         self._detector = detector
         self._own = own
         self._at = by.at
-        first = first_id(add_batch(session, detector.id, created_at=by.at))
-        self._ids = iter(range(first, first + BATCH_LIMIT))
+        first = pending.first_id(
+            pending.add_batch(session, detector.id, created_at=by.at)
+        )
+        self._ids = iter(range(first, first + pending.BATCH_LIMIT))
         self._unpooled: set[str] = set()
         taken = ("queries", "labels", "references", "verdicts")
         self.counts = {f"{one}_taken_back": 0 for one in taken} | {"kept": 0}
@@ -134,13 +130,13 @@ class _Undo:
         self.counts["references_taken_back"] += references
 
     def _label(self, query: Any, mine: Sequence[Any], before: Any) -> dict[str, Any]:
-        """Return the label that counts those of the import out."""
+        """Return the label that cancels the labels of the import."""
         last = next((one for one in mine if one.id == query.label_id), mine[-1])
         row = dict((before or last)._mapping)
         row |= {"id": next(self._ids), "replaces_id": query.label_id, "note": None}
         row |= {"created_at": self._at, "source_label_id": row["source_label_id"]}
         if before is None:
-            # It is nobody's word any more.
+            # Nobody stands behind it any more.
             row |= {"standing": WITHDRAWN, "sampling": TARGETED}
         return row
 
@@ -162,7 +158,7 @@ class _Undo:
             storage.set_pooled(self._session, self._detector.id, ids)
 
     def _is_own(self, id_: int) -> bool:
-        return id_ // first_id(1) in self._own
+        return id_ // pending.first_id(1) in self._own
 
     def _before(self, query: Any, label: Any) -> dict[str, Any]:
         """Return what a query was before the import gave it a label."""
@@ -192,7 +188,7 @@ def _newest(labels: Sequence[Any]) -> Any:
 def _forget_rows(session: Session, detector_id: int, digest: str) -> None:
     """Forget the rows without a key that are there no more, for the files that follow.
 
-    A file that goes on with them adds them again.
+    A later file that continues this one adds them again.
     """
     prefix = keyless.find_prefix(session, detector_id, digest)
     if prefix is None:

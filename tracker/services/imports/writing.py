@@ -1,44 +1,340 @@
-"""The second pass of an import: write what was checked, in short transactions.
+"""An import in two passes: the first checks the whole file, the second writes it.
 
-Each piece of rows is one transaction, so that others wait for a piece at most, and see
-its rows at once.  Every row is told by its key, so that a piece that is written again
-adds nothing.
+The first writes nothing.  The second writes in short transactions, so that others wait
+for a piece of rows at most, and see its rows at once.  Rows are known by their keys: a
+piece that is written again adds nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+import gc
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from sys import getsizeof
+from typing import IO
 
 from sqlalchemy.orm import Session
 
+from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
-from tracker.services.imports.first_pass import (
-    Checked,
-    CheckedPiece,
-    checked,
-    without_collector,
+from tracker.services.evidence.units import Elected
+from tracker.services.imports import row_keys
+from tracker.services.imports.checking import Columns, RowReader
+from tracker.services.imports.contradictions import (
+    Contradictions,
+    Election,
+    Names,
+    brings_input,
+    with_groups,
 )
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.reports import (
-    Outcome,
-    RejectedImportError,
-    pack_report,
-)
-from tracker.services.imports.row_keys import note_keyless
+from tracker.services.imports.reading.mapping import MappedPiece, MappedRows, Piece
+from tracker.services.imports.reading.rows import Row, iter_pieces
+from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
 from tracker.services.imports.row_writer import RowWriter
+from tracker.storage import dialect
 from tracker.storage.database import Database
-from tracker.storage.detectors import Detector, hold_open
-from tracker.storage.dialect import commit_without_waiting, forget_plans
+from tracker.storage.detectors import Detector, hold_open, list_versions
 from tracker.storage.estimates.pending import count_groups_again
-from tracker.storage.imports.files import DONE, FileImport
-from tracker.storage.imports.import_pieces import note_batches
-from tracker.words import REJECT, SKIP
+from tracker.storage.imports.files import DONE, FileImport, note_batches
+from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.words import INPUT, REJECT, SKIP
 
 # What is written in less time than a person notices.
 LARGE_BYTES = 2**18
+Reads = Callable[[], AbstractContextManager[Session]]
+# About as much as 40,000 short rows take.
+_BYTES_IN_MEMORY = 2**24
+# One in so many values is measured; none is longer than a note.
+_WEIGHED = 16
+_INSTANTS = {"asked_at", "labelled_at"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPiece:
+    """Rows that are valid by themselves, and the number of the last row read."""
+
+    good: Columns
+    end: int
+    # The inputs of those that are stored, by key.
+    stored: Mapping[str, str | None]
+
+    def is_new(self) -> bool:
+        return self.good.brings_queries() and not self.stored
+
+
+class _Spool:
+    """Pieces, in memory while they are few, and then in a temporary file."""
+
+    def __init__(self) -> None:
+        self._held: list[CheckedPiece] = []
+        self._bytes_held = 0
+        self._file: IO[str] | None = None
+
+    def add(self, piece: CheckedPiece) -> None:
+        if self._bytes_held < _BYTES_IN_MEMORY:
+            self._held.append(piece)
+            self._bytes_held += _weigh(piece)
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed below.
+        self._file.write(_dump(piece) + "\n")
+
+    def __iter__(self) -> Iterator[CheckedPiece]:
+        yield from self._held
+        if self._file is None:
+            return
+        self._file.seek(0)
+        yield from map(_load, self._file)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _dump(piece: CheckedPiece) -> str:
+    good = piece.good
+    kept = [list(good.numbers), good.values, piece.end, piece.stored]
+    return json.dumps(kept, default=datetime.isoformat)
+
+
+def _load(line: str) -> CheckedPiece:
+    numbers, values, end, stored = json.loads(line)
+    for name in _INSTANTS & values.keys():
+        values[name] = [one and datetime.fromisoformat(one) for one in values[name]]
+    return CheckedPiece(Columns(numbers, values), end, stored)
+
+
+def _weigh(piece: CheckedPiece) -> int:
+    """Return the approximate size in bytes of the rows of *piece*."""
+    # The size of a dictionary does not include its values.
+    if "metadata" in piece.good.values:
+        return 3 * len(_dump(piece))
+    some = (values[::_WEIGHED] for values in piece.good.values.values())
+    return _WEIGHED * sum(sum(map(getsizeof, values)) for values in some)
+
+
+@dataclass(slots=True)
+class Checked:
+    """The valid rows of a file after the first pass, and the errors of the others."""
+
+    keyless: row_keys.Keyless
+    outcome: Outcome = field(default_factory=Outcome)
+    # Whether a key stands in several rows.
+    repeats_keys: bool = False
+    # Which query of each group is to count.
+    elected: Elected = field(default_factory=Elected)
+    _spool: _Spool = field(default_factory=_Spool)
+    # The numbers of rows that contradict others.
+    _bad: set[int] = field(default_factory=set)
+
+    def close(self) -> None:
+        self._spool.close()
+
+    def pieces(self, *, after: int = 0) -> Iterator[CheckedPiece]:
+        """Yield the pieces that have valid rows after row *after*."""
+        for piece in self._spool:
+            good = piece.good
+            if self._bad:
+                good = good.pick([one not in self._bad for one in good.numbers])
+            if piece.end > after and len(good):
+                yield replace(piece, good=good)
+
+
+@contextmanager
+def checked(  # noqa: PLR0913 - what is checked, and how it is read.
+    reads: Reads,
+    detector: Detector,
+    rows: Iterable[Row] | MappedRows,
+    by: By,
+    *,
+    digest: str,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[Checked]:
+    """Check all *rows* against the database and each other, for the block.
+
+    The database is asked in transactions that *reads* opens, one for each piece.
+    Raises InvalidInputError where the columns make no sense.
+    """
+    with closing(Checked(row_keys.Keyless(row_keys.key_prefix(digest)))) as found:
+        _FirstPass(reads, detector, by, digest, found).run(rows, on_progress)
+        yield found
+
+
+class _FirstPass:
+    def __init__(
+        self, reads: Reads, detector: Detector, by: By, digest: str, found: Checked
+    ) -> None:
+        self._reads = reads
+        self._detector = detector
+        self._by = by
+        self._digest = digest
+        self._checked = found
+        self._keyless = found.keyless
+        self._report = found.outcome
+        self._keys = Names()
+        self._inputs = Names()
+        # Whether its rows, or queries that they label, may have groups.
+        self._has_groups = detector.groups is not None
+        # Whether a row labels a key that is not stored; an earlier row may add it.
+        self._has_unknown = False
+
+    def run(
+        self,
+        rows: Iterable[Row] | MappedRows,
+        on_progress: Callable[[int], None] | None,
+    ) -> None:
+        report = self._report
+        with self._reads() as session:
+            versions = [v.name for v in list_versions(session, self._detector.id)]
+        reader = RowReader(self._detector, versions, report)
+        with without_collector():
+            with _pieces(rows) as pieces:
+                for piece in pieces:
+                    good = reader.read(piece)
+                    if isinstance(rows, MappedRows):
+                        self._keyless.add(good)
+                    good = with_groups(good, self._detector)
+                    if not report.rows:
+                        continue
+                    self._has_groups = self._has_groups or "group" in good.values
+                    if isinstance(piece, MappedPiece):
+                        report.note_values(piece.noted)
+                    self._compare_with_stored(good, report.rows)
+                    if on_progress is not None:
+                        on_progress(report.rows)
+            if isinstance(rows, MappedRows) and self._keyless.hashes:
+                self._go_on(rows.choices.rows)
+            self._compare_with_each_other()
+            if self._has_groups:
+                self._elect()
+        if isinstance(rows, MappedRows):
+            report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
+        report.put_in_order()
+
+    def _go_on(self, which: str | None) -> None:
+        """Compare the rows again if the file continues an earlier one without keys."""
+        found = self._checked
+        with self._reads() as session:
+            earlier = row_keys.find_earlier(
+                session, self._detector.id, self._digest, self._keyless, which
+            )
+        if earlier is None:
+            return
+        self._keyless.prefix = earlier.prefix
+        self._keys, self._inputs, self._has_unknown = Names(), Names(), False
+        spool, found._spool = found._spool, _Spool()
+        with closing(spool):
+            for piece in spool:
+                good = row_keys.without_known(piece.good, earlier)
+                self._report.unchanged += len(piece.good) - len(good)
+                self._compare_with_stored(good, piece.end)
+        earlier.complete()
+
+    def _compare_with_stored(self, good: Columns, end: int) -> None:
+        keys = row_keys.keys_of(good, self._keyless.prefix)
+        with self._reads() as session:
+            known = find_queries_by_key(session, self._detector.id, keys)
+            there = list_versions(session, self._detector.id) if known else ()
+            versions = {version.name: version.id for version in there}
+        stored: dict[str, str | None] = {}
+        if known or None in good.get("predicted"):
+            kept = []
+            for key, row in zip(keys, good.rows(), strict=True):
+                query = known.get(key)
+                try:
+                    if query is not None:
+                        brings_input(key, query._mapping, row.values, versions)
+                        stored[key] = query.input
+                    elif "predicted" not in row.values:
+                        self._has_unknown = True
+                    kept.append(True)
+                except InvalidInputError as error:
+                    self._refuse(row, error)
+                    kept.append(False)
+            good = good.pick(kept)
+        self._note_names(good, stored)
+        self._checked._spool.add(CheckedPiece(good, end, stored))
+
+    def _refuse(self, row: Row, error: InvalidInputError) -> None:
+        self._keyless.forget(row.number)
+        self._report.add_error(row.number, error.errors)
+
+    def _note_names(self, good: Columns, stored: Mapping[str, str | None]) -> None:
+        keys, names = good.get("key"), good.get("input")
+        self._keys.add(keys)
+        self._inputs.add(names)
+        # A row without an input has the input of its stored query.
+        if stored:
+            self._inputs.add(
+                stored.get(key)
+                for key, name in zip(keys, names, strict=True)
+                if name is None and key is not None
+            )
+
+    def _compare_with_each_other(self) -> None:
+        keys, inputs = self._keys.find_repeated(), self._inputs.find_repeated()
+        self._checked.repeats_keys = bool(keys)
+        if not (keys or inputs or self._has_unknown):
+            return
+        found = Contradictions(
+            keys, inputs, self._by.at, shares=self._detector.label_of == INPUT
+        )
+        for piece in self._checked._spool:
+            for row in piece.good.rows():
+                key = row.values.get("key")
+                name = row.values.get("input") or piece.stored.get(key or "")
+                is_unknown = "predicted" not in row.values and key not in piece.stored
+                if not (is_unknown or found.concern(key, name)):
+                    continue
+                try:
+                    found.check(row, piece.stored)
+                except InvalidInputError as error:
+                    self._checked._bad.add(row.number)
+                    self._refuse(row, error)
+
+    def _elect(self) -> None:
+        election = Election(self._detector, self._checked.elected)
+        prefix = self._keyless.prefix
+        for piece in self._checked.pieces():
+            is_plain = piece.good.values.keys().isdisjoint((INPUT, "labeler"))
+            if is_plain and piece.is_new() and not self._checked.repeats_keys:
+                election.look_at_new(piece.good, prefix)
+                continue
+            with self._reads() as session:
+                election.look(session, piece.good, prefix)
+        if election.waits:
+            for piece in self._checked.pieces():
+                election.look_again(piece.good.rows(), piece.stored)
+
+
+def _pieces(
+    rows: Iterable[Row] | MappedRows,
+) -> AbstractContextManager[Iterable[Piece]]:
+    if isinstance(rows, MappedRows):
+        return rows.pieces()
+    return nullcontext(iter_pieces(rows))
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Keep the collector of cycles from running.
+
+    Rows come and go in such numbers that it would look through all that the
+    process has loaded, ten times in 100,000 rows, for cycles that no row makes.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
 CarryOut = Callable[[Session], Outcome]
 # Opens a transaction for some work, and tries it again where that can help.
 Run = Callable[[Callable[[Session], "Written"]], "Written"]
@@ -124,7 +420,7 @@ class SecondPass:
 
         def work(session: Session) -> Written:
             # The last piece waits for the disk, and brings all of them there.
-            commit_without_waiting(session)
+            dialect.commit_without_waiting(session)
             written = self._write_piece(session, piece, are_new=next(tries, False))
             self._hold_open(session)
             if note is not None:
@@ -136,7 +432,8 @@ class SecondPass:
     def _write_piece(
         self, session: Session, piece: CheckedPiece, *, are_new: bool = False
     ) -> Written:
-        forget_plans(session)
+        dialect.forget_plans(session)
+        dialect.gather_lacking_statistics(session, dialect.LARGE_TABLES)
         prefix, elected = self._found.keyless.prefix, self._found.elected
         writer = RowWriter(session, self._detector, prefix, self._by, elected)
         with without_collector():
@@ -169,7 +466,9 @@ class SecondPass:
         if outcome.bad_rows and self._is_one and not self._skips:
             raise RejectedImportError(outcome)
         self._hold_open(session)
-        note_keyless(session, self._detector.id, self._digest, self._found.keyless)
+        row_keys.note_keyless(
+            session, self._detector.id, self._digest, self._found.keyless
+        )
         if outcome.has_changed:
             told = {"sha256": self._digest, **outcome.counts}
             self._by.record(session, "imported", self._detector.name, **told)
@@ -268,14 +567,10 @@ def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
     Raises RejectedImportError, with every bad row, unless *skip_bad_rows*; the
     caller's transaction must then be rolled back.
     """
-
-    def run(work: Callable[[Session], Written]) -> Written:
-        return work(session)
-
     with checked(
         lambda: nullcontext(session), detector, rows, by, digest=digest
     ) as found:
         second = SecondPass(found, detector, digest, by, skips=skip_bad_rows)
-        for _ in second.write(run, guesses=False):
+        for _ in second.write(lambda work: work(session), guesses=False):
             pass
         return second.finish(session).outcome

@@ -1,37 +1,43 @@
-"""Imports that a worker carries out; the task of each says which worker is at it.
+"""Imports with their progress, the pieces of their files, and the batches they wrote.
 
 Each piece of rows is one transaction, which also notes how many rows are done, what was
-added and in which batches.  So the next worker goes on after the last piece that was
-committed, and no row is written twice, however often workers die in the middle.  The
-last piece also ends the import and its task.
+added and in which batches.  The next worker goes on after the last committed piece, so
+that no row is written twice, however often workers die.  The last piece also ends the
+import and its task.
 
-Such a transaction holds the task at its end.  Where another worker has taken the task
-in the meantime it is refused, and all of the late piece is rolled back.
+Such a transaction holds the task at its end.  If another worker has taken the task
+meanwhile, it is refused, and the whole late piece is rolled back.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlalchemy import (
     JSON,
     CheckConstraint,
     ColumnElement,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
+    LargeBinary,
     Text,
     delete,
     func,
+    insert,
     select,
     update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from tracker.files import PlacedFile
 from tracker.storage.base import Base, BigId, Key, find_by_id, where
 from tracker.storage.detectors import Detector
 from tracker.words import ON_ERROR, ActorKind
 
+PIECE_BYTES = 2**20
 # The size of a file of which some is still to come; see ``arriving``.
 STILL_ARRIVING = -1
 STATES = WAITING, RUNNING, DONE, REJECTED, FAILED, UNDONE = (
@@ -99,7 +105,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an import ended; without a report, that of its last piece stays."""
+    """How an import ended; without a report, the report of its last piece stays."""
 
     state: str
     report: dict[str, Any] | None = None
@@ -107,7 +113,6 @@ class Ending:
 
 
 def find_import(session: Session, import_id: int) -> FileImport | None:
-    """Return an import whose file is there."""
     found = find_by_id(session, FileImport, import_id)
     return None if found is None or found.bytes == STILL_ARRIVING else found
 
@@ -128,7 +133,7 @@ def list_imports(
 
 
 def list_importing(session: Session, detector_ids: Collection[int]) -> set[int]:
-    """Return those of the detectors that have an import begun and not ended."""
+    """Return the detectors among these that have a running import."""
     statement = select(FileImport.detector_id).where(
         FileImport.detector_id.in_(detector_ids),
         FileImport.started_at.is_not(None),
@@ -236,5 +241,120 @@ def give_up_arriving(session: Session, key: Key) -> bool:
 
 
 def delete_import(session: Session, key: Key) -> None:
-    """Delete an import that nobody has heard of, and whose file is gone."""
     session.execute(delete(FileImport).where(*_has(key), ~_HAS_ARRIVED))
+
+
+def _of_import() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
+        ["detector_id", "import_id"], [FileImport.detector_id, FileImport.id]
+    )
+
+
+def _of(key: Key) -> dict[str, Any]:
+    return dict(zip(("detector_id", "import_id"), key, strict=True))
+
+
+class ImportPiece(Base):
+    """A part of a file; all but the last are as large as can be."""
+
+    __tablename__ = "import_pieces"
+    __table_args__ = (_of_import(),)
+
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    import_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+def add_pieces(session: Session, key: Key, *files: BinaryIO) -> int:
+    """Store *files* as one, a piece at a time, and return its size."""
+    size = 0
+    for position, content in enumerate(cut_pieces(*files)):
+        add_piece(session, key, position, content)
+        size += len(content)
+    return size
+
+
+def add_piece(session: Session, key: Key, position: int, content: bytes) -> None:
+    row = _of(key) | {"position": position, "content": content}
+    session.execute(insert(ImportPiece), row)
+
+
+def cut_pieces(*files: BinaryIO) -> Iterator[bytes]:
+    """Yield *files*, each from its beginning, as the pieces of one."""
+    held = b""
+    for file in files:
+        file.seek(0)
+        while content := file.read(PIECE_BYTES - len(held)):
+            held += content
+            if len(held) == PIECE_BYTES:
+                yield held
+                held = b""
+    if held:
+        yield held
+
+
+def measure_pieces(session: Session, key: Key) -> int:
+    statement = select(func.coalesce(func.sum(func.length(ImportPiece.content)), 0))
+    found = session.scalar(statement.filter_by(**_of(key)))
+    return int(found or 0)
+
+
+def delete_some_pieces(session: Session, key: Key, *, limit: int) -> bool:
+    """Delete so many parts of a file; False if there was none."""
+    some = select(ImportPiece.position).filter_by(**_of(key)).limit(limit)
+    statement = delete(ImportPiece).filter_by(**_of(key))
+    statement = statement.where(ImportPiece.position.in_(some))
+    result: Any = session.execute(statement)
+    return bool(result.rowcount)
+
+
+class PieceFile(PlacedFile):
+    """The file of an import, read in transactions that *reads* opens, by the piece."""
+
+    def __init__(
+        self,
+        reads: Callable[[], AbstractContextManager[Session]],
+        key: Key,
+        size: int,
+    ) -> None:
+        super().__init__(size)
+        self._reads = reads
+        self._key = key
+        self._held: tuple[int, bytes] = (-1, b"")
+        # How much was read in all; some formats are not read from front to back.
+        self.bytes_read = 0
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read the next bytes, at most to the end of a piece."""
+        position, offset = divmod(self._place, PIECE_BYTES)
+        if self._held[0] != position:
+            self._held = (position, self._load(position))
+        left = max(0, self._size - self._place)
+        found = self._held[1][offset : offset + min(len(buffer), left)]
+        buffer[: len(found)] = found
+        self._place += len(found)
+        self.bytes_read += len(found)
+        return len(found)
+
+    def _load(self, position: int) -> bytes:
+        mine = _of(self._key) | {"position": position}
+        statement = select(ImportPiece.content).filter_by(**mine)
+        with self._reads() as session:
+            return session.scalar(statement) or b""
+
+
+class ImportBatch(Base):
+    """A batch of queries and labels that an import wrote."""
+
+    __tablename__ = "import_batches"
+    __table_args__ = (_of_import(), {"sqlite_with_rowid": False})
+
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    import_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    batch: Mapped[int] = mapped_column(BigId, primary_key=True)
+
+
+def note_batches(session: Session, key: Key, batches: Sequence[int]) -> None:
+    session.add_all(ImportBatch(batch=batch, **_of(key)) for batch in batches)
+    session.flush()

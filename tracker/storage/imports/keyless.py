@@ -1,4 +1,4 @@
-"""Files with rows that have no key, so that the next file is told to go on with one."""
+"""Files of rows without keys, so that a later file can be recognised as longer."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Generator

@@ -8,8 +8,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from tracker.storage.base import on_postgresql
 from tracker.storage.estimates.pending import first_id
-from tracker.storage.imports.files import FileImport
-from tracker.storage.imports.import_pieces import ImportBatch
+from tracker.storage.imports.files import FileImport, ImportBatch
 from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.inputs import Reference

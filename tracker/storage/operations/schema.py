@@ -31,7 +31,7 @@ from tracker.storage.estimates import (
     snapshots,  # noqa: F401
 )
 from tracker.storage.imports import files as imports  # noqa: F401
-from tracker.storage.imports import import_pieces, keyless  # noqa: F401
+from tracker.storage.imports import keyless  # noqa: F401
 from tracker.storage.labelling import (  # noqa: F401
     audit_draws,
     audits,

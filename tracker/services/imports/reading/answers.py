@@ -1,4 +1,4 @@
-"""Answers that are more than a word: nested, by class, and counts."""
+"""Nested answers, a column for each class, and tables of counts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,7 +154,7 @@ def _count(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClassColumns:
-    """Which column is that of which class, and what they say together."""
+    """Columns of numbers, one for each class."""
 
     columns: dict[str, str]
     # Whether a 1 marks the class, or the highest number does.
@@ -173,10 +173,8 @@ class ClassColumns:
     def _read_row(self, row: Row) -> Row:
         values = {n: one for n, one in row.values.items() if n not in self.columns}
         try:
-            found = {
-                name: _number(row.values.get(column))
-                for column, name in self.columns.items()
-            }
+            columns = self.columns.items()
+            found = {name: _number(row.values.get(place)) for place, name in columns}
         except ValueError as error:
             return row._replace(values=values).without(self.field, str(error))
         # Nothing is in a row that could not be read.
@@ -193,11 +191,9 @@ class ClassColumns:
 
 
 def find_class_columns(
-    piece: RawPiece, classes: Sequence[str], *, has_predicted: bool, has_label: bool
+    piece: RawPiece, classes: Sequence[str], *, has_label: bool
 ) -> ClassColumns | None:
     """Return the columns of all *classes*, None where a class has none."""
-    if has_predicted:
-        return None
     columns = next(_candidates(piece.names, classes), None)
     rows = piece.rows() if columns else []
     if columns is None or not rows:

@@ -1,4 +1,4 @@
-"""How a file is to be read where it does not say so itself."""
+"""Choices of how to read a file, as the caller gives them or a detector saves them."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from tracker.shapes import Shape
 Extra = Literal["metadata", "ignore", "refuse"]
 EXTRAS: tuple[Extra, ...] = ("metadata", "ignore", "refuse")
 METADATA, IGNORE, REFUSE = EXTRAS
-# What rows without a key are that are nearly those of an earlier file.
+# How rows without a key are taken if they nearly equal an earlier file.
 SAME_ROWS, NEW_ROWS = ("same", "new")
 # What a column may be said to hold.
 MAPPED = (*FIELDS, IMAGE, PROBABILITY)

@@ -1,4 +1,4 @@
-"""Which column of a file holds which field, by what people call them."""
+"""Guess the field of each column from its name."""
 
 import re
 from collections import Counter
@@ -16,17 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracker.errors import FieldError
+from tracker.services.imports.reading import rows
 from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
 from tracker.services.imports.reading.known_shapes import SHAPES
-from tracker.services.imports.reading.rows import (
-    COLUMN,
-    FIELDS,
-    IMAGE,
-    JUDGE,
-    PROBABILITY,
-    refuse_columns,
-    unknown_columns,
-)
 from tracker.services.imports.reading.shapes import LONGEST_NAME, known_columns
 from tracker.services.wording import show, show_name
 
@@ -43,7 +35,7 @@ _ALIASES = {
     "asked_at": "timestamp time created_at",
     "labelled_at": "labeled_at",
 }
-KNOWN = {name: name for name in FIELDS} | {
+KNOWN = {name: name for name in rows.FIELDS} | {
     alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()
 }
 # What a label without a prediction or a key is of, the column that comes first.
@@ -87,7 +79,7 @@ _ROLES = (
     ("label", "label labels annotated soll ist tats\u00e4chlich tatsaechlich"),
 )
 _WORDS = tuple((role, frozenset(words.split())) for role, words in _ROLES)
-# A probability may be that of one class, and scores those of a metric.
+# A probability may belong to one class, and scores to a metric.
 _OF_A_CLASS = frozenset(_ROLES[1][1].split()[:6])
 _NOT_CONFIDENCE = _OF_A_CLASS | {"scores"}
 # Names that say no more than that classes are in the column.
@@ -118,7 +110,7 @@ _MAYBE_EXPORTED = {"tags", "is_grouped"}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where each field is to be found, and what becomes of the other columns."""
+    """The column of each field, and how the other columns are treated."""
 
     fields: dict[str, str] = field(default_factory=dict)
     # Into the metadata.
@@ -131,7 +123,7 @@ class Plan:
     unclear: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
-        """Return what is said loudly of columns that are not read."""
+        """Return the warnings about columns that are not read."""
         found = []
         others = (*self.extras, *self.left_out)
         if self.unclear:
@@ -163,7 +155,7 @@ class Plan:
             for name in others
             if _words_of(name) & _WEIGHTS
         ]
-        if self.fields.keys() & {"weight", PROBABILITY}:
+        if self.fields.keys() & {"weight", rows.PROBABILITY}:
             found.append(
                 "labels with a weight count as targeted, unless they say how they were "
                 "chosen: what they come to is a ratio, without an interval; if the "
@@ -279,8 +271,8 @@ def guess_columns(
     extra = choices.extra or (METADATA if is_shaped else choices.usual_extra)
     fields = _find_judges(names, wrong) | dict(_chosen(names, choices, wrong))
     if choices.images is not None:
-        known |= {IMAGE: IMAGE}
-    elif IMAGE in fields:
+        known |= {rows.IMAGE: rows.IMAGE}
+    elif rows.IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
     taken = {head_of(column, names) for column in fields.values()}
     left_out = tuple(_find_needless(names, taken, known))
@@ -298,10 +290,10 @@ def guess_columns(
         left_out, others = (*left_out, *dict.fromkeys(others)), []
     wrong += _find_twice(others)
     if has_header and extra == REFUSE:
-        wrong += unknown_columns(others, FIELDS)
+        wrong += rows.unknown_columns(others, rows.FIELDS)
     wrong += _find_nameless(names, fields, unclear)
     if wrong:
-        refuse_columns(wrong)
+        rows.refuse_columns(wrong)
     return Plan(
         fields,
         tuple(others) if extra == METADATA else (),
@@ -338,7 +330,7 @@ def head_of(column: str, names: Collection[str]) -> str:
 
 
 def _are_numbered(names: Sequence[str]) -> bool:
-    return names[:1] == [f"{COLUMN}1"]
+    return names[:1] == [f"{rows.COLUMN}1"]
 
 
 def _find_nameless(
@@ -358,12 +350,12 @@ def _find_nameless(
 def _find_judges(names: Sequence[str], wrong: list[FieldError]) -> dict[str, str]:
     found: dict[str, str] = {}
     for column in names:
-        if not column.strip().casefold().startswith(JUDGE):
+        if not column.strip().casefold().startswith(rows.JUDGE):
             continue
-        judge = column.strip()[len(JUDGE) :].strip()
+        judge = column.strip()[len(rows.JUDGE) :].strip()
         if not (0 < len(judge) <= LONGEST_NAME and judge.isprintable()):
             wrong.append(FieldError(show_name(column), "names no judge"))
-        elif found.setdefault(JUDGE + judge, column) != column:
+        elif found.setdefault(rows.JUDGE + judge, column) != column:
             wrong.append(FieldError(show_name(column), "occurs twice"))
     return found
 
@@ -377,7 +369,7 @@ def _find_known(
 ) -> list[str]:
     """Take columns by their whole names, and return the others."""
     taken = set(fields.values())
-    for found in [one for one in (*FIELDS, IMAGE) if one not in settled]:
+    for found in [one for one in (*rows.FIELDS, rows.IMAGE) if one not in settled]:
         candidates = [name for name in free if known.get(normal(name)) == found]
         if found == "label" and "predicted" not in settled:
             candidates = _apart(fields, candidates)

@@ -6,17 +6,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
+from tracker.services.imports.reading import rows
 from tracker.services.imports.reading.column_names import known_field, normal, role_of
 from tracker.services.imports.reading.known_shapes import SHAPES
-from tracker.services.imports.reading.rows import (
-    RawPiece,
-    Row,
-    TablePiece,
-    iter_items,
-    iter_objects,
-    iter_pieces,
-    iter_tables,
-)
 from tracker.services.imports.reading.shapes import read_document, read_records
 from tracker.services.wording import show, show_name
 
@@ -32,7 +24,7 @@ def is_task(item: Any) -> bool:
 
 def read_tasks(
     tasks: Iterable[Mapping[str, Any]], columns: Mapping[str, str]
-) -> Iterator[Row]:
+) -> Iterator[rows.Row]:
     """Read the rows of each task: one of each annotator, the first with its data.
 
     Its key is the data's own, else the number of the task.  Of an annotator the newest
@@ -67,10 +59,10 @@ def read_tasks(
         except ValueError as error:
             errors.append(FieldError("predicted", str(error)))
         first, *others = labels or [{}]
-        yield Row(next(numbers), values | first, tuple(errors))
+        yield rows.Row(next(numbers), values | first, tuple(errors))
         key = {name: one for name, one in values.items() if normal(name) == "key"}
         for label in others:
-            yield Row(next(numbers), key | label)
+            yield rows.Row(next(numbers), key | label)
 
 
 def _read_annotations(
@@ -91,7 +83,7 @@ def _read_annotations(
         label, labeler = _choice(one, control), _annotator(one)
         if label is None:
             continue
-        # The newest one of an annotator goes behind those of others.
+        # The newest annotation of an annotator comes after those of others.
         before = labels.pop(labeler, None)
         if labeler is None and before is not None and before[name] != label:
             shown = f"{show(before[name])} and {show(label)}"
@@ -110,12 +102,11 @@ def _annotator(annotation: Mapping[str, Any]) -> str | None:
 
 
 def _made_at(annotation: Mapping[str, Any]) -> str:
-    """Return when it was made, as all of an export write it: in ISO 8601."""
     return str(annotation.get("created_at") or "")
 
 
 def _read_prediction(predictions: list[Any], control: str | None) -> dict[str, Any]:
-    # A number instead of the prediction itself stands in short exports.
+    # Short exports have a number instead of the prediction.
     given = [one for one in predictions if isinstance(one, dict)]
     if not given:
         return {}
@@ -131,7 +122,7 @@ def _read_prediction(predictions: list[Any], control: str | None) -> dict[str, A
 def _choice(annotation: Mapping[str, Any], control: str | None) -> str | None:
     """Return the one choice; None where none was made, ValueError for several.
 
-    Of several controls it is that of the one called *control*.
+    If there are several controls, only the one called *control* is read.
     """
     found: dict[str, list[Any]] = {}
     for one in annotation.get("result") or []:
@@ -162,12 +153,12 @@ class Document(NamedTuple):
 
     name: str
     tells: Callable[[Any], bool]
-    read: Callable[[Any, Mapping[str, str], list[str]], Iterator[RawPiece]]
+    read: Callable[[Any, Mapping[str, str], list[str]], Iterator[rows.RawPiece]]
 
 
 def document_pieces(
     body: Any, columns: Mapping[str, str] = NO_COLUMNS, notes: list[str] | None = None
-) -> Iterator[RawPiece]:
+) -> Iterator[rows.RawPiece]:
     """Read a parsed document; InvalidInputError where it is of no known shape.
 
     *columns* are by field those that were named; how it is read goes to *notes*.
@@ -191,18 +182,17 @@ def _are_rows(body: Any) -> bool:
 
 def _read_rows(
     body: Any, columns: Mapping[str, str], notes: list[str]
-) -> Iterator[RawPiece]:
+) -> Iterator[rows.RawPiece]:
     # What is no list is JSON Lines of one line.
     items = body if isinstance(body, list) else [body]
     # A classifier's answers by class, as a pipeline returns them for each input.
-    records = iter_objects(
+    records = rows.iter_objects(
         {"prediction": one} if isinstance(one, list) else one for one in items
     )
-    return read_records(iter_pieces(records), SHAPES, columns, notes)
+    return read_records(rows.iter_pieces(records), SHAPES, columns, notes)
 
 
 def _has(body: Any, **kinds: type) -> bool:
-    """Return whether a document has values of these *kinds* by name."""
     return isinstance(body, dict) and all(
         name in body and isinstance(body[name], kind) for name, kind in kinds.items()
     )
@@ -254,16 +244,20 @@ def _without_index(body: Mapping[str, Any]) -> Iterator[Any]:
             yield item
 
 
-def _read_split(names: Sequence[Any], lines: Sequence[Any]) -> Iterator[TablePiece]:
+def _read_split(
+    names: Sequence[Any], lines: Sequence[Any]
+) -> Iterator[rows.TablePiece]:
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, list) or len(line) != len(names):
             raise InvalidInputError.of(
                 "data", f"row {number} must be a list of {len(names)} values"
             )
-    return iter_tables([str(name) for name in names], lines)
+    return rows.iter_tables([str(name) for name in names], lines)
 
 
-def _read_columns(body: Mapping[str, Any], notes: list[str]) -> Iterator[TablePiece]:
+def _read_columns(
+    body: Mapping[str, Any], notes: list[str]
+) -> Iterator[rows.TablePiece]:
     values = list(body.values())
     if (
         values
@@ -274,22 +268,22 @@ def _read_columns(body: Mapping[str, Any], notes: list[str]) -> Iterator[TablePi
             "the file was read as labels by key; for predictions add map "
             "predicted=label, for labels of inputs map input=key"
         )
-        return iter_tables(["key", "label"], list(body.items()))
+        return rows.iter_tables(["key", "label"], list(body.items()))
     if values and all(isinstance(one, list) for one in values):
         if len(set(map(len, values))) > 1:
             sizes = ", ".join(f"{show_name(n)} {len(v):,}" for n, v in body.items())
             raise InvalidInputError.of(
                 "body", f"its columns must be equally long: {sizes}"
             )
-        return iter_tables(list(body), zip(*values, strict=True))
+        return rows.iter_tables(list(body), zip(*values, strict=True))
     if not values or not all(isinstance(one, dict) for one in values):
         raise InvalidInputError.of("items", _SHAPES)
     # The same by row has the names of the columns inside.
     if not any(map(known_field, body)) and any(map(known_field, values[0])):
         names = list(dict.fromkeys(name for one in values for name in one))
-        return iter_tables(names, ([one.get(n) for n in names] for one in values))
+        return rows.iter_tables(names, ([one.get(n) for n in names] for one in values))
     index = dict.fromkeys(key for one in values for key in one)
-    return iter_tables(list(body), ([one.get(k) for one in values] for k in index))
+    return rows.iter_tables(list(body), ([one.get(k) for one in values] for k in index))
 
 
 def _read_fiftyone(body: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
@@ -341,20 +335,20 @@ DOCUMENTS = (
     Document(
         "tasks of Label Studio",
         lambda body: isinstance(body, list) and bool(body) and all(map(is_task, body)),
-        lambda body, columns, _: iter_pieces(read_tasks(body, columns)),
+        lambda body, columns, _: rows.iter_pieces(read_tasks(body, columns)),
     ),
     Document("a list of rows", _are_rows, _read_rows),
     Document(
         "rows of the API",
         lambda body: _has(body, items=list),
-        lambda body, *_: iter_pieces(iter_items(body), is_strict=True),
+        lambda body, *_: rows.iter_pieces(rows.iter_items(body), is_strict=True),
     ),
     Document(
         "a table of pandas",
         lambda body: _has(body, data=list, schema=object),
-        lambda body, *_: iter_pieces(iter_objects(_without_index(body))),
+        lambda body, *_: rows.iter_pieces(rows.iter_objects(_without_index(body))),
     ),
-    # Also that of pandas' orientation split.
+    # pandas writes this, too, with orient="split".
     Document(
         "a table of MLflow or Weights & Biases",
         lambda body: _has(body, data=list, columns=list),
@@ -363,7 +357,7 @@ DOCUMENTS = (
     Document(
         "labels of FiftyOne",
         lambda body: _has(body, labels=dict, classes=object),
-        lambda body, *_: iter_pieces(iter_objects(_read_fiftyone(body))),
+        lambda body, *_: rows.iter_pieces(rows.iter_objects(_read_fiftyone(body))),
     ),
     Document(
         "rows inside a document",

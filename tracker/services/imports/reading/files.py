@@ -8,26 +8,21 @@ from os import SEEK_END
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
-from tracker.errors import InvalidInputError
+from sqlalchemy.orm import Session
+
+from tracker.errors import FieldError, InvalidInputError
+from tracker.services.by import By
+from tracker.services.imports.reading import kinds
 from tracker.services.imports.reading.choices import DEFAULT, Choices
+from tracker.services.imports.reading.choices import Mapping as SavedMapping
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
-from tracker.services.imports.reading.kinds import (
-    GZIP,
-    LARGE_DOCUMENT,
-    LARGEST_DOCUMENT,
-    guess_format,
-    load_piece,
-    load_value,
-    read_pieces,
-)
 from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import (
-    RawPiece,
-)
-from tracker.services.imports.saved import load_mapping
+from tracker.services.imports.reading.rows import RawPiece
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.sandbox.readers import reading
+from tracker.services.wording import show
 from tracker.storage.detectors import Detector
+from tracker.words import UNCLEAR
 
 BY_SUFFIX = {
     ".csv": "csv",
@@ -60,10 +55,10 @@ BY_MEDIA_TYPE = {
     "application/octet-stream": None,
     "application/zip": None,
 }
-# What is as small is read by the process that got it, if it is text.
+# Smaller texts are read by the process that received them.
 SMALL = 2**20
 _TEXTS = {"csv", "jsonl", "json"}
-# These have values that JSON has not.
+# Formats with types that JSON lacks.
 _TYPED = {"parquet", "arrow", "xlsx"}
 
 
@@ -115,7 +110,7 @@ class RowFile:
         )
         if self._is_read_here():
             self._note(self.size)
-            read = read_pieces
+            read = kinds.read_pieces
         yield from read(
             self.format,
             self.stream,
@@ -130,7 +125,7 @@ class RowFile:
         if self.format not in _TEXTS or self.size > SMALL:
             return False
         self.stream.seek(0)
-        return self.stream.read(2) != GZIP
+        return self.stream.read(2) != kinds.GZIP
 
     def _note(self, place: int) -> None:
         self._place[0] = place
@@ -147,7 +142,7 @@ def read_apart(  # noqa: PLR0913 - how it is read.
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[RawPiece]:
     """Read a file in a process of its own, which it may end; see ``read_pieces``."""
-    hook = load_value if kind in _TYPED else None
+    hook = kinds.load_value if kind in _TYPED else None
     options: dict[str, Any] = {"most_unpacked": most_unpacked, "columns": dict(columns)}
     options["table"] = dict(table)
     with reading("rows", stream, kind=kind, **options) as reader:
@@ -158,7 +153,7 @@ def read_apart(  # noqa: PLR0913 - how it is read.
                 on_read(place)
             if piece is None:
                 return
-            yield load_piece(piece)
+            yield kinds.load_piece(piece)
 
 
 def open_named(
@@ -169,12 +164,49 @@ def open_named(
     Raises InvalidInputError for JSON that is too large.
     """
     suffix = PurePath(name.lower().removesuffix(_PACKED)).suffix
-    guessed = guess_format(stream)
+    guessed = kinds.guess_format(stream)
     # Of texts alone the name says more: JSON may be one line of JSON Lines.
     kind = BY_SUFFIX.get(suffix, guessed) if guessed in _TEXTS else guessed
     stream.seek(0)
     digest = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
     file = RowFile(kind, digest, stream, most_unpacked=most_unpacked)
-    if kind == "json" and file.size > LARGEST_DOCUMENT:
-        raise InvalidInputError.of("file", LARGE_DOCUMENT)
+    if kind == "json" and file.size > kinds.LARGEST_DOCUMENT:
+        raise InvalidInputError.of("file", kinds.LARGE_DOCUMENT)
     return file
+
+
+def load_mapping(detector: Detector) -> SavedMapping:
+    """Return the mapping saved with a detector, an empty one if there is none."""
+    return SavedMapping(**(detector.import_mapping or {}))
+
+
+def save_mapping(
+    session: Session, detector: Detector, mapping: SavedMapping, by: By
+) -> SavedMapping:
+    """Replace the saved mapping with *mapping* and return it; an empty one removes it.
+
+    Raises InvalidInputError for a class that the detector does not have.
+    """
+    known = (*detector.classes, UNCLEAR)
+    wrong = [
+        FieldError(
+            "class",
+            f"{show(name)}, for {show(value)}, is not a class of the detector",
+        )
+        for value, name in mapping.classes.items()
+        if name not in known
+    ]
+    if wrong:
+        raise InvalidInputError(wrong)
+    found = mapping.model_dump(exclude_defaults=True) or None
+    if found != detector.import_mapping:
+        detector.import_mapping = found
+        session.flush()
+        by.record(session, "import mapping saved", detector.name, **(found or {}))
+    return mapping
+
+
+def save_reading(session: Session, detector: Detector, file: RowFile, by: By) -> None:
+    """Save how *file* was read for the next files of the detector."""
+    mapping = file.choices.join(load_mapping(detector)).to_be_saved()
+    save_mapping(session, detector, mapping, by)

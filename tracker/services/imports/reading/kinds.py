@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -22,11 +23,10 @@ from xml.parsers import expat
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import load_json
+from tracker.services.imports.reading import tables
 from tracker.services.imports.reading.csv_rows import csv_pieces
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
-from tracker.services.imports.reading.excel import excel_pieces
 from tracker.services.imports.reading.known_shapes import SHAPES
-from tracker.services.imports.reading.parquet import arrow_pieces, parquet_pieces
 from tracker.services.imports.reading.rows import (
     LONGEST_ROW,
     PIECE_BYTES,
@@ -57,15 +57,13 @@ _LOCAL_HEADER = 30
 _SECONDS_EACH = 10
 
 
-def is_log(stream: BinaryIO) -> bool:
-    """Return whether a zip file is a log of inspect_ai."""
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            names = archive.namelist()
-    except zipfile.BadZipFile:
-        names = []
+def _list_zipped(stream: BinaryIO) -> list[str]:
+    """Return the names of the files in a zip file; none if it is no such file."""
+    names: list[str] = []
+    with suppress(zipfile.BadZipFile), zipfile.ZipFile(stream) as archive:
+        names = [one.filename for one in archive.infolist() if not one.is_dir()]
     stream.seek(0)
-    return HEADER in names
+    return names
 
 
 def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
@@ -281,30 +279,20 @@ def _read(  # noqa: PLR0911, PLR0913 - what is read and how.
         case "json":
             return _read_json(stream, columns, notes)
         case "parquet":
-            return parquet_pieces(stream, unpacked)
+            return tables.parquet_pieces(stream, unpacked)
         case "arrow":
-            return arrow_pieces(stream, unpacked)
+            return tables.arrow_pieces(stream, unpacked)
         case "xml":
             return xml_pieces(stream, notes)
-    if is_log(stream):
+    names = _list_zipped(stream)
+    if HEADER in names:
         return document_pieces(read_log(stream, unpacked), columns, notes)
-    if (name := _only_file(stream)) is not None:
+    # macOS puts something beside each file.
+    names = [name for name in names if not name.startswith("__MACOSX/")]
+    if len(names) == 1:
         how = {"notes": notes, "unpacked": unpacked, "columns": columns, "table": table}
-        return _read_zipped(stream, name, **how)
-    return excel_pieces(stream, notes, unpacked, **table)
-
-
-def _only_file(stream: BinaryIO) -> str | None:
-    """Return the name of the one file in a zip file; None for several, or for none."""
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            parts = [one for one in archive.infolist() if not one.is_dir()]
-    except zipfile.BadZipFile:
-        parts = []
-    stream.seek(0)
-    # What macOS puts beside each file.
-    names = [o.filename for o in parts if not o.filename.startswith("__MACOSX/")]
-    return names[0] if len(names) == 1 else None
+        return _read_zipped(stream, names[0], **how)
+    return tables.excel_pieces(stream, notes, unpacked, **table)
 
 
 def _read_zipped(stream: BinaryIO, name: str, **how: Any) -> Iterator[RawPiece]:
@@ -324,7 +312,7 @@ def _read_zipped(stream: BinaryIO, name: str, **how: Any) -> Iterator[RawPiece]:
             how["notes"].append(f"the file {name} in the zip file was read")
             if kind == "xlsx":
                 table, unpacked = how["table"], how["unpacked"]
-                yield from excel_pieces(whole, how["notes"], unpacked, **table)
+                yield from tables.excel_pieces(whole, how["notes"], unpacked, **table)
             else:
                 yield from _read(kind, whole, **how)
     except (NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:

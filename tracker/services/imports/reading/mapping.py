@@ -3,24 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.imports.reading.answers import (
-    ClassColumns,
-    find_class_columns,
-    read_answers,
-    read_counts,
-)
+from tracker.services.imports.reading import answers, column_names
 from tracker.services.imports.reading.choices import DEFAULT, Choices
-from tracker.services.imports.reading.column_names import (
-    Plan,
-    guess_columns,
-    head_of,
-    is_percentage,
-    known_field,
-    role_of,
-)
 from tracker.services.imports.reading.rows import (
     JUDGE,
     MOST_COLUMNS,
@@ -49,6 +36,10 @@ from tracker.words import NO_ANSWER, TARGETED, UNCLEAR
 _LONGEST_CLASS = 60
 # So many pieces are held until the first prediction is found.
 _MOST_HELD = 20
+_LATE = (
+    "have none; sort the file so that a row with a prediction comes first, or leave "
+    "out the column if they are labels"
+)
 Guess = Callable[[str], bool]
 
 
@@ -58,7 +49,7 @@ class MappedPiece:
     def __init__(
         self,
         piece: RawPiece,
-        plan: Plan,
+        plan: column_names.Plan,
         readers: dict[str, Reader],
         given: dict[str, str],
     ) -> None:
@@ -100,7 +91,7 @@ class MappedPiece:
         return [self._read_row(row) for row in self._piece.rows()]
 
     def said(self, name: str) -> list[Any]:
-        """Return what the rows say of a field, as it stands in the file."""
+        """Return the values of a field as they are written in the file."""
         column = self._plan.fields.get(name)
         if column is None:
             return []
@@ -108,7 +99,7 @@ class MappedPiece:
         return [value for value in found if value is not None]
 
     def finds_answers(self) -> bool:
-        """Whether a row has a prediction, be it a wrong one."""
+        """Return whether a row has a prediction, valid or not."""
         try:
             found = self._read("predicted", self.said("predicted"))
         except ValueError:
@@ -181,20 +172,10 @@ class MappedPiece:
 Piece = RawPiece | MappedPiece
 
 
-def _refuse_late_prediction(row: int) -> NoReturn:
-    """Raise InvalidInputError for rows that were read as labels and are not."""
-    raise InvalidInputError.of(
-        "predicted",
-        f"the rows before row {row:,} have none; sort the file so that a row with a "
-        "prediction comes first, or leave out the column if they are labels",
-    )
-
-
 def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any] | None:
-    """Return what the rows have in a *column*, or at a path; None where none is."""
     if column in raw:
         return raw[column]
-    head = head_of(column, raw)
+    head = column_names.head_of(column, raw)
     return [find({head: one}, column) for one in raw[head]] if head in raw else None
 
 
@@ -209,13 +190,10 @@ def _with_weights(
         found = {"weight": found[PROBABILITY], **found}
         del found[PROBABILITY]
     if "weight" in found:
-        lines = zip(
-            *(found.get(name, none) for name in ("weight", "label", "sampling")),
-            strict=True,
-        )
+        columns = (found.get(name, none) for name in ("weight", "label", "sampling"))
         found["sampling"] = [
             TARGETED if said is None and None not in {weight, label} else said
-            for weight, label, said in lines
+            for weight, label, said in zip(*columns, strict=True)
         ]
     return found
 
@@ -225,7 +203,7 @@ def _is_false(value: Any) -> bool:
 
 
 def _with_extras(metadata: Any, extras: Iterable[tuple[str, Any]]) -> Any:
-    """Return *metadata* with what the other columns say; its own word goes first."""
+    """Return *metadata* with the other columns; its own values take precedence."""
     if not (metadata is None or isinstance(metadata, dict)):
         return metadata
     plain = ((name, as_metadata(value)) for name, value in extras)
@@ -255,7 +233,7 @@ class MappedRows:
         self._pieces = pieces
         self.detector = detector
         self.choices = choices
-        self.plan = Plan()
+        self.plan = column_names.Plan()
         self.notes: list[str] = [] if notes is None else notes
 
     @contextmanager
@@ -276,7 +254,9 @@ class MappedRows:
             if not has_answers and piece.finds_answers():
                 has_answers = True
                 if is_late:
-                    _refuse_late_prediction(piece.first)
+                    raise InvalidInputError.of(
+                        "predicted", f"the rows before row {piece.first:,} {_LATE}"
+                    )
             if not (has_answers or is_late) and "predicted" in self.plan.fields:
                 is_late = len(held) > _MOST_HELD
                 if not is_late:
@@ -302,15 +282,13 @@ class MappedRows:
                     self.detector, self.choices, comma=kind[0], is_strict=kind[1]
                 )
             if not is_planned or any(name not in seen for name in piece.names):
-                names = (
-                    piece.names
-                    if piece.has_header
-                    else list(seen | dict.fromkeys(piece.names))
-                )
+                names = piece.names
+                if not piece.has_header:
+                    names = list(seen | dict.fromkeys(names))
                 seen |= dict.fromkeys(names)
                 if len(seen) > MOST_COLUMNS:
                     refuse_many_columns()
-                self.plan = guess_columns(
+                self.plan = column_names.guess_columns(
                     names,
                     self.choices,
                     has_header=piece.has_header,
@@ -318,36 +296,33 @@ class MappedRows:
                     knows_classes=self.detector.classes != UNKNOWN,
                 )
                 is_planned = True
-            read = readers[kind]
+            read, settled = readers[kind], self.choices.classes
             for name in self.plan.fields:
                 if name.startswith(JUDGE) and name not in read:
-                    settled = self.choices.classes
-                    read[name] = ClassReader(
-                        self.detector, settled, name, comma=kind[0]
-                    )
-            if is_percentage(self.plan.fields.get("confidence", "")):
+                    judge = ClassReader(self.detector, settled, name, comma=kind[0])
+                    read[name] = judge
+            if column_names.is_percentage(self.plan.fields.get("confidence", "")):
                 read["confidence"] = ConfidenceReader(*kind, is_percent=True)
             yield MappedPiece(piece, self.plan, read, self.choices.given)
 
     def _prepared(self) -> Iterator[RawPiece]:
         """Read counts, nested answers and columns of the classes as the class."""
-        found: ClassColumns | None = None
+        found: answers.ClassColumns | None = None
         is_known = False
         held: RawPiece | None = None
-        for raw in read_counts(self._pieces, self.notes):
-            piece = read_answers(raw, self.detector.classes, self.choices.columns)
+        classes = self.detector.classes
+        for raw in answers.read_counts(self._pieces, self.notes):
+            piece = answers.read_answers(raw, classes, self.choices.columns)
             if not is_known and not piece.rows():
                 held = piece
                 continue
             if not is_known:
                 is_known, held = True, None
-                named = {*self.choices.columns, *map(role_of, piece.names)}
-                found = find_class_columns(
-                    piece,
-                    self.detector.classes,
-                    has_predicted="predicted" in named,
-                    has_label="label" in named,
-                )
+                named = {*self.choices.columns, *map(column_names.role_of, piece.names)}
+                if "predicted" not in named:
+                    found = answers.find_class_columns(
+                        piece, classes, has_label="label" in named
+                    )
                 if found is not None:
                     self.notes.append(
                         f"the columns of the classes as {found.field}: the one with "
@@ -381,20 +356,18 @@ class MappedRows:
         They need not make sense together.  Raises InvalidInputError for a file that
         cannot be read.
         """
-        names: list[str] = []
+        names: dict[str, None] = {}
         found: list[Row] = []
         with closing(self._pieces):
             for piece in self._pieces:
-                names = list(dict.fromkeys([*names, *piece.names]))
+                names |= dict.fromkeys(piece.names)
                 found += piece.rows()[: rows - len(found)]
                 if len(found) >= rows:
                     break
-        saved = {column: name for name, column in self.choices.remembered.items()}
-        return [
-            Seen(
-                name,
-                saved.get(name) or known_field(name),
-                [show(row.values[name]) for row in found if name in row.values],
-            )
+        fields = {name: column_names.known_field(name) for name in names}
+        fields |= {column: name for name, column in self.choices.remembered.items()}
+        cells = {
+            name: [show(row.values[name]) for row in found if name in row.values]
             for name in names
-        ]
+        }
+        return [Seen(name, fields[name], cells[name]) for name in names]

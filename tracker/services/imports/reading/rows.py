@@ -61,7 +61,6 @@ class Row(NamedTuple):
     nulls: tuple[str, ...] = ()
 
     def without(self, name: str, message: str) -> "Row":
-        """Return it without the field *name*, which could not be read."""
         values = {n: value for n, value in self.values.items() if n != name}
         errors = (*self.errors, FieldError(name, message))
         return self._replace(values=values, errors=errors)
@@ -89,7 +88,6 @@ class RowPiece(NamedTuple):
         return self.given[0].number
 
     def types(self, name: str) -> set[type]:
-        """Return the types of the values in a column."""
         return {type(row.values.get(name)) for row in self.given}
 
     def rows(self) -> list[Row]:
@@ -117,7 +115,6 @@ class TablePiece(NamedTuple):
     is_strict: bool = False
 
     def types(self, name: str) -> set[type]:
-        """Return the types of the values in a column."""
         return set(map(type, self.values[self.names.index(name)]))
 
     def rows(self) -> list[Row]:
@@ -156,7 +153,6 @@ def check_empty_lines(number: int) -> None:
 
 
 def refuse_many_columns() -> NoReturn:
-    """Raise InvalidInputError for more columns than a sheet of Excel has."""
     raise InvalidInputError.of("file", f"it has more than {MOST_COLUMNS:,} columns")
 
 

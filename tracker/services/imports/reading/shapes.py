@@ -1,4 +1,4 @@
-"""What tools write, told by the content: where the fields of a row are in a record.
+"""Formats of tools, recognised by content: where a record holds the fields of a row.
 
 A shape is tried by what its first record has, from the most particular to the most
 general.  Paths name values: ``a.b``, ``a[0]``, ``a.*`` for the first of an object,
@@ -42,7 +42,7 @@ class Shape:
     # Paths that tell the shape.
     has: str
     fields: Mapping[str, str | Get]
-    # Where a document has its records, if it is told by a document.
+    # Path of the records, for a shape that is a whole document.
     records: str | Callable[[Record], Iterable[Any]] = ""
     # Whether a record is a row.
     is_row: Get = lambda *_: True

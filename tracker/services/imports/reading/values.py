@@ -1,4 +1,4 @@
-"""What people write in a cell, an instant too, read as what a field holds."""
+"""Convert cells as people write them to the values of fields."""
 
 import math
 import re
@@ -36,15 +36,13 @@ class TimeReader:
     """Reads instants, also in a time zone, by a format and since 1970."""
 
     def __init__(self, name: str, choices: Choices) -> None:
-        """Read the field *name* as the choices say."""
         self._name = name
         self._zone_name = choices.time_zone
         self._zone = ZoneInfo(choices.time_zone) if choices.time_zone else None
         self._format = choices.time_format
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
-        """Return instants, or texts that are right as they stand."""
-        if self._format is None and _are_instants(values):
+        if self._format is None and _fit(INSTANT.fullmatch, values):
             return values
         return [self._read(value, noted) for value in values]
 
@@ -110,9 +108,9 @@ class TimeReader:
         return placed
 
 
-def _are_instants(values: Iterable[Any]) -> bool:
+def _fit(test: Callable[[Any], object], values: Iterable[Any]) -> bool:
     try:
-        return all(map(INSTANT.fullmatch, values))
+        return all(map(test, values))
     except TypeError:
         return False
 
@@ -152,7 +150,7 @@ def as_text(value: Any) -> str | None:
 
 
 class ClassReader:
-    """Reads what is meant for a class: exactly, else as the only one that fits."""
+    """Reads a class by its exact name, else by the only name that matches loosely."""
 
     def __init__(
         self, detector: Detector, settled: Mapping[str, str], name: str, *, comma: bool
@@ -168,7 +166,7 @@ class ClassReader:
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
         """Return the classes, and None for what says that there is none."""
-        if not self._settled and _are_in(values, self._exact):
+        if not self._settled and _fit(self._exact.__contains__, values):
             return values
         texts = list(map(as_text, values))
         if len(self._known) > _MOST_KEPT:
@@ -233,13 +231,6 @@ def _plain(text: str) -> str:
     return normalize("NFC", text).casefold()
 
 
-def _are_in(values: list[Any], known: frozenset[str]) -> bool:
-    try:
-        return known.issuperset(values)
-    except TypeError:
-        return False
-
-
 def _number(text: str, *, comma: bool) -> Decimal | None:
     if comma and _COMMA.fullmatch(text):
         text = text.replace(",", ".")
@@ -247,7 +238,7 @@ def _number(text: str, *, comma: bool) -> Decimal | None:
 
 
 class ConfidenceReader:
-    """Reads numbers from 0 to 1, percentages, and what rounding put beyond a bound."""
+    """Reads numbers from 0 to 1, percentages, and numbers rounded past 0 or 1."""
 
     def __init__(self, comma: bool, is_strict: bool, *, is_percent: bool) -> None:
         """Read texts, too, unless *is_strict*: then only percentages are texts."""
@@ -261,7 +252,7 @@ class ConfidenceReader:
             return [self._read_percent(value, noted) for value in values]
         if set(map(type, values)) == {float} and all(0 <= one <= 1 for one in values):
             return values
-        if not self._comma and not self._is_strict and _are_plain(values):
+        if not (self._comma or self._is_strict) and _fit(_NUMBER.fullmatch, values):
             numbers = list(map(float, values))
             if all(0 <= one <= 1 for one in numbers):
                 return numbers
@@ -306,13 +297,6 @@ class ConfidenceReader:
         return float(number / 100)
 
 
-def _are_plain(values: list[Any]) -> bool:
-    try:
-        return all(map(_NUMBER.fullmatch, values))
-    except TypeError:
-        return False
-
-
 def read_weights(
     field: str, values: list[Any], noted: Noted, *, comma: bool
 ) -> list[Any]:
@@ -340,12 +324,10 @@ class ImageReader:
     """Reads the names of images as those in the store."""
 
     def __init__(self, choices: Choices) -> None:
-        """Know the images that were stored, and what is wrong with the others."""
         self._stored = choices.images or {}
         self._wrong = choices.wrong_images
 
     def __call__(self, values: list[Any], _noted: Noted) -> list[Any]:
-        """Return the names in the store; ValueError says what is wrong with one."""
         try:
             return [self._stored[value] for value in values]
         except (KeyError, TypeError):

@@ -1,21 +1,24 @@
-"""Reading the rows of an Excel workbook."""
+"""Reading the rows of an Excel workbook, or of a Parquet or Arrow file."""
 
+import json
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import IO, Any, BinaryIO
 from xml.parsers import expat
 
 from tracker.errors import InvalidInputError
+from tracker.services.imports.reading import rows
 from tracker.services.imports.reading.column_names import find_header, role_of
-from tracker.services.imports.reading.rows import TablePiece, iter_tables
 from tracker.services.sandbox.channel import Unpacked
-from tracker.services.wording import show, show_reason
+from tracker.services.wording import show, show_name, show_reason
 
+ARROW_FILE = b"ARROW1"
+_MOST_CELLS = 100_000_000
 # A sheet is held in memory as one rectangle, however few of its cells are filled.
-_MOST_CELLS = 5_000_000
+_MOST_IN_SHEET = 5_000_000
 _MOST_PARTS = 10_000
 # So many rows may be titles above the columns.
 _LOOKED_AT = 20
@@ -32,7 +35,7 @@ def excel_pieces(
     *,
     sheet: str | None = None,
     header_row: int | None = None,
-) -> Iterator[TablePiece]:
+) -> Iterator[rows.TablePiece]:
     """Read the *sheet*, else the one that names most columns as people call them.
 
     Empty rows do not count, unless *header_row* says which one names the columns.
@@ -121,15 +124,14 @@ def _check(stream: BinaryIO, unpacked: Unpacked) -> None:
 
 
 def _check_part(name: str, part: IO[bytes], unpacked: Unpacked) -> None:
-    sheet = None
-    is_first = True
-    while content := part.read(_PIECE):
+    content = part.read(_PIECE)
+    is_sheet = name.startswith("xl/worksheets/") or b"worksheet" in content
+    sheet = _Sheet() if is_sheet and content else None
+    while content:
         unpacked.add(len(content))
-        if is_first and (name.startswith("xl/worksheets/") or b"worksheet" in content):
-            sheet = _Sheet()
-        is_first = False
         if sheet is not None:
             sheet.add(content)
+        content = part.read(_PIECE)
 
 
 class _Sheet:
@@ -145,12 +147,12 @@ class _Sheet:
     def add(self, content: bytes) -> None:
         """Read on; raises InvalidInputError for too many cells."""
         self._parser.Parse(content)
-        if self._last_row * self._last_column > _MOST_CELLS:
+        if self._last_row * self._last_column > _MOST_IN_SHEET:
             raise InvalidInputError.of(
                 "file",
                 f"a sheet of the workbook reaches to row {self._last_row:,} and column "
-                f"{self._last_column:,}, which is more than {_MOST_CELLS:,} cells with "
-                "the empty ones; delete what is far away, or send CSV instead",
+                f"{self._last_column:,}, which is more than {_MOST_IN_SHEET:,} cells "
+                "with the empty ones; delete what is far away, or send CSV instead",
             )
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
@@ -178,16 +180,17 @@ class _Sheet:
 
 @lru_cache(maxsize=16_384)
 def _column(letters: str) -> int:
-    """Return the number of a column, counted from 1."""
     number = 0
     for letter in letters.upper():
         number = number * 26 + ord(letter) - 64
     return number
 
 
-def _read_sheet(header: list[Any], lines: Iterator[list[Any]]) -> Iterator[TablePiece]:
+def _read_sheet(
+    header: list[Any], lines: Iterator[list[Any]]
+) -> Iterator[rows.TablePiece]:
     names = [_cell(cell) for cell in header]
-    return iter_tables(
+    return rows.iter_tables(
         ["" if name is None else str(name) for name in names],
         ([_cell(cell) for cell in line] for line in lines),
     )
@@ -197,3 +200,146 @@ def _cell(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return None if value == "" else value
+
+
+def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePiece]:
+    """Read a Parquet file piece by piece, an empty one as a piece without rows.
+
+    What it says of itself is looked at first: a few bytes can say a billion rows.
+    """
+    # Heavy: it is loaded for those who import Parquet.
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        file = pq.ParquetFile(stream)
+        _check_parquet(file.metadata, unpacked)
+        most = rows.piece_rows(len(file.schema_arrow.names))
+        batches = file.iter_batches(batch_size=most, use_threads=False)
+        yield from _read_batches(file.schema_arrow, batches)
+    except pa.ArrowException as error:
+        raise InvalidInputError.of(
+            "file", f"it is not Parquet: {show_reason(error)}"
+        ) from error
+
+
+def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePiece]:
+    """Read an Arrow file (Feather), or an Arrow stream, as ``datasets`` saves one."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, as above.
+
+    def batches() -> Iterator[Any]:
+        cells = 0
+        for whole in found:
+            unpacked.add(whole.nbytes)
+            cells += whole.num_rows * whole.num_columns
+            if cells > _MOST_CELLS:
+                raise InvalidInputError.of(
+                    "file", f"it has more than {_MOST_CELLS:,} cells"
+                )
+            for start in range(0, whole.num_rows, most):
+                yield whole.slice(start, most)
+
+    try:
+        is_file = stream.read(len(ARROW_FILE)) == ARROW_FILE
+        stream.seek(0)
+        if is_file:
+            file = pa.ipc.open_file(stream)
+            found = map(file.get_batch, range(file.num_record_batches))
+            schema = file.schema
+        else:
+            found = opened = pa.ipc.open_stream(stream)
+            schema = opened.schema
+        if len(schema.names) > rows.MOST_COLUMNS:
+            rows.refuse_many_columns()
+        most = rows.piece_rows(len(schema.names))
+        yield from _read_batches(schema, batches())
+    except pa.ArrowException as error:
+        raise InvalidInputError.of(
+            "file", f"it is not Arrow: {show_reason(error)}"
+        ) from error
+
+
+def _read_batches(schema: Any, batches: Iterable[Any]) -> Iterator[rows.TablePiece]:
+    names, classes = schema.names, _class_names(schema.metadata or {})
+    first = 1
+    yield rows.TablePiece(first, names, [[] for _ in names])
+    for batch in batches:
+        columns = [
+            _as_classes(name, _arrow_values(column), classes.get(name))
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        yield rows.TablePiece(first, names, columns)
+        first += batch.num_rows
+
+
+def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """Return by column what Hugging Face calls its classes, which stand as numbers."""
+    try:
+        features = json.loads(metadata[b"huggingface"])["info"]["features"]
+        return {
+            name: [str(one) for one in feature["names"]]
+            for name, feature in features.items()
+            if feature.get("_type") == "ClassLabel"
+        }
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return {}
+
+
+def _as_classes(name: str, values: list[Any], names: list[str] | None) -> list[Any]:
+    if names is None:
+        return values
+    wrong = {one for one in values if type(one) is int and one >= len(names)}
+    if wrong:
+        raise InvalidInputError.of(
+            show_name(name), f"it has the class {min(wrong)}, of {len(names)} classes"
+        )
+    # A -1 says that there is none.
+    return [
+        (names[one] if one >= 0 else None) if type(one) is int else one
+        for one in values
+    ]
+
+
+def _check_parquet(metadata: Any, unpacked: Unpacked) -> None:
+    if metadata.num_columns > rows.MOST_COLUMNS:
+        rows.refuse_many_columns()
+    cells = metadata.num_rows * metadata.num_columns
+    if cells > _MOST_CELLS:
+        raise InvalidInputError.of(
+            "file",
+            f"it has {metadata.num_rows:,} rows of {metadata.num_columns:,} columns; "
+            f"an import may have {_MOST_CELLS:,} cells",
+        )
+    for number in range(metadata.num_row_groups):
+        unpacked.add(metadata.row_group(number).total_byte_size)
+
+
+def _arrow_values(column: Any) -> list[Any]:
+    """Return the values of an Arrow array, as text where Python has none like them.
+
+    So it is with the year 10000, which the field refuses, and with a nanosecond.
+    """
+    # A caller that has a column has loaded it already.
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        kind = pa.timestamp("us", kind.tz)
+    try:
+        values: list[Any] = column.cast(kind).to_pylist()
+    except (ValueError, OverflowError):
+        return [_arrow_value(value, kind) for value in column]
+    return values
+
+
+def _arrow_value(value: Any, kind: Any) -> Any:
+    try:
+        return value.cast(kind).as_py()
+    except (ValueError, OverflowError):
+        if value.type.unit == "ns":
+            # As text with all its digits, which the field rounds and says so.
+            bare = value.cast(kind, safe=False).as_py()
+            zone = "" if bare.tzinfo is None else bare.isoformat()[-6:]
+            return f"{bare:%Y-%m-%dT%H:%M:%S.%f}{value.value % 1000:03d}{zone}"
+        # Arrow's own text of a year with six digits names another one.
+        return f"{value.value} {value.type}"
