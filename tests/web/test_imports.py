@@ -429,10 +429,42 @@ def test_a_detector_is_made_of_a_file(visitor: Visitor) -> None:
     ):
         assert said in seen.text
     answers = {"question": "What is it?", "names": "cat\ndog"}
-    refused = send("/detectors/new/file", name="", **answers)
+    refused = send("/detectors/new/file", name="a/b", **answers)
     assert refused.status == 422
-    made = send("/detectors/new/file", name="run 1", **answers)
+    made = send("/detectors/new/file", name="", **answers)
     assert "30 queries and 30 labels added" in made.text
+    assert "run 1" in made.text
+
+
+def test_a_detector_is_made_of_a_file_whose_columns_are_chosen(
+    visitor: Visitor,
+) -> None:
+    rows = "".join(f"F{n},{'open' if n % 2 else 'shut'},open,97\n" for n in range(9))
+    content = f"weekly report\n\nframe no,it said,it was,score\n{rows}".encode()
+
+    def send(path: str, **fields: object) -> Page:
+        file = io.BytesIO(content), "run.csv"
+        return visitor.post(path, {"file": file, "header_row": "3", **fields})
+
+    seen = send("/detectors/new/file/preview")
+    assert "No two classes were found. Choose the columns" in seen.text
+    assert "add percent" in seen.text
+    assert "Create the detector" not in seen.text
+    assert "prediction," not in seen.text
+    seen = send("/detectors/new/file/preview", map="predicted=it said", percent="1")
+    assert "it was holds classes, too, and was taken for label: check that" in seen.text
+    ticked = [one for one in seen.find("option") if "selected" in one.attributes]
+    chosen = {"map": [one.attributes["value"] for one in ticked], "percent": "1"}
+    assert chosen["map"] == ["predicted=it said", "label=it was"]
+    seen = send("/detectors/new/file/preview", **chosen)
+    assert "check that" not in seen.text
+    assert "classes: open, shut" in seen.text
+    assert "9 predictions, 9 with a label" in seen.text
+    assert "Create the detector and import" in seen.text
+    answers = {"question": "Is it?", "names": "open\nshut", "version": "v7"}
+    made = send("/detectors/new/file", **answers, **chosen)
+    assert "9 queries and 9 labels added" in made.text
+    assert "v7" in made.text
 
 
 def test_the_preview_says_what_would_be_refused(visitor: Visitor, shelf: Shelf) -> None:
@@ -441,6 +473,6 @@ def test_the_preview_says_what_would_be_refused(visitor: Visitor, shelf: Shelf) 
     fields = {"file": (io.BytesIO(content), "rows.csv")}
     page = visitor.post(f"/detectors/{detector_id}/import/preview", fields)
     assert "row 2 and 1 more, predicted: 'maybe', 'perhaps' is not right" in page.text
-    assert "1 predictions, 1 with a label" in page.text
+    assert "1 prediction, 1 with a label" in page.text
     chosen = {row.text.split()[0]: row for row in page.find("tr")}
     assert "label" in chosen["actual_label"].text

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, cast
 from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
+from werkzeug.datastructures import FileStorage
 
 from tracker.errors import ConflictError, InvalidInputError, TooLargeError
 from tracker.http import by, context, database, requires
@@ -16,6 +17,7 @@ from tracker.services.imports import background, reports
 from tracker.services.imports.images import ImageFiles, gather_images, take_images
 from tracker.services.imports.inspecting import inspect, say_counts
 from tracker.services.imports.reading import choices, files
+from tracker.services.imports.reading.rows import UNKNOWN
 from tracker.services.imports.undoing import undo_import as undo
 from tracker.services.imports.writing import importing
 from tracker.storage.base import dump_id
@@ -164,19 +166,34 @@ def undo_import(import_id: str) -> ResponseReturnValue:
 def preview_import(detector_id: str) -> ResponseReturnValue:
     """Show the columns of a file, what each is taken for, and its first rows."""
     with database().read() as session:
-        detector = detectors.get_detector(session, detector_id)
+        return _preview(detectors.get_detector(session, detector_id))
+
+
+def _preview(detector: Detector | None) -> str:
+    """Show the columns of the file that was sent, for a *detector* or a new one."""
+    anyone = detector or Detector(id=0, name="", classes=UNKNOWN)
     try:
-        preview = _open_file().rows(detector).look()
+        preview = _open().rows(anyone).look()
     except InvalidInputError as error:
         return render_template("imports/_preview.html", problem=str(error))
     pairs = (pair.partition("=") for pair in request.form.getlist("map"))
+    chosen = {column: field for field, _, column in pairs if field}
+    look = _look_at(detector)
+    if look["found"] and (proposed := look["found"].proposed):
+        # The import reads them only if they are chosen.
+        chosen |= {column: field for field, column in proposed.items()}
+        look["warnings"] = [
+            f"{column} holds classes, too, and was taken for {field}: check that"
+            for field, column in proposed.items()
+        ]
     return render_template(
         "imports/_preview.html",
         problem=None,
         preview=preview,
         fields=choices.MAPPED,
-        chosen={column: field for field, _, column in pairs if field},
-        **_look_at(detector),
+        chosen=chosen,
+        is_new=detector is None,
+        **look,
     )
 
 
@@ -225,9 +242,7 @@ def _render_new(form: Form) -> str:
 @requires("editor")
 def inspect_new() -> ResponseReturnValue:
     """Say what a file is, and ask for the rest that a detector needs."""
-    sent = request.files.get("file")
-    name = PurePath(sent.filename or "").stem if sent is not None else ""
-    return render_template("imports/_inspection.html", name=name, **_look_at(None))
+    return _preview(None)
 
 
 @pages.post("/detectors/new/file")
@@ -236,7 +251,8 @@ def make_from_file() -> ResponseReturnValue:
     """Make a detector with the classes of a file, and import it."""
     try:
         file = _open()
-        said = {name: request.form.get(name, "") for name in ("name", "question")}
+        name = request.form.get("name") or PurePath(_sent().filename or "").stem
+        said = {"name": name, "question": request.form.get("question", "")}
         new = parse_input(detectors.NewDetector, {**said, "classes": _lines("names")})
 
         def make(session: Session) -> str:
@@ -252,13 +268,17 @@ def make_from_file() -> ResponseReturnValue:
 def _open() -> files.RowFile:
     """Return the file that was sent, to be read as the form says."""
     rows = request.form.get("rows")
-    names = ("extra", "time_zone", "time_format")
+    names = ("extra", "time_zone", "time_format", "sheet")
     plain: dict[str, Any] = {name: request.form.get(name) for name in names}
+    row = request.form.get("header_row", "")
+    plain["header_row"] = int(row) if row.isdecimal() else row
+    plain["percent"] = "percent" in request.form
     return _open_file().read_by(
         choices.read_choices(
             columns=[*_lines("columns"), *filter(None, request.form.getlist("map"))],
             classes=_lines("classes"),
             usual_extra=choices.METADATA,
+            version=request.form.get("version"),
             same_rows=rows == "same_rows",
             new_rows=rows == "new_rows",
             **plain,
@@ -277,13 +297,18 @@ def _lines(name: str) -> list[str]:
     return [line for line in request.form.get(name, "").splitlines() if line.strip()]
 
 
-def _open_file() -> files.RowFile:
+def _sent() -> FileStorage:
     sent = request.files.get("file")
     if sent is None or not sent.filename:
         raise InvalidInputError.of("file", "choose a file first")
+    return sent
+
+
+def _open_file() -> files.RowFile:
+    sent = _sent()
     return files.open_named(
         cast("BinaryIO", sent.stream),
-        sent.filename,
+        str(sent.filename),
         most_unpacked=context().settings.max_body_bytes,
     )
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from tracker import stats
+from tracker.charts.words import plural
 from tracker.rounding import outward
 from tracker.services.imports.checking import RowReader, is_reference
 from tracker.services.imports.reading.files import RowFile
@@ -224,14 +225,24 @@ def _count(
         counts[1] += 1
 
 
+def _say_rows(found: Inspection) -> Iterator[str]:
+    more = " …" if len(found.classes) > _MOST_NAMED else ""
+    if found.classes:
+        yield f"classes: {', '.join(found.classes[:_MOST_NAMED])}{more}"
+    labelled = found.labels - found.references
+    if found.predictions:
+        predictions = plural(found.predictions, "prediction")
+        yield f"{predictions}, {labelled:,} with a label"
+    elif labelled:
+        yield f"{plural(labelled, 'label')} of queries that are known already"
+    if found.references:
+        labels = plural(found.references, "label")
+        yield f"{labels} of inputs without a prediction"
+
+
 def say_counts(found: Inspection) -> list[str]:
     """Return in words what a file would give, with the interval of its labels."""
-    more = " …" if len(found.classes) > _MOST_NAMED else ""
-    said = [
-        f"classes: {', '.join(found.classes[:_MOST_NAMED])}{more}",
-        f"{found.predictions:,} predictions, {found.labels:,} with a label; "
-        f"{found.references:,} labels of inputs without a prediction",
-    ]
+    said = list(_say_rows(found))
     said += [
         f"{number:,} verdicts of the judge {show(judge)}"
         for judge, number in found.verdicts.items()

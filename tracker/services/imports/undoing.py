@@ -136,7 +136,7 @@ class _Undo:
         row |= {"id": next(self._ids), "replaces_id": query.label_id, "note": None}
         row |= {"created_at": self._at, "source_label_id": row["source_label_id"]}
         if before is None:
-            # Nobody stands behind it any more.
+            # Nobody gives it any more.
             row |= {"standing": WITHDRAWN, "sampling": TARGETED}
         return row
 
