@@ -163,10 +163,7 @@ def _band(panel: Panel, colours: Colours) -> Spec:
     return {
         "mark": mark | {"fillOpacity": colours.band},
         # The layers share the axis of the first.
-        "encoding": {
-            "y": _y("low", panel) | _y_axis(panel),
-            "y2": {"field": "high"},
-        },
+        "encoding": {"y": _y("low", panel) | _y_axis(panel), "y2": {"field": "high"}},
     }
 
 

@@ -17,11 +17,7 @@ from tracker.services.telling.events import (
 )
 from tracker.storage.base import Key
 from tracker.storage.labelling.audit_draws import count_draws
-from tracker.storage.labelling.audits import (
-    Audit,
-    list_open_scheduled,
-    list_running,
-)
+from tracker.storage.labelling.audits import Audit, list_open_scheduled, list_running
 from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
 
 

@@ -29,11 +29,7 @@ from tracker.services.labelling.grouping import count_groups
 from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, FoldEvents, tell
 from tracker.storage.database import Database
-from tracker.storage.detectors import (
-    Detector,
-    find_detector,
-    load_detectors,
-)
+from tracker.storage.detectors import Detector, find_detector, load_detectors
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.pending import (
     has_unplanned,

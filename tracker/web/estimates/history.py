@@ -20,10 +20,7 @@ from tracker.services.estimates.charts import build_chart, list_changes, list_st
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
-from tracker.services.estimates.history import (
-    list_rows,
-    list_scopes,
-)
+from tracker.services.estimates.history import list_rows, list_scopes
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks

@@ -71,9 +71,7 @@ class Picked:
         if one.accuracy is not None and other.accuracy is not None:
             difference = one.accuracy - other.accuracy
         change = Change(
-            difference=difference,
-            low=one.low - other.high,
-            high=one.high - other.low,
+            difference=difference, low=one.low - other.high, high=one.high - other.low
         )
         return draw_change(change, self.slices[0].value, 0)
 
@@ -115,11 +113,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
         detector = get_detector(session, detector_id)
         by = _choose(detector, asked.get("by", ""))
         found = get_slices(
-            session,
-            detector,
-            by=by,
-            version=_version(),
-            computed_at=now(),
+            session, detector, by=by, version=_version(), computed_at=now()
         )
         text, sort = asked.get("q", "").strip(), asked.get("sort", "")
         least = asked.get("least", 0, type=int)

@@ -10,11 +10,7 @@ from tracker import stats
 from tracker.charts.histogram import TailPicture, draw_curve, draw_tail
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import (
-    ClassEstimate,
-    Estimate,
-    get_estimate,
-)
+from tracker.services.estimates.estimate import ClassEstimate, Estimate, get_estimate
 from tracker.services.versions import choose_versions
 from tracker.stats import TailSide, chances_of_ever_missing
 from tracker.web.blueprint import pages
