@@ -111,7 +111,7 @@ MARGIN = 88
 _EDGE = 8
 _MOST_COLUMNS = 5
 _SMALL_HEIGHT = {1: 160, 2: 160, 3: 140}
-_SIZE: dict[Layout, tuple[int, int]] = {"wide": (820, 290), "narrow": (320, 220)}
+SIZE: dict[Layout, tuple[int, int]] = {"wide": (820, 290), "narrow": (320, 220)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,6 @@ class Sheet:
     def has_all_axes(columns: int) -> bool:
         """Return whether every panel, not only the first, numbers its axis."""
         return columns < 3
-
-
-def build_sheet(layout: Layout, width: int | None, height: int | None) -> Sheet:
-    usual_width, usual_height = _SIZE[layout]
-    return Sheet(layout, width or usual_width, height or usual_height)
 
 
 # An axis shows the last two and a third decades of labels: before that the band

@@ -8,18 +8,17 @@ from tracker.charts import words
 from tracker.charts.axes import (
     GAP,
     MARGIN,
+    SIZE,
     Axis,
     Layout,
     Series,
     Sheet,
     View,
-    build_sheet,
     build_view,
     in_order,
     widest,
 )
-from tracker.charts.overlay import NOTHING, Overlay
-from tracker.charts.panels import Panel, draw
+from tracker.charts.panels import NOTHING, Overlay, Panel, draw
 from tracker.charts.themes import COLOURS, Colours, Theme, settings
 from tracker.shapes import Moment
 
@@ -54,8 +53,6 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     x: Axis = "labels",
     theme: Theme = "light",
     layout: Layout = "wide",
-    width: int | None = None,
-    height: int | None = None,
     class_count: int | None = None,
     is_whole: bool = False,
     overlay: Overlay | None = None,
@@ -63,15 +60,14 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     """Return the Vega-Lite specification of the tightening chart.
 
     *series* begins with the balanced accuracy; the classes follow in their order.
-    *width* is the width of the picture, *height* the height of the large panel.  The
-    vertical axis begins at the data, or at 0 if *is_whole*.  Beyond 12 classes only
-    those with the widest intervals are drawn; *class_count* is the number of classes
-    if *series* lacks some.
+    The vertical axis begins at the data, or at 0 if *is_whole*.  Beyond 12 classes only
+    those with the widest intervals are drawn; *class_count* is the number of classes if
+    *series* lacks some.
 
     The data are inline and thinned to what a screen can show.  Titles and names of
     classes may be any text.
     """
-    sheet = build_sheet(layout, width, height)
+    sheet = Sheet(layout, *SIZE[layout])
     colours = COLOURS[theme]
     balanced = in_order(series[0].points, x=x) if series else []
     if not balanced:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.charts.axes import Axis, Layout, Series
-from tracker.charts.overlay import Mark, Overlay, State
+from tracker.charts.panels import Mark, Overlay, State
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
 from tracker.services.estimates.asked import iter_asked_days

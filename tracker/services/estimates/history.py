@@ -34,7 +34,6 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.snapshots import (
     iter_intervals,
     list_intervals_of,
-    list_measures_of,
 )
 from tracker.storage.labels import iter_label_rows
 from tracker.storage.queries.finding import Condition
@@ -359,16 +358,14 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
     """
     names = list_scopes(detector, measure)
     is_stored = method in _stored_methods(measure)
-    if measure == RECALL:
-        found = list_intervals_of(
-            session,
-            version,
-            sequences,
-            method=method if is_stored else EXACT,
-            positions=[names.index(scope) for scope in scopes] if is_stored else None,
-        )
-    else:
-        found = list_measures_of(session, version, sequences, measure=measure)
+    found = list_intervals_of(
+        session,
+        version,
+        sequences,
+        measure=measure,
+        method=method if is_stored else EXACT,
+        positions=[names.index(scope) for scope in scopes] if is_stored else None,
+    )
     place = _Placing(detector.name, names, measure)
     placed = [place(row, version.name) for row in found]
     rows = placed if is_stored else _recomputed(iter(placed), detector, measure, method)

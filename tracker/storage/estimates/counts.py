@@ -23,7 +23,6 @@ from tracker.storage.detectors import Version
 from tracker.storage.dialect import day_of, minute_of
 from tracker.storage.estimates.cells import Cell, Counts, day_in, pool
 from tracker.storage.estimates.pending import (
-    END,
     Pending,
     PendingBatch,
     belongs_to,
@@ -158,20 +157,6 @@ def count_changes(
     return changes
 
 
-def count_pending_queries(
-    session: Session, batches: Pending, *, until: int | None = None
-) -> dict[tuple[int, int], int]:
-    """Count the queries of pending *batches* by detector and version.
-
-    Or those whose ids are below *until*.
-    """
-    place = (Query.detector_id, Query.version_id)
-    statement = of_pending(select(*place, func.count()), Query, batches)
-    statement = statement.where(Query.id + 0 < (END if until is None else until))
-    rows = session.execute(statement.group_by(*place))
-    return {(detector_id, version_id): n for detector_id, version_id, n in rows}
-
-
 def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
     """Count the queries and labels of pending *batches* together by detector."""
     columns = select(PendingBatch.detector_id, func.count())
@@ -265,11 +250,14 @@ def count_logged(session: Session, versions: Collection[Version]) -> dict[int, i
     Those that wait for the job are added, and nothing is counted that was before.
     """
     batches = list_pending_batches(session, {one.detector_id for one in versions})
-    waiting = count_pending_queries(session, batches) if batches else {}
-    return {
-        one.id: one.queries - one.deleted + waiting.get((one.detector_id, one.id), 0)
-        for one in versions
-    }
+    numbers = {one.id: one.queries - one.deleted for one in versions}
+    if batches:
+        waiting = of_pending(select(Query.version_id, func.count()), Query, batches)
+        statement = waiting.group_by(Query.detector_id, Query.version_id)
+        for version_id, number in session.execute(statement):
+            if version_id in numbers:
+                numbers[version_id] += number
+    return numbers
 
 
 def recount_queries(session: Session, detector_id: int) -> dict[int, tuple[int, int]]:

@@ -280,21 +280,6 @@ def delete_batches(session: Session, detector_id: int, batches: Sequence[int]) -
     return deleted
 
 
-def advance_batch(session: Session, detector_id: int, batch: int, next_id: int) -> bool:
-    """Note that the rows of a batch before *next_id* are folded in.
-
-    False means that the batch is no longer there, or is further.
-    """
-    result = session.execute(
-        update(PendingBatch)
-        .where(PendingBatch.detector_id == detector_id, PendingBatch.id == batch)
-        .where(func.coalesce(PendingBatch.next_id, 0) < next_id)
-        .values(next_id=next_id)
-    )
-    assert isinstance(result, CursorResult)
-    return result.rowcount == 1
-
-
 def end_batches(
     session: Session, folded: Iterable[tuple[int, Sequence[int], int | None]]
 ) -> bool:
@@ -307,7 +292,17 @@ def end_batches(
         for batch in batches:
             if until is None or first_id(batch + 1) <= until:
                 whole.append(batch)
-            elif not advance_batch(session, detector_id, batch, until):
+                continue
+            # Not if the batch is no longer there, or is further.
+            result = session.execute(
+                update(PendingBatch)
+                .where(PendingBatch.detector_id == detector_id)
+                .where(PendingBatch.id == batch)
+                .where(func.coalesce(PendingBatch.next_id, 0) < until)
+                .values(next_id=until)
+            )
+            assert isinstance(result, CursorResult)
+            if result.rowcount != 1:
                 return False
         if delete_batches(session, detector_id, whole) < len(whole):
             return False

@@ -74,9 +74,11 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
         counts.add(Cell(standing, label, predicted), number)
         counts.last_label_at = max(counts.last_label_at or at, at)
     if last is None:
-        counts.corrections = _count_corrections(
-            session, detector_id, version_ids, known_at
-        )
+        corrections = _select_corrections(detector_id, version_ids)
+        if known_at is not None:
+            corrections = corrections.where(Label.created_at <= known_at)
+        number = session.scalar(corrections.with_only_columns(func.count()))
+        counts.corrections = number or 0
     return counts
 
 
@@ -158,23 +160,29 @@ def list_corrections(
 
     Each row has ``label``, the class ``before`` it and ``created_at``.
     """
+    statement = _select_corrections(detector_id, [version_id])
+    newest_first = statement.order_by(Label.id.desc()).limit(limit)
+    return session.execute(newest_first).all()
+
+
+def _select_corrections(
+    detector_id: int, version_ids: Sequence[int]
+) -> Select[*tuple[Any, ...]]:
     replaced = aliased(Label)
-    statement = (
+    return (
         select(
             truth_of(Label).label("label"),
             truth_of(replaced).label("before"),
             Label.created_at,
         )
+        .select_from(Label)
         .join(Query, is_of_query())
         .join(replaced, replaced.id == Label.replaces_id)
-        .where(Query.detector_id == detector_id, Query.version_id == version_id)
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
         .where(on_postgresql(Label.detector_id == detector_id))
         .where(on_postgresql(replaced.detector_id == detector_id))
         .where(is_correction(Label, replaced))
-        .order_by(Label.id.desc())
-        .limit(limit)
     )
-    return session.execute(statement).all()
 
 
 def _newest_first(
@@ -262,25 +270,3 @@ _KINDS = {
     shape: _select_kinds(shape)
     for shape in (_Shape(*both) for both in product((False, True), repeat=2))
 }
-
-
-def _count_corrections(
-    session: Session,
-    detector_id: int,
-    version_ids: Sequence[int],
-    known_at: datetime | None,
-) -> int:
-    replaced = aliased(Label)
-    statement = (
-        select(func.count())
-        .select_from(Label)
-        .join(Query, is_of_query())
-        .join(replaced, replaced.id == Label.replaces_id)
-        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .where(on_postgresql(Label.detector_id == detector_id))
-        .where(on_postgresql(replaced.detector_id == detector_id))
-        .where(is_correction(Label, replaced))
-    )
-    if known_at is not None:
-        statement = statement.where(Label.created_at <= known_at)
-    return session.scalar(statement) or 0
