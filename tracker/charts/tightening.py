@@ -4,20 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracker.charts import words
-from tracker.charts.axes import (
-    GAP,
-    MARGIN,
-    SIZE,
-    Axis,
-    Layout,
-    Series,
-    Sheet,
-    View,
-    build_view,
-    in_order,
-    widest,
-)
+from tracker.charts import axes, words
+from tracker.charts.axes import Axis, Layout, Series, Sheet, View
 from tracker.charts.panels import NOTHING, Overlay, Panel, draw
 from tracker.charts.themes import COLOURS, Colours, Theme, settings
 from tracker.shapes import Moment
@@ -55,7 +43,7 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     layout: Layout = "wide",
     class_count: int | None = None,
     is_whole: bool = False,
-    overlay: Overlay | None = None,
+    overlay: Overlay = NOTHING,
 ) -> dict[str, Any]:
     """Return the Vega-Lite specification of the tightening chart.
 
@@ -67,9 +55,9 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     The data are inline and thinned to what a screen can show.  Titles and names of
     classes may be any text.
     """
-    sheet = Sheet(layout, *SIZE[layout])
+    sheet = Sheet(layout, *axes.SIZE[layout])
     colours = COLOURS[theme]
-    balanced = in_order(series[0].points, x=x) if series else []
+    balanced = axes.in_order(series[0].points, x=x) if series else []
     if not balanced:
         return _empty(title, sheet, colours)
     classes = _classes(series[1:], x, colours)
@@ -77,9 +65,8 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     notes = _notes(confidence_level, method, len(classes), count)
     notes += [] if target is None else ["the dashed line is the target"]
     paths = [balanced, *(one.points for one in classes)]
-    view = build_view(paths, x, is_whole=is_whole)
-    over = overlay or NOTHING
-    large = _large_panel(balanced, view, sheet, colours, target, over)
+    view = axes.build_view(paths, x, is_whole=is_whole)
+    large = _large_panel(balanced, view, sheet, colours, target, overlay)
     rows = [
         draw(large, view, colours),
         *_grid(_small_panels(classes, view, sheet), view, sheet, colours),
@@ -88,7 +75,7 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
         rows,
         colours=colours,
         heading=_heading(title, notes, sheet),
-        description=_describe(title, notes, balanced[-1], classes, target, over),
+        description=_describe(title, notes, balanced[-1], classes, target, overlay),
     )
 
 
@@ -99,9 +86,9 @@ def _classes(series: Sequence[Series], x: Axis, colours: Colours) -> list[_Class
         _Class(
             name=words.plain(series[index].scope, limit=60),
             colour=palette[index % len(palette)],
-            points=in_order(series[index].points, x=x),
+            points=axes.in_order(series[index].points, x=x),
         )
-        for index in widest([one.points for one in series], limit=CLASS_LIMIT)
+        for index in axes.widest([one.points for one in series], limit=CLASS_LIMIT)
     ]
     return [one for one in classes if one.points]
 
@@ -144,7 +131,7 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
         y_domain=domain,
         x_title=x_title if len(x_title) > 1 else x_title[0],
         target=target,
-        margin=MARGIN,
+        margin=axes.MARGIN,
         overlay=overlay,
     )
 
@@ -188,7 +175,7 @@ def _grid(
         {
             "concat": [draw(panel, view, colours) for panel in panels],
             "columns": sheet.columns(len(panels)),
-            "spacing": GAP,
+            "spacing": axes.GAP,
         }
     ]
 

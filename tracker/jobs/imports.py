@@ -16,32 +16,15 @@ from tracker.errors import (
     UnavailableError,
 )
 from tracker.jobs.loop import Handler, Watch
-from tracker.services.imports.attempts import (
-    Attempt,
-    MissingFileError,
-    begin_attempt,
-    end_import,
-    fail_import,
-    finish_import,
-    gone,
-    note_written,
-    refuse_import,
-    take_images,
-)
+from tracker.services.imports import attempts
+from tracker.services.imports.attempts import Attempt, MissingFileError
 from tracker.services.imports.background import clear_arriving, delete_file
 from tracker.services.imports.writing import LARGE_BYTES, Written
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.telling.events import tell_failed_import
 from tracker.storage.base import Key, dump_id
 from tracker.storage.images import ImageStore
-from tracker.storage.imports.files import (
-    WAITING,
-    Ending,
-    Progress,
-    change_import,
-    note_progress,
-    start_import,
-)
+from tracker.storage.imports import files
 from tracker.storage.tasks import CLEARING, IMPORT, Task, check_held, hold
 
 log = structlog.get_logger("tracker.job")
@@ -55,7 +38,7 @@ class _Course:
 
     task: Task
     watch: Watch
-    progress: Progress = field(default_factory=Progress)
+    progress: files.Progress = field(default_factory=files.Progress)
     noted: float = 0.0
 
     @property
@@ -73,11 +56,11 @@ class Imports(Handler):
     kind = IMPORT
 
     def give_up(self, session: Session, task: Task, error: str, at: datetime) -> None:
-        fail_import(session, task, error, at)
+        attempts.fail_import(session, task, error, at)
         tell_failed_import(session, task.row, at)
 
     def let_go(self, session: Session, task: Task) -> None:
-        change_import(session, task.row, state=WAITING)
+        files.change_import(session, task.row, state=files.WAITING)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Run one import, or store why it is refused."""
@@ -85,7 +68,7 @@ class Imports(Handler):
         course, begun = _Course(task, watch), time.perf_counter()
         with self.database.write() as session:
             check_held(session, task)
-            start_import(session, course.key, at=self.clock())
+            files.start_import(session, course.key, at=self.clock())
         ending = self._carry_out(course)
         log.info(
             "imported",
@@ -95,13 +78,13 @@ class Imports(Handler):
         )
         return 1
 
-    def _carry_out(self, course: _Course) -> Ending:
-        def note(progress: Progress) -> None:
+    def _carry_out(self, course: _Course) -> files.Ending:
+        def note(progress: files.Progress) -> None:
             self._note(course, progress)
 
         reads = self.database.read
         try:
-            choices = take_images(
+            choices = attempts.take_images(
                 course.key,
                 reads,
                 self.images,
@@ -109,7 +92,7 @@ class Imports(Handler):
                 most_unpacked=self.most_unpacked,
             )
             with reads() as session:
-                attempt = begin_attempt(
+                attempt = attempts.begin_attempt(
                     session,
                     course.task,
                     reads,
@@ -124,28 +107,30 @@ class Imports(Handler):
         except MissingFileError:
             with self.database.write() as session:
                 at = self.clock()
-                end_import(session, course.task, gone(), course.progress, at=at)
+                attempts.end_import(
+                    session, course.task, attempts.gone(), course.progress, at=at
+                )
                 tell_failed_import(session, course.key, at)
-            return gone()
+            return attempts.gone()
         except (InvalidInputError, ConflictError, NotFoundError) as error:
             with self.database.write() as session:
                 at = self.clock()
-                ending = refuse_import(
+                ending = attempts.refuse_import(
                     session, course.task, error, course.progress, at=at
                 )
                 tell_failed_import(session, course.key, at)
                 return ending
 
     def _write(
-        self, course: _Course, attempt: Attempt, note: Callable[[Progress], None]
-    ) -> Ending:
+        self, course: _Course, attempt: Attempt, note: Callable[[files.Progress], None]
+    ) -> files.Ending:
         """Check the file, then write the rows that earlier attempts have not."""
 
         def note_piece(session: Session, written: Written) -> None:
-            note_written(session, course.task, written)
+            attempts.note_written(session, course.task, written)
 
-        def finish(session: Session) -> Ending:
-            return finish_import(
+        def finish(session: Session) -> files.Ending:
+            return attempts.finish_import(
                 session, course.task, second, course.progress, at=self.clock()
             )
 
@@ -154,7 +139,7 @@ class Imports(Handler):
                 note(course.progress)
             return self.database.run(finish)
 
-    def _note(self, course: _Course, progress: Progress) -> None:
+    def _note(self, course: _Course, progress: files.Progress) -> None:
         """Store the progress once a second, in a transaction of its own."""
         course.watch.check()
         course.progress = progress
@@ -163,7 +148,7 @@ class Imports(Handler):
         course.noted = time.monotonic()
         with suppress(UnavailableError), self.database.write() as session:
             check_held(session, course.task)
-            note_progress(session, course.key, progress)
+            files.note_progress(session, course.key, progress)
 
 
 class Clearing(Handler):

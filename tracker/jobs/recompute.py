@@ -30,12 +30,8 @@ from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, FoldEvents, tell
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, find_detector, load_detectors
+from tracker.storage.estimates import pending
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
-from tracker.storage.estimates.pending import (
-    has_unplanned,
-    list_pending_detectors,
-    plan_recomputes,
-)
 from tracker.storage.estimates.slices import list_uncounted
 from tracker.storage.tasks import (
     RECOMPUTE,
@@ -247,13 +243,13 @@ class Recompute(Handler):
     def has_unplanned(self, session: Session, at: datetime) -> bool:
         """Return whether a look is due and detectors have new labels."""
         return time.monotonic() >= self._planned + self.every_seconds and (
-            has_unplanned(session, at=at, time_zone=self.time_zone)
+            pending.has_unplanned(session, at=at, time_zone=self.time_zone)
         )
 
     def plan(self, session: Session, at: datetime) -> None:
         if time.monotonic() >= self._planned + self.every_seconds:
             self._planned = time.monotonic()
-            plan_recomputes(session, at=at, time_zone=self.time_zone)
+            pending.plan_recomputes(session, at=at, time_zone=self.time_zone)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Recompute some detectors, and count them."""
@@ -273,7 +269,7 @@ class Recompute(Handler):
         """Recompute every detector, even those that other workers hold or that rest."""
         done: list[Recomputed] = []
         with self.database.read() as session:
-            waiting = list_pending_detectors(session)
+            waiting = pending.list_pending_detectors(session)
         for start in range(0, len(waiting), _AT_ONCE):
             found, failed = self._recompute_some(waiting[start : start + _AT_ONCE])
             done += found

@@ -15,22 +15,8 @@ from sqlalchemy.orm import Session
 from tracker.jobs.loop import Handler, Watch
 from tracker.services.http_client import Target, post
 from tracker.services.tasks import retry
-from tracker.services.telling.deliveries import (
-    find_next,
-    finish_or_retry,
-    go_on,
-    name_message,
-    sign,
-)
+from tracker.services.telling import deliveries, mail
 from tracker.services.telling.events import tell_stalls
-from tracker.services.telling.mail import (
-    Failure,
-    Letterhead,
-    begin_digest,
-    compose_check,
-    end_digest,
-    note_check,
-)
 from tracker.services.telling.telemetry import write_estimates
 from tracker.storage.tasks import (
     ADDRESS,
@@ -69,27 +55,29 @@ class Deliveries(Handler):
         [task] = tasks
         at = self.clock()
         with self.database.read() as session:
-            delivery = find_next(session, task)
+            delivery = deliveries.find_next(session, task)
             webhook = session.get(Webhook, int(task.lane))
         if delivery is None or webhook is None:
-            self.database.run(lambda session: go_on(session, hold(session, task), at))
+            self.database.run(
+                lambda session: deliveries.go_on(session, hold(session, task), at)
+            )
             return 0
         answer = post(
             webhook.url,
             delivery.body.encode(),
-            sign(webhook, delivery, at),
+            deliveries.sign(webhook, delivery, at),
             allowed_hosts=self.allowed_hosts,
             seconds=self.timeout_seconds,
         )
         self.database.run(
-            lambda session: finish_or_retry(
+            lambda session: deliveries.finish_or_retry(
                 session, task, delivery.id, answer, at=self.clock()
             )
         )
         log.info(
             "told a webhook" if answer.is_success else "a webhook was not told",
             webhook=f"whk_{webhook.id}",
-            message=name_message(delivery),
+            message=deliveries.name_message(delivery),
             status=answer.status,
             error=answer.error,
         )
@@ -126,7 +114,7 @@ class MailServer:
     password: str = field(default="", repr=False)
     timeout_seconds: float = 15.0
 
-    def hand_over(self, message: EmailMessage) -> Failure | None:
+    def hand_over(self, message: EmailMessage) -> mail.Failure | None:
         """Send *message*, and return the failure if it was not taken."""
         try:
             self._send(message)
@@ -135,7 +123,7 @@ class MailServer:
             is_final = isinstance(error, smtplib.SMTPRecipientsRefused) and all(
                 code >= 500 for code, _ in error.recipients.values()
             )
-            return Failure(f"{type(error).__name__}: {error}", is_final)
+            return mail.Failure(f"{type(error).__name__}: {error}", is_final)
         return None
 
     def _send(self, message: EmailMessage) -> None:
@@ -157,7 +145,7 @@ class MailServer:
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Mail(Handler):
     server: MailServer
-    head: Letterhead
+    head: mail.Letterhead
 
 
 class AddressMail(_Mail):
@@ -169,20 +157,20 @@ class AddressMail(_Mail):
         """Send one confirmation mail."""
         [task] = tasks
         with self.database.read() as session:
-            message = compose_check(session, task, self.head, self.clock())
+            message = mail.compose_check(session, task, self.head, self.clock())
         if message is None:
             self.finish(task)
             return 0
         failure = self.server.hand_over(message)
         is_over = self.database.run(
-            lambda session: note_check(session, task, failure, self.clock())
+            lambda session: mail.note_check(session, task, failure, self.clock())
         )
         _log(message, failure, is_over=is_over, account=task.key)
         return failure is None
 
 
 def _log(
-    message: EmailMessage, failure: Failure | None, *, is_over: bool, **names: Any
+    message: EmailMessage, failure: mail.Failure | None, *, is_over: bool, **names: Any
 ) -> None:
     names["message"] = message["Message-ID"]
     if failure is None:
@@ -205,12 +193,12 @@ class DigestMail(_Mail):
         """Send one digest."""
         [task] = tasks
         message, told = self.database.run(
-            lambda session: begin_digest(session, task, self.head, self.clock())
+            lambda session: mail.begin_digest(session, task, self.head, self.clock())
         )
         is_sent = message is not None
         failure = None if message is None else self.server.hand_over(message)
         is_over = self.database.run(
-            lambda session: end_digest(
+            lambda session: mail.end_digest(
                 session, task, told, failure, self.clock(), is_sent=is_sent
             )
         )

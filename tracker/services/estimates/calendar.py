@@ -200,19 +200,6 @@ def compute_calendars(calendars: Sequence[Calendar]) -> None:
         one.interval = interval
 
 
-def begin_calendar(  # noqa: PLR0913, PLR0917 - a version, and what is known of it.
-    session: Session,
-    version: Version,
-    detector: Detector,
-    state: Mapping[str, Any],
-    days: Mapping[date, Cells],
-    shares: tuple[float, ...] | None,
-) -> Calendar:
-    """Return the calendar of a version, to be computed without the database."""
-    birth = find_birth(session, version, state, detector.zone)
-    return Calendar(Terms.of(detector), birth, state, days, shares)
-
-
 def list_now(
     session: Session,
     versions: Mapping[Version, tuple[Detector, tuple[float, ...] | None]],
@@ -376,20 +363,6 @@ def _tabulate(days: Mapping[date, Cells], terms: Terms) -> _Table:
     return _Table(*(one[has_some] for one in (ordinals, *counts)))
 
 
-class _Hashed:
-    """A table that may be the key of a cache, for pages that ask again and again."""
-
-    def __init__(self, table: _Table) -> None:
-        self.table = table
-        self._key = tuple(one.tobytes() for one in table)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hashed) and self._key == other._key
-
-
 def _find(
     table: _Table,
     terms: Terms,
@@ -400,7 +373,8 @@ def _find(
     """Return the proved changes, each later than the one before."""
     found = []
     start: int | None = None
-    for one in _prove(_Hashed(table), terms, birth, shares):
+    key = tuple(one.tobytes() for one in table)
+    for one in _prove(key, terms, birth, shares):
         scope = (
             terms.measure
             if one.scope is None
@@ -409,12 +383,14 @@ def _find(
         rows = (table.days < one.since) & (table.days >= (start or 0))
         measure = read_measure(scope)
         counts = _sum(table.of(measure, terms.classes), rows)
-        level = _level_before(terms.level, start, one.since, birth.toordinal())
-        low, high = (
-            (0.0, 1.0)
-            if level is None
-            else bound(*counts, level, _shares_of(measure, shares))
-        )
+        try:
+            outer = stats.level_since(terms.level, start, birth.toordinal())
+            level = stats.level_since(outer, one.since, start or birth.toordinal())
+        except ValueError:
+            # The level would be too high, and nothing is known.
+            low, high = 0.0, 1.0
+        else:
+            low, high = bound(*counts, level, _shares_of(measure, shares))
         parts = [k / n for k, n in zip(*counts, strict=True) if n]
         found.append(
             AccuracyChange(
@@ -437,11 +413,13 @@ def _find(
     return found
 
 
+# Pages ask for the changes of the same table again and again.
 @lru_cache(maxsize=256)
 def _prove(
-    hashed: _Hashed, terms: Terms, birth: date, shares: tuple[float, ...] | None
+    key: tuple[bytes, ...], terms: Terms, birth: date, shares: tuple[float, ...] | None
 ) -> tuple[stats.AccuracyChange, ...]:
-    table = hashed.table
+    days, *counts = (np.frombuffer(one, np.int64) for one in key)
+    table = _Table(days, *(one.reshape(-1, len(terms.classes)) for one in counts))
     measure = read_measure(terms.measure)
     return stats.find_changes(
         table.days,
@@ -452,17 +430,6 @@ def _prove(
         shares=_shares_of(measure, shares),
         reference=terms.reference,
     )
-
-
-def _level_before(
-    level: float, start: int | None, since: int, birth: int
-) -> float | None:
-    """Return the level of the interval of a span between two days; None: too high."""
-    try:
-        outer = stats.level_since(level, start, birth)
-        return stats.level_since(outer, since, birth if start is None else start)
-    except ValueError:
-        return None
 
 
 def _sum(counts: _Both, rows: NDArray[np.bool_]) -> Right:

@@ -20,13 +20,8 @@ from tracker.services.estimates.intervals import Claim, bound_all, list_claims
 from tracker.services.estimates.slice_values import count_slice
 from tracker.services.estimates.warnings import UnclearBounds
 from tracker.services.estimates.weeks import count_sample
+from tracker.services.evidence import populations
 from tracker.services.evidence.measure import read_measure
-from tracker.services.evidence.populations import (
-    LIVE,
-    POOLED,
-    Standings,
-    targeted_standings,
-)
 from tracker.stats import shared_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Selection, pool
@@ -40,7 +35,7 @@ class Counted(NamedTuple):
 
     counts: Counts
     population: str
-    standings: Standings
+    standings: populations.Standings
     includes_targeted: bool = False
     is_pooled: bool = False
     # How many count by another version's query, where versions are pooled.
@@ -105,7 +100,7 @@ def choose_labels(
         detector, counts, wanted, is_pooled=is_pooled
     )
     if includes_targeted:
-        standings |= targeted_standings(detector.label_sampling)
+        standings |= populations.targeted_standings(detector.label_sampling)
     return Counted(counts, population, standings, includes_targeted, is_pooled)
 
 
@@ -137,7 +132,7 @@ def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them
         )
         cells = count_sample(session, detector, versions, filters, others)
         counts = replace(counted.counts, cells=cells)
-        return Counted(counts, LIVE, frozenset({RANDOM}))
+        return Counted(counts, populations.LIVE, frozenset({RANDOM}))
     if any(one is not None for one in last.values()):
         known = _count_known(session, detector, versions, counted, filters, last)
         shares = known_shares(detector, counted.counts.shares, known)
@@ -209,7 +204,7 @@ def date_counts(
         version: (detector, describe_shares(detector, one.counts, one.standings))
         for detector, versions, one in counted
         for version in versions
-        if one.is_of_version and one.population == LIVE
+        if one.is_of_version and one.population == populations.LIVE
     }
     parts = {
         version: (detector, None if found is None else found.parts)
@@ -236,10 +231,10 @@ def bound_ahead(counted: Iterable[tuple[Detector, Counted]]) -> None:
 
 
 _CHOSEN = {
-    LIVE: "of its own queries, chosen at random",
+    populations.LIVE: "of its own queries, chosen at random",
     REPLAYED: "that its inputs had in other versions",
     UNSTATED: "of queries of which nobody has said how they were chosen",
-    POOLED: "of several versions",
+    populations.POOLED: "of several versions",
 }
 
 
@@ -271,7 +266,7 @@ def describe_basis(
     part = ""
     if counted.includes_targeted:
         part = ", and those of queries that somebody picked"
-    elif not counted.is_of_version and population != POOLED:
+    elif not counted.is_of_version and population != populations.POOLED:
         part = ", of the part that was asked for"
     said = say_basis(detector, population, labels, part)
     since = counted.span and counted.span.since

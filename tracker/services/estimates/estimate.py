@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
+from tracker import words
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.counted import (
     Counted,
@@ -71,7 +72,6 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import midnight_in, pool
 from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.finding import Between, find_asked_span
-from tracker.words import DECIDING_METHOD, DISPUTED, NO_ANSWER, OPEN, REPLAYED, UNSTATED
 
 SpanWord = Literal["now", "all"]
 NOW: SpanWord = "now"
@@ -228,7 +228,7 @@ class Estimate(OfDetector):
     @property
     def shown_level(self) -> float:
         """The level at which its method computes each interval."""
-        if self.method != DECIDING_METHOD:
+        if self.method != words.DECIDING_METHOD:
             return self.confidence_level
         return self._deciding_level or self.confidence_level
 
@@ -290,7 +290,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     kind = {"includes_targeted": include_targeted, "is_pooled": version == ALL}
     chosen = choose_labels(detector, current, population, **kind)._replace(
         is_of_version=version != ALL and not is_part and not include_targeted,
-        is_now=span == NOW or (span is None and method == DECIDING_METHOD),
+        is_now=span == NOW or (span is None and method == words.DECIDING_METHOD),
     )
     recent = {"known_at": as_known_at, "last": last.last, "average_of": average_of}
     counted = narrow_counts(session, detector, versions, chosen, filters, recent)
@@ -305,7 +305,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         computed_at=computed_at,
         method=method,
         level=level,
-        because=_refuse_decision(counted, is_part=is_part),
+        is_part=is_part,
         target=detector.target if target is None else target,
         window=window,
         as_known_at=as_known_at,
@@ -384,9 +384,8 @@ def estimate_counted(
         queries=None,
         version=version,
         computed_at=at,
-        method=DECIDING_METHOD,
+        method=words.DECIDING_METHOD,
         level=detector.confidence_level,
-        because=None,
         target=detector.target,
         is_foreseen=False,
     )
@@ -437,8 +436,8 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     computed_at: datetime,
     method: str,
     level: float,
-    because: str | None,
     target: float | None,
+    is_part: bool = False,
     window: str | None = None,
     as_known_at: datetime | None = None,
     is_foreseen: bool = True,
@@ -446,7 +445,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     counts, standings, now = counted.counts, counted.standings, counted.now
     population = POOLED_POPULATION if counted.is_pooled else counted.population
     found, queries_counted = counted.select()
-    because = because or _refuse_population(population, queries_counted)
+    because = _refuse_decision(counted, queries_counted, is_part=is_part)
     confusion = spread(found.confusion, detector.classes)
     shares = describe_shares(detector, counts, standings)
     scored = _score(detector, counted, level, (method, window), shares)
@@ -491,7 +490,7 @@ def _score(
     method, window = how
     bets = None if shares is None else shares.parts
     deciding = counted.promised_level(detector, level)
-    at = deciding if method == DECIDING_METHOD else level
+    at = deciding if method == words.DECIDING_METHOD else level
     score_of = score_window if window is not None else partial(score, shares=[bets])
     correct, labelled = counted.select()[0].by_class(detector.classes)
     whole, *scores = score_of([correct], [labelled], method, at)[0]
@@ -514,13 +513,17 @@ def _count_left_out(counted: Counted, word: str | None) -> dict[str, Any]:
         "unclear": sum(counted.select()[0].unclear.values()),
         "last_label_at": counts.last_label_at,
         "corrections": counts.corrections,
-        "unstated": counts.scored(standings & standings_of(UNSTATED, None)),
-        "unstated_left_out": counts.count(standings_of(UNSTATED, word) - standings),
-        "replayed_left_out": counts.count(standings_of(REPLAYED, word) - standings),
-        "disputed_left_out": counts.count(frozenset({OPEN, DISPUTED})),
+        "unstated": counts.scored(standings & standings_of(words.UNSTATED, None)),
+        "unstated_left_out": counts.count(
+            standings_of(words.UNSTATED, word) - standings
+        ),
+        "replayed_left_out": counts.count(
+            standings_of(words.REPLAYED, word) - standings
+        ),
+        "disputed_left_out": counts.count(frozenset({words.OPEN, words.DISPUTED})),
         "targeted_left_out": counts.scored(targeted_standings(word) - standings),
-        "repeats_left_out": counts.repeats,
-        "grouped_left_out": counts.grouped,
+        "repeats_left_out": counts.count(frozenset({words.REPEAT})),
+        "grouped_left_out": counts.count(frozenset({words.GROUPED})),
         "versions_left_out": counted.others,
     }
 
@@ -563,7 +566,7 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the cla
 
 def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
     """Return how many queries got no answer, and how right the others are."""
-    unanswered = sum(row.get(NO_ANSWER, 0) for row in confusion.values())
+    unanswered = sum(row.get(words.NO_ANSWER, 0) for row in confusion.values())
     if not unanswered:
         return {}
     labels = sum(sum(row.values()) for row in confusion.values())
@@ -576,15 +579,11 @@ def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
     }
 
 
-def _refuse_population(population: str, labels: int) -> str | None:
-    if population == UNSTATED:
+def _refuse_decision(counted: Counted, labels: int, *, is_part: bool) -> str | None:
+    if not counted.is_of_version:
+        if counted.includes_targeted:
+            return TARGETED
+        return CHOSEN_SPAN if is_part else POOLED
+    if counted.population == words.UNSTATED:
         return refuse_unstated(labels)
-    return REPLAYS_ASIDE if population == REPLAYED else None
-
-
-def _refuse_decision(counted: Counted, *, is_part: bool) -> str | None:
-    if counted.is_of_version:
-        return None
-    if counted.includes_targeted:
-        return TARGETED
-    return CHOSEN_SPAN if is_part else POOLED
+    return REPLAYS_ASIDE if counted.population == words.REPLAYED else None

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import shorten
 from tracker.services.estimates.query_lists import QueryFilter, build_filter
+from tracker.services.estimates.weeks import begin
 from tracker.stats import compare_once, judge_slices
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import day_in
@@ -228,7 +229,7 @@ def _read_confidence(value: float | None) -> Iterator[tuple[str, str]]:
 
 def _read_week(at: datetime, zone: tzinfo) -> tuple[str, str]:
     day = day_in(at, zone)
-    first = day - timedelta(days=day.weekday())
+    first = begin(day, "week")
     return (
         f"asked_at:{first}..{first + timedelta(days=6)}",
         f"{first.day} {first:%b %Y}",

@@ -220,8 +220,8 @@ def join_scores(
     lists = zip(*(column.tolist() for column in columns), strict=True)
     return [
         [
-            _build(sum(ks), sum(ns), math.fsum(vs) / len(vs), low, high),
-            *map(_build, ks, ns, vs, lows, highs),
+            build_score(sum(ks), sum(ns), math.fsum(vs) / len(vs), low, high),
+            *map(build_score, ks, ns, vs, lows, highs),
         ]
         for ks, ns, vs, lows, highs, low, high in lists
     ]
@@ -233,7 +233,7 @@ def score_share(correct: int, labelled: int, confidence_level: float) -> Score:
     """Return *correct* of *labelled* with the exact interval of that share."""
     low, high = clopper_pearson(correct, labelled, confidence_level)
     value = correct / labelled if labelled else math.nan
-    return _build(correct, labelled, value, float(low), float(high))
+    return build_score(correct, labelled, value, float(low), float(high))
 
 
 def score_window(
@@ -264,11 +264,8 @@ def score_window(
     return found
 
 
-def _build(correct: int, trials: int, value: float, low: float, high: float) -> Score:
-    return Score(
-        correct=correct,
-        labelled=trials,
-        accuracy=None if math.isnan(value) else value,
-        low=low,
-        high=high,
-    )
+def build_score(
+    correct: int, labelled: int, value: float, low: float, high: float
+) -> Score:
+    found = None if math.isnan(value) else value
+    return Score(correct=correct, labelled=labelled, accuracy=found, low=low, high=high)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -22,16 +23,7 @@ from tracker.storage.estimates.counts import (
     count_erased,
     count_logged,
 )
-from tracker.storage.queries.finding import (
-    SORTS,
-    Between,
-    Conditions,
-    are_few,
-    count_queries,
-    has_key,
-    is_labelled_by,
-    list_sorted,
-)
+from tracker.storage.queries import finding
 from tracker.storage.queries.queries import Query, build_conditions, has_tag
 from tracker.words import ANSWER, UNCLEAR
 
@@ -97,13 +89,16 @@ class QueryFilter:
 
 def build_filter(
     session: Session, detector: Detector, wanted: QueryFilter, *, at: datetime
-) -> Conditions:
+) -> finding.Conditions:
     """Return the conditions that the queries which are *wanted* meet.
 
     Raises InvalidInputError, which names the field, where *wanted* makes no sense.
     """
     wanted = _resolve(session, detector, wanted)
-    _check_classes(detector, wanted)
+    if wanted.predicted is not None:
+        check_prediction(detector, wanted.predicted, field="predicted")
+    if wanted.label is not None:
+        check_class(detector, wanted.label, field="label", may_be_unclear=True)
     texts = {"key": wanted.key, "tag": wanted.tag, "labeler": wanted.labeler}
     for field, text in texts.items():
         if text is not None and not is_storable(text):
@@ -135,19 +130,12 @@ def build_filter(
     if wanted.tag is not None:
         found += has_tag(session, wanted.tag)
     if wanted.labeler is not None:
-        found.append(is_labelled_by(wanted.labeler))
+        found.append(finding.is_labelled_by(wanted.labeler))
     if wanted.key is not None:
-        found += has_key(wanted.key)
-    span = Between("asked_at", wanted.since, below=wanted.until)
+        found += finding.has_key(wanted.key)
+    span = finding.Between("asked_at", wanted.since, below=wanted.until)
     where = parse_where(session, detector, wanted.where, at=at)
     return [*found, *(one.test(session) for one in (span, *where))]
-
-
-def _check_classes(detector: Detector, wanted: QueryFilter) -> None:
-    if wanted.predicted is not None:
-        check_prediction(detector, wanted.predicted, field="predicted")
-    if wanted.label is not None:
-        check_class(detector, wanted.label, field="label", may_be_unclear=True)
 
 
 def _find_other(session: Session, detector: Detector, name: str) -> int:
@@ -185,15 +173,9 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     wanted = _resolve(session, detector, wanted)
     conditions = build_filter(session, detector, wanted, at=at)
     counts = _count_labels(session, detector, wanted)
+    which: dict[str, Any] = {"sort": sort, "after": after, "limit": limit}
     return _walk(
-        session,
-        conditions,
-        _seeks(wanted, counts, sort),
-        sort=sort,
-        after=after,
-        limit=limit,
-        is_backwards=is_backwards,
-        are_few=bool(wanted.where) and are_few(session, conditions),
+        session, wanted, conditions, counts, **which, is_backwards=is_backwards
     )
 
 
@@ -216,16 +198,8 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     wanted = _resolve(session, detector, wanted)
     conditions = build_filter(session, detector, wanted, at=at)
     counts = _count_labels(session, detector, wanted)
-    seeks = _seeks(wanted, counts, sort)
-    found = _walk(
-        session,
-        conditions,
-        seeks,
-        sort=sort,
-        after=after,
-        limit=limit,
-        are_few=bool(wanted.where) and are_few(session, conditions),
-    )
+    which: dict[str, Any] = {"sort": sort, "after": after, "limit": limit}
+    found = _walk(session, wanted, conditions, counts, **which)
     if wanted.is_open:
         total = count_shown(session, detector.id)
     elif wanted.is_told and wanted.labelled is not False:
@@ -237,9 +211,9 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
         )
         if counts is None:
             unlabelled = [*conditions, Query.label.is_(None)]
-            total += count_queries(session, unlabelled, at_most=at_most)
+            total += finding.count_queries(session, unlabelled, at_most=at_most)
     else:
-        total = count_queries(session, conditions, at_most=at_most)
+        total = finding.count_queries(session, conditions, at_most=at_most)
     return found, total if at_most is None else min(total, at_most)
 
 
@@ -251,30 +225,24 @@ def count_shown(session: Session, detector_id: int) -> int:
 
 def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.
     session: Session,
-    conditions: Conditions,
-    seeks: Sequence[Conditions],
+    wanted: QueryFilter,
+    conditions: finding.Conditions,
+    counts: Mapping[int, Counts] | None,
     *,
     sort: str,
-    after: Query | None,
     limit: int,
     is_backwards: bool = False,
-    are_few: bool = False,
+    **place: Any,
 ) -> Sequence[Query]:
+    place |= {"sort": sort, "limit": limit, "is_backwards": is_backwards}
+    place["are_few"] = bool(wanted.where) and finding.are_few(session, conditions)
     found = [
-        list_sorted(
-            session,
-            [*conditions, *seek],
-            sort=sort,
-            after=after,
-            limit=limit,
-            is_backwards=is_backwards,
-            are_few=are_few,
-        )
-        for seek in seeks
+        finding.list_sorted(session, [*conditions, *seek], **place)
+        for seek in _seeks(wanted, counts, sort)
     ]
     if len(found) == 1:
         return found[0]
-    reverse = SORTS[sort][1] != is_backwards
+    reverse = finding.SORTS[sort][1] != is_backwards
     return sorted(chain(*found), key=lambda one: one.id, reverse=reverse)[:limit]
 
 
@@ -300,10 +268,10 @@ def _count_all(
 
 def _seeks(
     wanted: QueryFilter, counts: Mapping[int, Counts] | None, sort: str
-) -> Sequence[Conditions]:
+) -> Sequence[finding.Conditions]:
     """Return conditions that together hold what passes, nothing of it twice."""
     # What is tagged has an index of its own; another order is no walk along ids.
-    if counts is None or wanted.tag is not None or SORTS[sort][0] != "id":
+    if counts is None or wanted.tag is not None or finding.SORTS[sort][0] != "id":
         return [[]]
     combinations = {
         (cell.label, cell.predicted)

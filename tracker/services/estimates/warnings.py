@@ -9,19 +9,12 @@ import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import stats
 from tracker.services.estimates.counts import pick_population
 from tracker.services.estimates.intervals import bound
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import standings_of
 from tracker.shapes import Shape
-from tracker.stats import (
-    Interval,
-    burst_look,
-    bursts_are_beyond_doubt,
-    completed_interval,
-    count_unanswered,
-    find_bursts,
-)
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Standings
 from tracker.storage.estimates.label_changes import list_first_labelled
@@ -97,8 +90,8 @@ class Look:
         """Return what the first look behind *after* found that leaves no doubt."""
         for look in range(after + 1, self.last + 1):
             some = self.rows[: _labels_of(look)]
-            found = find_bursts(_mistakes(some))
-            if bursts_are_beyond_doubt(found, len(some)):
+            found = stats.find_bursts(_mistakes(some))
+            if stats.bursts_are_beyond_doubt(found, len(some)):
                 self.found = {
                     "labels": len(some),
                     "neighbours": found.neighbours,
@@ -135,7 +128,7 @@ def _mistakes(rows: Sequence[Any]) -> list[list[bool]]:
 
 
 def _looks_at(labels: int) -> int:
-    return min(burst_look(labels), _MOST_LOOKS)
+    return min(stats.burst_look(labels), _MOST_LOOKS)
 
 
 def _labels_of(look: int) -> int:
@@ -188,12 +181,12 @@ def bound_unclear(
     right, counted = measure.count_right(spread(found.confusion, detector.classes))
     wrong, more = _count_missing(measure, detector.classes, unclear)
 
-    def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> Interval:
+    def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> stats.Interval:
         some, of = (tuple(np.asarray(one).tolist()) for one in (k, n))
         low, high = bound(some, of, level, shares)
-        return Interval(np.asarray(low), np.asarray(high))
+        return stats.Interval(np.asarray(low), np.asarray(high))
 
-    bounds = completed_interval(
+    bounds = stats.completed_interval(
         interval, right, counted, level, wrong=wrong, right=more
     )
     return UnclearBounds(
@@ -214,7 +207,7 @@ def _count_missing(
     if measure.kind == PRECISION:
         predicted = unclear.get(measure.of or "", 0)
         return [predicted], [predicted]
-    wrong, right = count_unanswered([unclear.get(name, 0) for name in classes])
+    wrong, right = stats.count_unanswered([unclear.get(name, 0) for name in classes])
     # What got no answer, or one that is no class, may be of any class, and is wrong.
     wrong = wrong + (answers - right.sum())
     if measure.kind == RECALL:

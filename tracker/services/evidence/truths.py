@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker import words
 from tracker.errors import ConflictError
 from tracker.services.by import By
 from tracker.services.evidence.random_queue import rank_version
@@ -27,21 +28,11 @@ from tracker.storage.labelling.inputs import find_references, put_references
 from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import (
-    DISPUTED,
-    GROUPED,
-    INPUT,
-    OPEN,
-    RANDOM,
-    REPLAYED,
-    REPLAYED_UNSTATED,
-    UNSTATED,
-)
 
 # The label and the query of a reference, of which a copy still tells that it is one.
 _NO_LABEL = 0
-_SCORED = {RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED}
-_ASKED = {OPEN, DISPUTED}
+_SCORED = {words.RANDOM, words.UNSTATED, words.REPLAYED, words.REPLAYED_UNSTATED}
+_ASKED = {words.OPEN, words.DISPUTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +106,11 @@ def _read_decision(label: Mapping[str, Any], query: Mapping[str, Any]) -> Decisi
         label.get("truth") or label["label"],
         query["sampling"],
         standing,
-        is_replayed=standing in {REPLAYED, REPLAYED_UNSTATED},
+        is_replayed=standing in {words.REPLAYED, words.REPLAYED_UNSTATED},
         agreement=agreement,
-        is_open=standing == OPEN,
-        is_scored=standing not in {OPEN, DISPUTED}
-        and not (standing == GROUPED and agreement == DISPUTED),
+        is_open=standing == words.OPEN,
+        is_scored=standing not in {words.OPEN, words.DISPUTED}
+        and not (standing == words.GROUPED and agreement == words.DISPUTED),
     )
 
 
@@ -142,7 +133,7 @@ class Truths:
         self._detector_id = detector.id
         self._at = by.at
         # Whether queries with one input share their label.
-        self._shares = detector.label_of == INPUT
+        self._shares = detector.label_of == words.INPUT
         self.units = Units(session, detector, elected)
         # The batches of the labels that were passed on.
         self.batches: list[int] = []
@@ -406,6 +397,12 @@ class Truths:
         self.units.write()
 
 
+_JOINED = (
+    *("id", "key", "group", "version_id", "label_id"),
+    *("sampling", "standing", "is_replayed", "agreement"),
+)
+
+
 def join_input(
     session: Session, detector: Detector, query: Query, name: str, by: By
 ) -> None:
@@ -420,19 +417,7 @@ def join_input(
         return
     if current.input is not None:
         raise other_input(current.input, name)
-    row = {
-        "id": current.id,
-        "key": current.key,
-        "input": name,
-        "group": current.group,
-        "version_id": current.version_id,
-        "label_id": current.label_id,
-        "sampling": current.sampling,
-        "standing": current.standing,
-        "is_replayed": current.is_replayed,
-        "agreement": current.agreement,
-    }
-    truths.join([row])
+    truths.join([{one: getattr(current, one) for one in _JOINED} | {"input": name}])
     by.record(session, "input added", dump_id("iq", query.id), input=name)
 
 

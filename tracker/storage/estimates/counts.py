@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
+from tracker.storage import labels
 from tracker.storage.base import on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import day_of, minute_of
@@ -25,18 +26,10 @@ from tracker.storage.estimates.cells import Cell, Counts, day_in, pool
 from tracker.storage.estimates.pending import (
     Pending,
     PendingBatch,
-    belongs_to,
-    ends_of,
-    lies_among,
     list_pending_batches,
+    of_pending,
 )
-from tracker.storage.labels import (
-    Label,
-    is_correction,
-    is_of_query,
-    is_replaced,
-    truth_of,
-)
+from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import Query, has_standing
 from tracker.words import GROUPED, REPLAYED, REPLAYED_UNSTATED, SAMPLINGS, UNSTATED
@@ -107,7 +100,7 @@ def count_pending(
     conditions = tuple(conditions)
 
     def rows(columns: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-        found = of_pending(columns, Label, batches).join(Query, is_of_query())
+        found = of_pending(columns, Label, batches).join(Query, labels.is_of_query())
         return found.where(*conditions)
 
     place: list[Any] = [Query.detector_id, Query.version_id, *by]
@@ -129,8 +122,8 @@ def count_changes(
     changes: dict[tuple[Any, ...], Counts] = {}
     for is_old in (False, True):
         shown = aliased(Label) if is_old else Label
-        kind = (shown.standing, truth_of(shown), Query.predicted)
-        corrects = is_correction(Label, shown) if is_old else false()
+        kind = (shown.standing, labels.truth_of(shown), Query.predicted)
+        corrects = labels.is_correction(Label, shown) if is_old else false()
         chosen = select(
             *place,
             *kind,
@@ -140,7 +133,7 @@ def count_changes(
         )
         statement = rows(chosen).group_by(*place, *kind)
         if is_old:
-            statement = statement.join(shown, is_replaced(shown))
+            statement = statement.join(shown, labels.is_replaced(shown))
         # What was replaced was known until both were there.
         both = (Label.created_at, shown.created_at)
         if since is not None:
@@ -166,19 +159,6 @@ def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
     for detector_id, number in session.execute(rows):
         found[detector_id] += number
     return found
-
-
-def of_pending(
-    columns: Select[*tuple[Any, ...]], rows_of: type[Query | Label], batches: Pending
-) -> Select[*tuple[Any, ...]]:
-    """Select *columns* of the queries or labels of pending *batches*."""
-    return (
-        columns.select_from(PendingBatch)
-        .join(rows_of, belongs_to(rows_of.id))
-        .where(PendingBatch.detector_id.in_(batches))
-        .where(on_postgresql(rows_of.detector_id.in_(batches)))
-        .where(lies_among(rows_of.id, **ends_of(batches)))
-    )
 
 
 def count_window(  # noqa: PLR0913 - one argument for each filter.
@@ -297,7 +277,7 @@ def count_weights(
             Label.weight,
             func.count().label("labels"),
         )
-        .join_from(Label, Query, is_of_query())
+        .join_from(Label, Query, labels.is_of_query())
         .where(
             Label.detector_id == detector_id,
             Label.weight.is_not(None),
@@ -378,7 +358,7 @@ _DELAY = (Query.asked_at, Query.predicted, Label.labelled_at)
 _DELAYS = (
     select(*_DELAY, func.count())
     .select_from(Label)
-    .join(Query, is_of_query())
+    .join(Query, labels.is_of_query())
     .where(
         Query.detector_id == bindparam("detector_id"),
         Query.version_id.in_(bindparam("ids", expanding=True)),

@@ -19,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     CursorResult,
     ForeignKey,
+    Select,
     Table,
     Text,
     and_,
@@ -150,6 +151,28 @@ def ends_of(batches: Pending) -> dict[str, int]:
     first = min(some[0] for some in batches.values())
     last = max(some[-1] for some in batches.values())
     return {"first": first_id(first), "last": first_id(last + 1) - 1}
+
+
+def of_pending(
+    columns: Select[*tuple[Any, ...]],
+    rows_of: Any,
+    batches: Pending,
+    *,
+    until: int | None = None,
+) -> Select[*tuple[Any, ...]]:
+    """Select *columns* of the queries or labels of pending *batches*.
+
+    Or of those whose ids are below *until*.
+    """
+    found = (
+        columns.select_from(PendingBatch)
+        .join(rows_of, belongs_to(rows_of.id))
+        .where(PendingBatch.detector_id.in_(batches))
+        .where(on_postgresql(rows_of.detector_id.in_(batches)))
+        .where(lies_among(rows_of.id, **ends_of(batches)))
+    )
+    # The sum keeps SQLite from taking it for the most telling condition.
+    return found if until is None else found.where(rows_of.id + 0 < until)
 
 
 def _select_pending() -> Any:

@@ -25,7 +25,7 @@ from tracker.storage.estimates.counts import (
     sum_minutes,
 )
 from tracker.storage.estimates.pending import is_pending
-from tracker.storage.estimates.projections import KNOWN, list_states
+from tracker.storage.estimates.projections import KNOWN, load_by_name
 from tracker.storage.labels import Label, is_correction, is_of_query, truth_of
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import Query
@@ -96,7 +96,8 @@ def count_known_days(
     """
     of, parts = (detector_id, version_id), list[Mapping[date, Counts]]()
     last = known_at.astimezone(UTC).date().isoformat()
-    for state in list_states(session, of, KNOWN, until=last):
+    kept = load_by_name(session, [detector_id], KNOWN, [version_id], until=last)
+    for state in kept.get(version_id, {}).values():
         row = Arrival.load(state)
         if row.until > known_at:
             parts.append(_count_arrived(session, of, zone, row, known_at))

@@ -22,8 +22,7 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import day_of, floor, hour_of
-from tracker.storage.estimates.counts import of_pending
-from tracker.storage.estimates.pending import END, Pending
+from tracker.storage.estimates.pending import Pending, of_pending
 from tracker.storage.inserting import Prepared
 from tracker.storage.queries.queries import Query
 from tracker.words import DISPUTED, GROUPED, OPEN, UNCLEAR
@@ -244,8 +243,7 @@ def count_hours(
         hour_of(session, Query.asked_at, Query.created_at).label("hour"),
         is_new.label("is_new"),
     )
-    rows = of_pending(each, Query, batches)
-    found = rows.where(Query.id + 0 < (END if until is None else until)).subquery()
+    found = of_pending(each, Query, batches, until=until).subquery()
     place = (found.c.detector_id, found.c.version_id, found.c.hour)
     statement = select(*place, func.count(), func.sum(found.c.is_new)).group_by(*place)
     return [HourCount(*row) for row in session.execute(statement)]

@@ -9,11 +9,8 @@ from flask.typing import ResponseReturnValue
 
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.thresholds import (
-    CalibrationBin,
-    ThresholdPoint,
-    get_thresholds_and_calibration,
-)
+from tracker.services.estimates import thresholds
+from tracker.services.estimates.thresholds import CalibrationBin, ThresholdPoint
 from tracker.shapes import Score
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Reading, Tick, read
@@ -136,7 +133,7 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
     target = _parse_target(request.args.get("target", ""))
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        found, calibration = get_thresholds_and_calibration(
+        found, calibration = thresholds.get_thresholds_and_calibration(
             session,
             detector,
             target=target,
