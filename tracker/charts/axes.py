@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, Literal
 
 from tracker.shapes import Moment
@@ -33,7 +34,9 @@ def thin(
         raise ValueError("a thinned series keeps at least its first and last point")
     if len(points) <= limit:
         return list(points)
-    keys = _rising_keys(points, x)
+    # Corrected labels and clocks set back make both axes step back, and bisection wants
+    # them sorted.
+    keys = [*accumulate((_key(point, x) for point in points), max)]
     step = (keys[-1] - keys[0]) / (limit - 1)
     kept = {0, len(points) - 1}
     for number in range(1, limit - 1):
@@ -43,17 +46,6 @@ def thin(
         else:
             kept.add(number * (len(points) - 1) // (limit - 1))
     return [points[index] for index in sorted(kept)]
-
-
-def _rising_keys(points: Sequence[Moment], x: Axis) -> list[float]:
-    keys: list[float] = []
-    highest = -math.inf
-    for point in points:
-        # Corrected labels and clocks set back make both axes step back, and
-        # bisection wants them sorted.
-        highest = max(highest, _key(point, x))
-        keys.append(highest)
-    return keys
 
 
 def _key(point: Moment, x: Axis) -> float:
@@ -85,12 +77,9 @@ def in_order(points: Sequence[Moment], *, x: Axis) -> list[Moment]:
 
 
 def widest(paths: Sequence[Sequence[Moment]], *, limit: int) -> list[int]:
-    order = sorted(range(len(paths)), key=lambda index: (-_width(paths[index]), index))
+    widths = [points[-1].width if points else 0.0 for points in paths]
+    order = sorted(range(len(paths)), key=lambda index: (-widths[index], index))
     return sorted(order[:limit])
-
-
-def _width(points: Sequence[Moment]) -> float:
-    return points[-1].width if points else 0.0
 
 
 Layout = Literal["wide", "narrow"]
@@ -232,10 +221,6 @@ def percent_axis(domain: tuple[float, float], height: int) -> dict[str, Any]:
         "minExtent": AXIS_ROOM,
         "maxExtent": AXIS_ROOM,
     }
-
-
-def x_axis(x: Axis, domain: tuple[float, float], width: int) -> dict[str, Any]:
-    return labels_axis(domain, width) if x == "labels" else time_axis(domain, width)
 
 
 def x_scale(

@@ -168,11 +168,12 @@ def _row(point: Moment, *, is_class: bool) -> Spec:
 
 
 def _x(panel: Panel, view: View) -> Spec:
+    axis = axes.labels_axis if view.x == "labels" else axes.time_axis
     return {
         "field": "x",
         "type": "quantitative" if view.x == "labels" else "temporal",
         "scale": axes.x_scale(view.x, view.x_domain, (1, panel.plot_width)),
-        "axis": axes.x_axis(view.x, view.x_domain, panel.width),
+        "axis": axis(view.x_domain, panel.width),
         "title": panel.x_title,
     }
 

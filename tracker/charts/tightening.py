@@ -67,10 +67,13 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     paths = [balanced, *(one.points for one in classes)]
     view = axes.build_view(paths, x, is_whole=is_whole)
     large = _large_panel(balanced, view, sheet, colours, target, overlay)
-    rows = [
-        draw(large, view, colours),
-        *_grid(_small_panels(classes, view, sheet), view, sheet, colours),
-    ]
+    rows = [draw(large, view, colours)]
+    if classes:
+        small = [
+            draw(one, view, colours) for one in _small_panels(classes, view, sheet)
+        ]
+        columns = sheet.columns(len(small))
+        rows.append({"concat": small, "columns": columns, "spacing": axes.GAP})
     return _page(
         rows,
         colours=colours,
@@ -164,20 +167,6 @@ def _class_heading(one: _Class, columns: int, width: int) -> dict[str, Any]:
     subtitle = list(reading) if columns > 2 else ", ".join(reading)
     name = words.shorten(one.name, width // _LETTER)
     return {"text": name, "fontSize": 13, "subtitle": subtitle}
-
-
-def _grid(
-    panels: Sequence[Panel], view: View, sheet: Sheet, colours: Colours
-) -> list[dict[str, Any]]:
-    if not panels:
-        return []
-    return [
-        {
-            "concat": [draw(panel, view, colours) for panel in panels],
-            "columns": sheet.columns(len(panels)),
-            "spacing": axes.GAP,
-        }
-    ]
 
 
 def _page(

@@ -82,9 +82,10 @@ def recompute_detector(
     while tries:
         begun = time.perf_counter()
         with database.read() as session:
-            detector = find_detector(session, detector_id)
-            if detector is None:
+            found = load_detectors(session, [detector_id])
+            if not found:
                 break
+            [detector] = found
             is_stale = detector.groups == STALE
             slices = fold = None
             if not is_stale:
@@ -241,7 +242,6 @@ class Recompute(Handler):
     kind = RECOMPUTE
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:
-        """Return whether a look is due and detectors have new labels."""
         return time.monotonic() >= self._planned + self.every_seconds and (
             pending.has_unplanned(session, at=at, time_zone=self.time_zone)
         )

@@ -17,7 +17,7 @@ from tracker.services.estimates.counts import (
 )
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
-from tracker.services.estimates.slice_values import count_slice
+from tracker.services.estimates.slice_counts import count_slice
 from tracker.services.estimates.warnings import UnclearBounds
 from tracker.services.estimates.weeks import count_sample
 from tracker.services.evidence import populations
@@ -242,7 +242,6 @@ Unit = Literal["input", "group", "query"]
 
 
 def unit_of(detector: Detector) -> Unit:
-    """Return what counts once."""
     return "input" if detector.groups is None else "group"
 
 

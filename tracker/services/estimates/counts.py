@@ -141,7 +141,6 @@ class ClassShares(Shape):
 
     @property
     def parts(self) -> tuple[float, ...]:
-        """The part of each class, in their order."""
         return (*self.shares.values(),)
 
 

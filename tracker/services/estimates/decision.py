@@ -285,7 +285,6 @@ def is_decided_by(detector: Detector, row: Any) -> bool:
 
 
 def compare_with_target(low: float, high: float, target: float) -> words.Verdict:
-    """Return whether an interval lies above *target*, below it or around it."""
     if low > target:
         return "met"
     return "missed" if high < target else "undecided"

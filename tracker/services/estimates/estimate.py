@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
@@ -313,39 +312,36 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     return _add_facts(session, detector, versions, found, filters, counted.standings)
 
 
-def _add_warnings(
+def _find_warnings(
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
     found: Estimate,
     filters: Mapping[str, Any],
-) -> Estimate:
-    """Return *found* with its warnings and its weights, if it is of whole versions."""
+) -> dict[str, Any]:
+    """Return the warnings and weights of an estimate, if it is of whole versions."""
     if found.as_known_at or found.window or any(filters.values()) or not versions:
-        return found
-    ratio = get_weighted(session, detector, versions)
-    found = found.model_copy(update={"weighted": ratio})
+        return {}
+    facts: dict[str, Any] = {"weighted": get_weighted(session, detector, versions)}
     kind = found.population.kind
-    if found.includes_targeted or kind == POOLED_POPULATION:
-        return found
-    warned = find_warnings(session, detector, versions[0], kind, found.labels)
-    return found.model_copy(update={"warnings": warned})
+    if not found.includes_targeted and kind != POOLED_POPULATION:
+        which = (detector, versions[0], kind, found.labels)
+        facts["warnings"] = find_warnings(session, *which)
+    return facts
 
 
-def _add_replay(
+def _find_replay(
     session: Session, detector: Detector, versions: Sequence[Version], found: Estimate
-) -> Estimate:
-    """Return *found* with what a replay decides, if it is of replayed labels."""
+) -> dict[str, Any]:
+    """Return what a replay decides, if an estimate is of replayed labels."""
     if found.no_decision_because != REPLAYS_ASIDE or found.target is None:
-        return found
+        return {}
     replay = find_replay(session, detector, versions[0])
     if replay.because is not None:
-        return found.model_copy(update={"no_decision_because": replay.because})
-    first, *others = decide_replay(
-        detector, replay, found.target, found.confidence_level
-    )
-    decided = {"decision": first, "also": others, "no_decision_because": None}
-    return found.model_copy(update=decided)
+        return {"no_decision_because": replay.because}
+    level = found.confidence_level
+    first, *others = decide_replay(detector, replay, found.target, level)
+    return {"decision": first, "also": others, "no_decision_because": None}
 
 
 def list_estimates(
@@ -403,14 +399,14 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
 
     Of the last labels, and of what was known once, it is not.
     """
-    found = _add_warnings(session, detector, versions, found, filters)
-    found = _add_replay(session, detector, versions, found)
+    facts = _find_warnings(session, detector, versions, found, filters)
+    facts |= _find_replay(session, detector, versions, found)
     if found.span is not None and found.span.since is not None:
         start = midnight_in(found.span.since, detector.zone)
         filters = {**filters, "since": start}
     is_of_some = found.as_known_at is not None or (found.window or "").isdigit()
     if not found.labels or is_of_some:
-        return found
+        return found.model_copy(update=facts)
     span = Between("asked_at", filters["since"], below=filters["until"])
     limits = (span, *filters["where"]) if any(filters.values()) else ()
     asked = find_asked_span(
@@ -422,9 +418,9 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
         classes=[one.name for one in found.classes if one.labelled],
         standings=standings,
     )
-    if asked is None:
-        return found
-    return found.model_copy(update={"asked_from": asked[0], "asked_to": asked[1]})
+    if asked is not None:
+        facts |= {"asked_from": asked[0], "asked_to": asked[1]}
+    return found.model_copy(update=facts)
 
 
 def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
@@ -491,9 +487,12 @@ def _score(
     bets = None if shares is None else shares.parts
     deciding = counted.promised_level(detector, level)
     at = deciding if method == words.DECIDING_METHOD else level
-    score_of = score_window if window is not None else partial(score, shares=[bets])
     correct, labelled = counted.select()[0].by_class(detector.classes)
-    whole, *scores = score_of([correct], [labelled], method, at)[0]
+    if window is None:
+        rows = score([correct], [labelled], method, at, [bets])
+    else:
+        rows = score_window([correct], [labelled], at)
+    whole, *scores = rows[0]
     shown = (counted.shown, counted.standings)
     return {
         "labels": sum(labelled),

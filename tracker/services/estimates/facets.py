@@ -65,7 +65,6 @@ class Facet:
 
     @property
     def title(self) -> str:
-        """What pages call it."""
         return _TITLES.get(self.key) or self.key.removeprefix(_METADATA).capitalize()
 
     def find_worst(self) -> Value | None:
@@ -99,7 +98,6 @@ class Facets:
 
 
 def join_pair(label: str, predicted: str) -> str:
-    """Return what a pair is told apart by."""
     return json.dumps([label, predicted], ensure_ascii=False)
 
 

@@ -247,16 +247,14 @@ def _read(
     logged = count_hours(session, batches, until=until)
     for one in logged:
         folds[one.detector_id].of_version(one.version_id).queries += one.queries
-    known = {key: Traffic.load(one) for key, one in by_id.items()}
+    new = {one.detector_id for one in logged}
+    known = {key: Traffic.load(by_id[key]) for key in new}
     for detector_id, traffic in follow_traffic(known, logged).items():
         folds[detector_id].traffic = traffic
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
-        _replay(
-            session,
-            folds,
-            label_changes.iter_pending_queries(session, cut, until=until),
-        )
+        queries = label_changes.iter_pending_queries(session, cut, until=until)
+        _replay(session, folds, queries)
     confidences = [*count_pending_confidences(session, batches, until=until)]
     starts = {pending.first_id(batch) for some in batches.values() for batch in some}
     zones = {one: by_id[one].zone for one in batches}

@@ -230,7 +230,6 @@ def join_scores(
 # Every page of a list asks for the same few.
 @lru_cache(maxsize=1024)
 def score_share(correct: int, labelled: int, confidence_level: float) -> Score:
-    """Return *correct* of *labelled* with the exact interval of that share."""
     low, high = clopper_pearson(correct, labelled, confidence_level)
     value = correct / labelled if labelled else math.nan
     return build_score(correct, labelled, value, float(low), float(high))
@@ -239,29 +238,18 @@ def score_share(correct: int, labelled: int, confidence_level: float) -> Score:
 def score_window(
     correct: Sequence[Sequence[int]],
     labelled: Sequence[Sequence[int]],
-    method: str,
     confidence_level: float,
 ) -> list[list[Score]]:
-    """Return what `score` does, of a window in which the accuracy may have drifted.
+    """Return what `score` does by exact, of a window in which the accuracy may drift.
 
-    *method* is exact, for each class and as the published mean of all.
+    For each class, and as the published mean of all.
     """
-    found = []
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
     by_class = window_intervals(k, n, confidence_level)
     shared = window_intervals(k, n, confidence_level, shown=k.shape[1])
-    for i, (whole, *classes) in enumerate(score(correct, labelled, method, 0.5)):
-        means = (float(shared.low[i].mean()), float(shared.high[i].mean()))
-        bounds = zip(by_class.low[i].tolist(), by_class.high[i].tolist(), strict=True)
-        found.append(
-            [
-                one.model_copy(update={"low": low, "high": high})
-                for one, (low, high) in zip(
-                    [whole, *classes], [means, *bounds], strict=True
-                )
-            ]
-        )
-    return found
+    means = [np.array([row.mean() for row in ends]) for ends in shared[:2]]
+    with np.errstate(invalid="ignore"):
+        return join_scores(k, n, k / n, by_class, Interval(*means))
 
 
 def build_score(

@@ -273,8 +273,7 @@ def score_named(estimate: Estimate, measure: Measure) -> Score:
     place = [*estimate.confusion].index(measure.of)
     if measure.kind == words.PRECISION:
         return score_estimate(estimate, words.PRECISION)[1 + place]
-    one = estimate.classes[place]
-    return Score(**{name: getattr(one, name) for name in Score.model_fields})
+    return Score.from_row(estimate.classes[place])
 
 
 def score_own(estimate: Estimate, measure: str) -> Accuracy:

@@ -138,7 +138,6 @@ class Projection(ABC):
         """Take note that there are no more changes; *rows* returns all of a name."""
 
     def dump(self) -> dict[Place, Kept]:
-        """Return the rows to store."""
         return {
             (self.name, key): Kept(key, row.dump()) for key, row in self.rows.items()
         }
@@ -161,7 +160,6 @@ class Tally:
     """The labels of one population by class."""
 
     def __init__(self, population: str, fold: VersionFold) -> None:
-        """Begin without a label."""
         self.population = population
         self.standings = populations.standings_of(population, fold.label_sampling)
         self._positions = fold.positions
@@ -190,7 +188,6 @@ class Cells(Projection):
     name = CELLS
 
     def __init__(self, fold: VersionFold) -> None:
-        """Begin without a label."""
         super().__init__(fold)
         self.counts = Counts()
         self._tallies = {name: Tally(name, fold) for name in populations.POPULATIONS}
@@ -389,7 +386,6 @@ class Checkpoints(Projection):
     name = CHECKPOINTS
 
     def __init__(self, fold: VersionFold) -> None:
-        """Begin before the first checkpoint."""
         super().__init__(fold)
         self.points: list[Point] = []
         self._next = self._next_joint = 0

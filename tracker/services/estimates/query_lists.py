@@ -218,7 +218,6 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
 
 
 def count_shown(session: Session, detector_id: int) -> int:
-    """Return how many queries a detector has, without the erased ones."""
     logged = count_logged(session, list_versions(session, detector_id))
     return sum(logged.values()) - count_all_erased(session, detector_id)
 

@@ -120,22 +120,18 @@ class Report:
 
     @property
     def is_needy(self) -> bool:
-        """Whether somebody should look at it first."""
         return self.state not in {"met", "none"}
 
     @property
     def mistakes(self) -> int:
-        """The scored labels that the detector had not predicted."""
         return self.estimate.labels - sum(self.estimate.correct)
 
     @cached_property
     def interval(self) -> Accuracy:
-        """The interval that decides, of the measure that a target is on."""
         return score_own(self.estimate, self.detector.measure)
 
     @property
     def said(self) -> str:
-        """The interval in percent."""
         found = self.estimate.decision
         return words.interval(self.interval, beside=found.target if found else None)
 
@@ -219,7 +215,6 @@ class Report:
 
     @property
     def counts_same(self) -> str:
-        """How the classes make up the mean."""
         return counting_the_same(self.detector.classes)
 
     @property
@@ -278,7 +273,6 @@ class Reports:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._known: dict[int, tuple[Any, Estimate]] = {}
 
     def list(

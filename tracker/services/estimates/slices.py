@@ -20,7 +20,7 @@ from tracker.services.estimates.counted import Unit, unit_of
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.intervals import ALL, MethodWord, build_score
-from tracker.services.estimates.slice_values import OTHER
+from tracker.services.estimates.slice_counts import OTHER
 from tracker.services.estimates.weeks import begin
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, PopulationWord, standings_of
@@ -34,6 +34,7 @@ from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_window
+from tracker.storage.estimates.projections import list_projections
 from tracker.words import ANYTIME, BALANCED, OVERALL, UNSTATED
 
 METADATA = "metadata."
@@ -67,7 +68,7 @@ def read_parts(
         if name not in slices.list_counted(detector):
             return []
         evidence: dict[str, dict[str, SliceEvidence]] = {}
-        for kept in slices.list_evidence(session, versions[0], name):
+        for kept in list_projections(session, versions[0], slices.EVIDENCE + name):
             compared, value = json.loads(kept.key)
             evidence.setdefault(value, {})[compared] = slice_counts.as_evidence(kept)
         return [
@@ -78,7 +79,7 @@ def read_parts(
                 None if row.key in ("", OTHER) else f"{by}:{row.key}",
                 evidence.get(row.key, {}),
             )
-            for row in slices.list_slices(session, versions[0], name)
+            for row in list_projections(session, versions[0], slices.SLICE + name)
         ]
     if by == "version":
         counts = current_counts(session, versions)
@@ -314,7 +315,6 @@ def _count_unstated(
 def _count(
     cells: Sequence[Cells], classes: Sequence[str], measure: Measure
 ) -> tuple[Any, Any]:
-    """Return right and counted ones: a row for each of *cells*, with all parts."""
     rows = [measure.count_right(spread(one, classes)) for one in cells]
     counts = np.array(rows, dtype=np.int64)
     return counts[:, 0], counts[:, 1]
@@ -421,6 +421,10 @@ def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
     )
 
 
+_OF_SLICE = ("value", "queries", "share", "labels", "state")
+_OF_SCORE = ("correct", "labelled", "accuracy", "low", "high")
+
+
 def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:
     """Yield rows for the overall accuracy of each slice, each class, the measure."""
     for one in found.items:
@@ -428,11 +432,7 @@ def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:
             "detector": found.name,
             "version": found.version,
             "by": found.by,
-            "value": one.value,
-            "queries": one.queries,
-            "share": one.share,
-            "labels": one.labels,
-            "state": one.state,
+            **{name: getattr(one, name) for name in _OF_SLICE},
             "measure": found.measure,
         }
         scores: list[tuple[str, Score]] = [(OVERALL, one.overall)]
@@ -443,11 +443,7 @@ def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:
             yield {
                 **head,
                 "scope": scope,
-                "correct": score.correct,
-                "labelled": score.labelled,
-                "accuracy": score.accuracy,
-                "low": score.low,
-                "high": score.high,
+                **{name: getattr(score, name) for name in _OF_SCORE},
                 "confidence_level": found.confidence_level,
                 "method": found.method,
             }

@@ -93,7 +93,6 @@ def store_snapshots(
     snapshots: list[dict[str, Any]] = []
     intervals: list[dict[str, Any]] = []
     measures: list[dict[str, Any]] = []
-    formulas = {name: stats.get_method(name).formula for name in stats.METHODS}
     for version, run_id, level, points, of_methods, of_measures in taken:
         snapshots += [
             {
@@ -111,24 +110,23 @@ def store_snapshots(
             }
             for number, point in enumerate(points, start=1)
         ]
-        intervals += [
-            {"method": method, "formula": formulas[method], **row}
-            for method, row in _dump_scores(version, of_methods)
-        ]
-        measures += [
-            {"measure": measure, "formula": formulas[EXACT], **row}
-            for measure, row in _dump_scores(version, of_measures)
-        ]
+        intervals += _dump_scores(version, "method", of_methods)
+        measures += _dump_scores(version, "measure", of_measures)
     if snapshots:
         add_snapshots(session, snapshots, intervals, measures)
 
 
 def _dump_scores(
-    version: Version, found: Sequence[tuple[int, str, list[Score]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of the next snapshots, each after its method or measure."""
-    of_version = {"detector_id": version.detector_id, "version_id": version.id}
+    version: Version, kind: str, found: Sequence[tuple[int, str, list[Score]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the next snapshots, by method or measure."""
+    head: dict[str, Any] = {
+        "detector_id": version.detector_id,
+        "version_id": version.id,
+    }
     for number, name, scores in found:
-        snapshot = of_version | {"sequence": version.sequence + 1 + number}
+        method = EXACT if kind == "measure" else name
+        head |= {kind: name, "formula": stats.get_method(method).formula}
+        head["sequence"] = version.sequence + 1 + number
         for position, one in enumerate(scores):
-            yield name, {**snapshot, "position": position, **vars(one)}
+            yield {**head, "position": position, **vars(one)}

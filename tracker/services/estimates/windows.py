@@ -79,7 +79,6 @@ class _Labels:
     def count(
         self, chosen: slice | npt.NDArray[np.intp], number: int
     ) -> tuple[list[int], list[int]]:
-        """Return how many of each of *number* classes are correct, and labelled."""
         classes, is_correct = self.classes[chosen], self.is_correct[chosen]
         labelled = np.bincount(classes, minlength=number)
         correct = np.bincount(classes[is_correct], minlength=number)
@@ -123,7 +122,7 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
     if not counted:
         return []
     correct, labelled = zip(*counted, strict=True)
-    scores = score_window(correct, labelled, EXACT, detector.confidence_level)
+    scores = score_window(correct, labelled, detector.confidence_level)
     return [
         Moment(labels=one.labels, computed_at=one.computed_at, **dict(score[0]))
         for one, score in zip(places, scores, strict=True)

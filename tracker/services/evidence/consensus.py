@@ -14,7 +14,6 @@ class SettledError(ConflictError):
     """An editor has settled the query, and the labeler is not an editor."""
 
     def __init__(self) -> None:
-        """Say who may change it."""
         super().__init__(
             "an editor has settled this query; only an editor or an admin may change "
             "its label"
@@ -37,7 +36,6 @@ class Consensus(NamedTuple):
 
 
 def are_compared(detector: AnyDetector, agreement: str | None) -> bool:
-    """Return whether the labels of several people of a query are compared."""
     return detector.labels_wanted > 1 or agreement is not None
 
 

@@ -83,7 +83,6 @@ class Truth:
 
     @property
     def label(self) -> str:
-        """The class that the queries of the input have."""
         return self.decision.label
 
     @property
@@ -212,7 +211,6 @@ class Truths:
         self._truths |= {name: Truth.of_reference(row) for name, row in rows.items()}
 
     def get(self, name: str | None) -> Truth | None:
-        """Return the truth of an input that is held."""
         return None if name is None else self._truths.get(name)
 
     def keep_rank(self, query: Mapping[str, Any]) -> float | None:
@@ -422,7 +420,6 @@ def join_input(
 
 
 def other_input(stored: str | None, given: str) -> ConflictError:
-    """Return the error of a query that has an input and is given another."""
     return ConflictError(
         f"the query has the input {show(stored)} already, not {show(given)}"
     )

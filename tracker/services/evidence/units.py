@@ -69,7 +69,6 @@ class Units:
     def __init__(
         self, session: Session, detector: Any, elected: Elected | None = None
     ) -> None:
-        """Work for *detector*; nothing is read yet."""
         self._session = session
         self._detector = detector
         self._elected = Elected() if elected is None else elected
@@ -81,7 +80,6 @@ class Units:
         self._chosen: dict[tuple[int, str], int] = {}
 
     def missing(self, groups: Iterable[str | None]) -> set[str]:
-        """Return those of *groups* that were not read."""
         return {name for name in groups if name is not None} - self._held
 
     def read(self, groups: Iterable[str | None]) -> None:

@@ -191,7 +191,6 @@ def iter_pending_queries(
 
 
 def iter_folded_queries(session: Session, detector_id: int) -> Generator[Change]:
-    """Stream the queries that no longer wait for the job, in order."""
     is_folded = ~pending.is_pending(detector_id, Query.id)
     statement = select(*_QUERY).where(Query.detector_id == detector_id, is_folded)
     return _stream_queries(session, statement)

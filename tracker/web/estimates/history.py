@@ -132,7 +132,6 @@ def show_history(detector_id: str) -> ResponseReturnValue:
 
 
 def _view_of(asked: Mapping[str, str]) -> str:
-    """Return the view that the choices in an address are of."""
     is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
     return _LABELS if is_of_labels else "week"
 
@@ -237,7 +236,6 @@ def describe_lately(
 def _list_closed(
     session: Session, detector: Detector
 ) -> list[tuple[Audit, AuditResult]]:
-    """Return the newest audits that are closed, with what they said then."""
     audits = list_audits(session, detector.id, limit=_PAGE)
     results = [(audit, find_result(audit)) for audit in audits]
     return [(audit, result) for audit, result in results if result is not None]

@@ -193,12 +193,10 @@ def _version() -> str | None:
 
 
 def _choose(detector: Detector, by: str) -> str:
-    """Return the key to slice by: the requested one, or the first."""
     return by or list_cuts(detector)[0]
 
 
 def _noun(found: Slices) -> Sequence[str]:
-    """Return the word for one slice and for several."""
     name = found.by.removeprefix(METADATA)
     if name == "predicted":
         return ("prediction", "predictions")
