@@ -18,19 +18,8 @@ from tracker.services.tasks import retry
 from tracker.services.telling import deliveries, mail
 from tracker.services.telling.events import tell_stalls
 from tracker.services.telling.telemetry import write_estimates
-from tracker.storage.tasks import (
-    ADDRESS,
-    DELIVERY,
-    DIGEST,
-    ESTIMATES,
-    STALLS,
-    Task,
-    enqueue,
-    find_task,
-    finish,
-    hold,
-    repeat,
-)
+from tracker.storage import tasks as storage
+from tracker.storage.tasks import Task
 from tracker.storage.telling import Webhook, list_reachable, list_unsent, note_sent
 
 log = structlog.get_logger("tracker.job")
@@ -45,7 +34,7 @@ class Deliveries(Handler):
 
     allowed_hosts: Collection[str] = ()
     timeout_seconds: float = 15.0
-    kind = DELIVERY
+    kind = storage.DELIVERY
 
     def lanes(self, session: Session, at: datetime) -> Collection[str]:
         return [str(one) for one in list_reachable(session, at=at)]
@@ -59,7 +48,9 @@ class Deliveries(Handler):
             webhook = session.get(Webhook, int(task.lane))
         if delivery is None or webhook is None:
             self.database.run(
-                lambda session: deliveries.go_on(session, hold(session, task), at)
+                lambda session: deliveries.go_on(
+                    session, storage.hold(session, task), at
+                )
             )
             return 0
         answer = post(
@@ -87,16 +78,16 @@ class Deliveries(Handler):
 class Stalls(Handler):
     """Reports detectors that get no new labels."""
 
-    kind = STALLS
+    kind = storage.STALLS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Report every stalled detector."""
         [task] = tasks
 
         def look(session: Session) -> int:
-            row = hold(session, task)
+            row = storage.hold(session, task)
             told = tell_stalls(session, self.clock())
-            finish(session, row)
+            storage.finish(session, row)
             return told
 
         return self.database.run(look)
@@ -151,7 +142,7 @@ class _Mail(Handler):
 class AddressMail(_Mail):
     """Asks account owners to confirm their addresses."""
 
-    kind = ADDRESS
+    kind = storage.ADDRESS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Send one confirmation mail."""
@@ -187,7 +178,7 @@ class DigestMail(_Mail):
     A mail whose worker was killed is sent again under the same Message-ID.
     """
 
-    kind = DIGEST
+    kind = storage.DIGEST
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Send one digest."""
@@ -221,16 +212,18 @@ class Exporter(Handler):
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     every_seconds: float = 10.0
     _next_look: float = field(default=0.0, init=False)
-    kind = ESTIMATES
+    kind = storage.ESTIMATES
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
-        if time.monotonic() < self._next_look or find_task(session, ESTIMATES, ""):
+        if time.monotonic() < self._next_look or storage.find_task(
+            session, storage.ESTIMATES, ""
+        ):
             return False
         self._next_look = time.monotonic() + self.every_seconds
         return bool(list_unsent(session, limit=1))
 
     def plan(self, session: Session, at: datetime) -> None:
-        enqueue(session, ESTIMATES, due_at=at)
+        storage.enqueue(session, storage.ESTIMATES, due_at=at)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Send some new estimates, and count the versions."""
@@ -248,10 +241,10 @@ class Exporter(Handler):
         reason = answer.error or f"it answered {answer.status}"
 
         def note(session: Session) -> None:
-            at, row = self.clock(), hold(session, task)
+            at, row = self.clock(), storage.hold(session, task)
             if answer.is_success:
                 note_sent(session, versions)
-                repeat(session, row, due_at=at)
+                storage.repeat(session, row, due_at=at)
             else:
                 retry(session, row, reason, at=at)
 

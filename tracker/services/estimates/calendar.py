@@ -24,15 +24,9 @@ from tracker.services.fields import Instant
 from tracker.services.wording import dump_instant
 from tracker.shapes import Accuracy, Shape
 from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates import projections as storage
 from tracker.storage.estimates.cells import Counts, day_in, pool
 from tracker.storage.estimates.counts import count_pending_days
-from tracker.storage.estimates.projections import (
-    CALENDAR,
-    DAYS,
-    Kept,
-    load_by_name,
-    load_states,
-)
 from tracker.storage.estimates.replay import count_known_days
 from tracker.storage.queries.finding import find_first_asked
 from tracker.words import BALANCED, OVERALL, PRECISION, RECALL, UNCLEAR
@@ -173,7 +167,7 @@ class Calendar:
         untold = [one for one in self.changes if one.at == _UNTOLD]
         return [one.model_copy(update={"at": at}) for one in untold]
 
-    def dump(self, at: datetime) -> Kept:
+    def dump(self, at: datetime) -> storage.Kept:
         """Return the row to store, with the changes that are told now."""
         told = [*self.state.get("told", ())]
         for one in self.list_untold(at):
@@ -190,7 +184,7 @@ class Calendar:
             "low": low,
             "high": high,
         }
-        return Kept("", state)
+        return storage.Kept("", state)
 
 
 def compute_calendars(calendars: Sequence[Calendar]) -> None:
@@ -214,11 +208,11 @@ def list_now(
     """
     zones = {one.id: one.zone for one, _ in versions.values()}
     waiting = count_pending_days(session, zones)
-    kept = load_states(session, versions)
+    kept = storage.load_states(session, versions)
     found: dict[int, Now] = {}
     for version, (detector, shares) in versions.items():
         terms = Terms.of(detector, level)
-        state = kept.get(version.id, {}).get((CALENDAR, ""), {})
+        state = kept.get(version.id, {}).get((storage.CALENDAR, ""), {})
         new, rows = waiting.get(version.id, {}), {}
         if known_at is not None:
             place = (detector.id, version.id, detector.zone)
@@ -229,7 +223,9 @@ def list_now(
             found[version.id] = _load(state)
             continue
         else:
-            rows = load_states(session, [version], (DAYS,)).get(version.id, {})
+            rows = storage.load_states(session, [version], (storage.DAYS,)).get(
+                version.id, {}
+            )
         days = add_days({day: one for (_, day), one in rows.items()}, new)
         birth = find_birth(session, version, state, detector.zone)
         table = _tabulate(days, terms)
@@ -256,7 +252,7 @@ def load_days(
     session: Session, detector: Detector, version: Version
 ) -> dict[date, Counts]:
     """Return the counts of each day asked, with those of waiting labels."""
-    kept = load_by_name(session, [detector.id], DAYS, [version.id])
+    kept = storage.load_by_name(session, [detector.id], storage.DAYS, [version.id])
     waiting = count_pending_days(session, {detector.id: detector.zone})
     cells = add_days(kept.get(version.id, {}), waiting.get(version.id, {}))
     return {

@@ -1,7 +1,8 @@
 """The history of a detector as series for its chart."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -14,7 +15,7 @@ from tracker.charts.tightening import tightening_chart
 from tracker.services.estimates import decision, intervals
 from tracker.services.estimates.counts import (
     current_counts,
-    describe_shares,
+    find_shares,
     pick_population,
 )
 from tracker.services.estimates.estimate import get_estimate
@@ -25,13 +26,8 @@ from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
 from tracker.stats import class_intervals, shared_level
 from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates import snapshots as storage
 from tracker.storage.estimates.replay import list_corrections
-from tracker.storage.estimates.snapshots import (
-    find_newest_snapshot,
-    list_intervals_of,
-    list_marks,
-    list_snapshots,
-)
 from tracker.storage.telling import Event, list_detector_events
 
 # More points than these cannot be told apart on a screen.
@@ -43,6 +39,7 @@ _MOST_CHANGES = 5
 _MOST_EVENTS = 50
 _MOST_CORRECTIONS = 200
 _MOST_BETWEEN = 1_000
+_COUNTS = attrgetter("labels", "correct", "labelled")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -161,7 +158,7 @@ def _list_marks(
         for event in list_changes(session, detector, version)[:_MOST_CHANGES]
     ]
     if then is not None:
-        known = find_newest_snapshot(session, version, by=then)
+        known = storage.find_newest_snapshot(session, version, by=then)
         number = points[0].labels if known is None else known.labels
         marks.append(Mark("then", number, then, "as known then"))
     return marks
@@ -198,53 +195,39 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
         return []
     found: list[State] = []
     before = 0
-    chosen = [mark.sequence for mark in list_marks(session, version)]
-    rows = list_intervals_of(
-        session, version, chosen, method=words.DECIDING_METHOD, positions=[0]
-    )
-    for row in rows:
-        if not decision.is_decided_by(detector, row):
-            before = row.sequence
-            continue
-        verdict = decision.compare_with_target(row.low, row.high, detector.target)
-        if row.labels and (not found or found[-1].verdict != verdict):
-            skipped = range(before + 1, row.sequence)
-            first = _first_with(session, detector, version, verdict, skipped)
-            since = first or row
+    marks = storage.list_marks(session, version)
+    for row, verdict in _iter_verdicts(session, detector, version, marks):
+        is_new = not found or found[-1].verdict != verdict
+        if verdict is not None and row.labels and is_new:
+            # Of the runs that ended between two checkpoints the first thousand.
+            most = min(row.sequence - before - 1, _MOST_BETWEEN)
+            skipped: Sequence[Any] = ()
+            if most:
+                skipped = storage.list_snapshots(
+                    session, version, beyond=before, is_oldest_first=True, limit=most
+                )
+            rows = _iter_verdicts(session, detector, version, skipped)
+            since = next((one for one, said in rows if said == verdict), row)
             found.append(State(verdict, since.labels, since.computed_at))
         before = row.sequence
     return found
 
 
-def _first_with(
-    session: Session, detector: Detector, version: Version, verdict: str, skipped: range
-) -> Any:
-    """Return the first row among the *skipped* snapshots that gives this verdict.
-
-    Of those that ended a run between two checkpoints, the first thousand; None if
-    there is none.
-    """
-    target = detector.target
-    if not skipped or target is None:
-        return None
-    snapshots = list_snapshots(
-        session,
-        version,
-        beyond=skipped[0] - 1,
-        is_oldest_first=True,
-        limit=min(len(skipped), _MOST_BETWEEN),
-    )
+def _iter_verdicts(
+    session: Session, detector: Detector, version: Version, snapshots: Sequence[Any]
+) -> Iterator[tuple[Any, words.Verdict | None]]:
+    """Yield the row of each snapshot that decides, with its verdict if it has one."""
     chosen = [one.sequence for one in snapshots]
-    rows = list_intervals_of(
-        session, version, chosen, method=words.DECIDING_METHOD, positions=[0]
-    )
-    found = (
-        row
-        for row in rows
-        if decision.is_decided_by(detector, row)
-        and decision.compare_with_target(row.low, row.high, target) == verdict
-    )
-    return next(found, None)
+    method, target = words.DECIDING_METHOD, detector.target
+    if not chosen or target is None:
+        return
+    for row in storage.list_intervals_of(
+        session, version, chosen, method=method, positions=[0]
+    ):
+        if decision.is_decided_by(detector, row):
+            yield row, decision.compare_with_target(row.low, row.high, target)
+        else:
+            yield row, None
 
 
 def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
@@ -259,7 +242,7 @@ def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how
     chosen = _choose_snapshots(session, version, most=most, by=by)
     if not chosen:
         return []
-    last = list_intervals_of(session, version, chosen[-1:], method="exact")
+    last = storage.list_intervals_of(session, version, chosen[-1:], method="exact")
     names = _choose_classes(detector, last[1:], most_classes)
     points: dict[str, list[Moment]] = {scope: [] for scope in (words.BALANCED, *names)}
     rows = list_rows(
@@ -270,7 +253,8 @@ def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how
     if by is None:
         for scope, moment in _find_now(session, detector, version, method).items():
             known = points.get(scope)
-            if known is not None and _is_newer(moment, known):
+            # Unless the newest snapshot has all labels.
+            if known and moment.labels and _COUNTS(moment) != _COUNTS(known[-1]):
                 known.append(moment)
     return [Series(scope, moments) for scope, moments in points.items()]
 
@@ -352,8 +336,7 @@ def _find_now(
         return {}
     population, standings = pick_population(detector, counts)
     correct, labelled = counts.select(standings).by_class(detector.classes)
-    shares = describe_shares(detector, counts, standings)
-    bets = [None if shares is None else shares.parts]
+    bets = [find_shares(detector, counts, standings)]
     level = decision.method_level(method, detector.confidence_level, population)
     scores = intervals.score([correct], [labelled], method, level, bets)[0]
     when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
@@ -361,15 +344,6 @@ def _find_now(
         scope: Moment.model_validate(dict(one) | when)
         for scope, one in zip([words.BALANCED, *detector.classes], scores, strict=True)
     }
-
-
-def _is_newer(moment: Moment, known: Sequence[Moment]) -> bool:
-    """Return whether a chart whose points are *known* lacks the live estimate."""
-    if not known or not moment.labels:
-        return False
-    last = known[-1]
-    now = (moment.labels, moment.correct, moment.labelled)
-    return now != (last.labels, last.correct, last.labelled)
 
 
 def _choose_snapshots(
@@ -380,7 +354,9 @@ def _choose_snapshots(
     by: datetime | None = None,
 ) -> list[int]:
     # A log axis has no place for zero labels.
-    marks = [mark for mark in list_marks(session, version, by=by) if mark.labels > 0]
+    marks = [
+        mark for mark in storage.list_marks(session, version, by=by) if mark.labels > 0
+    ]
     return [mark.sequence for mark in _spread(marks, most)]
 
 

@@ -11,7 +11,7 @@ from tracker.rounding import percents
 from tracker.services.estimates.calendar import Now, list_now
 from tracker.services.estimates.counts import (
     count_asked,
-    describe_shares,
+    find_shares,
     known_shares,
     pick_population,
 )
@@ -71,14 +71,13 @@ class Counted(NamedTuple):
         """Return the shown counts, and of how many queries they are."""
         return self.shown.select(self.standings), self.shown.count(self.standings)
 
-    def shown_level(self, level: float) -> float:
-        """Return the level of the deciding method for the shown counts."""
-        return self.decided_level(level) if self.is_now else self.whole_level(level)
-
     def promised_level(self, detector: Detector, level: float) -> float:
-        """Return `shown_level`; of a version's error each measure has one part."""
-        promises = 1 + len(detector.also) if self.is_of_version else 1
-        return self.shown_level(shared_level(level, promises))
+        """Return the level of the deciding method for the shown counts.
+
+        Of a version's error each measure has one part.
+        """
+        part = shared_level(level, 1 + len(detector.also) * self.is_of_version)
+        return self.decided_level(part) if self.is_now else self.whole_level(part)
 
     def whole_level(self, level: float) -> float:
         """Return the level of the deciding method for all counts."""
@@ -200,15 +199,11 @@ def date_counts(
 
     With *known_at* it is what counted then.
     """
-    shares = {
-        version: (detector, describe_shares(detector, one.counts, one.standings))
+    parts = {
+        version: (detector, find_shares(detector, one.counts, one.standings))
         for detector, versions, one in counted
         for version in versions
         if one.is_of_version and one.population == populations.LIVE
-    }
-    parts = {
-        version: (detector, None if found is None else found.parts)
-        for version, (detector, found) in shares.items()
     }
     now = {}
     if parts:
@@ -224,9 +219,9 @@ def bound_ahead(counted: Iterable[tuple[Detector, Counted]]) -> None:
     claims: list[Claim] = []
     for detector, one in counted:
         level = one.promised_level(detector, detector.confidence_level)
-        shares = describe_shares(detector, one.counts, one.standings)
+        shares = find_shares(detector, one.counts, one.standings)
         counts = one.select()[0].by_class(detector.classes)
-        claims += list_claims(*counts, level, None if shares is None else shares.parts)
+        claims += list_claims(*counts, level, shares)
     bound_all(claims)
 
 

@@ -168,6 +168,13 @@ def describe_shares(
     return ClassShares(source=counts.shares.source, shares=shares)
 
 
+def find_shares(
+    detector: Detector, counts: Counts, standings: Standings
+) -> tuple[float, ...] | None:
+    found = describe_shares(detector, counts, standings)
+    return None if found is None else found.parts
+
+
 _SAYS = (
     "a ratio of weights that nobody has checked: it has no interval, nothing is "
     "guaranteed of it, and no verdict rests on it"

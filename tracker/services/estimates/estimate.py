@@ -8,6 +8,7 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from tracker import words
+from tracker.services.estimates import decision
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.counted import (
     Counted,
@@ -27,16 +28,7 @@ from tracker.services.estimates.counts import (
     describe_shares,
     get_weighted,
 )
-from tracker.services.estimates.decision import (
-    CHOSEN_SPAN,
-    NO_TARGET,
-    POOLED,
-    TARGETED,
-    Decision,
-    Span,
-    decide,
-    refuse_unstated,
-)
+from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.intervals import (
     ALL,
     MethodWord,
@@ -542,14 +534,14 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the cla
     They go by what counts now.  The error is split evenly over them first.
     """
     if because or target is None:
-        because = NO_TARGET if target is None else because
+        because = decision.NO_TARGET if target is None else because
         return {"decision": None, "no_decision_because": because}
     wanted = [(detector.measure, target), *detector.also]
     found = counted.decided.select(counted.standings)
     confusion = spread(found.confusion, detector.classes)
     level = counted.decided_level(shared_level(level, len(wanted)))
     first, *others = (
-        decide(
+        decision.decide(
             read_measure(name),
             target,
             confusion,
@@ -581,8 +573,8 @@ def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
 def _refuse_decision(counted: Counted, labels: int, *, is_part: bool) -> str | None:
     if not counted.is_of_version:
         if counted.includes_targeted:
-            return TARGETED
-        return CHOSEN_SPAN if is_part else POOLED
+            return decision.TARGETED
+        return decision.CHOSEN_SPAN if is_part else decision.POOLED
     if counted.population == words.UNSTATED:
-        return refuse_unstated(labels)
+        return decision.refuse_unstated(labels)
     return REPLAYS_ASIDE if counted.population == words.REPLAYED else None

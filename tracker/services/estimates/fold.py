@@ -46,24 +46,11 @@ from tracker.storage.detectors import (
     zone_of,
 )
 from tracker.storage.estimates import label_changes, pending
+from tracker.storage.estimates import projections as storage
 from tracker.storage.estimates.cells import Change
 from tracker.storage.estimates.counts import count_pending_rows
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
-from tracker.storage.estimates.projections import (
-    CALENDAR,
-    DAYS,
-    DUE,
-    KNOWN,
-    Kept,
-    Row,
-    delete_projections,
-    find_calendars_again,
-    list_projections,
-    load_due_versions,
-    load_projections,
-    load_states,
-    store_projections,
-)
+from tracker.storage.estimates.projections import Kept, Row
 from tracker.storage.estimates.slices import delete_slices, list_counted, list_uncounted
 from tracker.storage.estimates.thresholds import Bin, count_pending_confidences
 from tracker.storage.estimates.weeks import count_hours
@@ -290,7 +277,7 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
     ids = {one for fold in folds.values() for one in fold.versions}
     importing = {*folds} if until else list_importing(session, folds)
     settled: list[Version] = []
-    for row, is_due in load_due_versions(session, folds, ids):
+    for row, is_due in storage.load_due_versions(session, folds, ids):
         fold = folds[row.detector_id]
         fold.is_settled = fold.detector_id not in importing
         fold.has_due |= fold.is_settled and is_due
@@ -298,16 +285,18 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
             fold.rows[row.id] = row
         if fold.is_settled and (is_due or fold.of_version(row.id).labels):
             settled.append(row)
-    dated = load_states(session, settled, (CALENDAR, DAYS))
+    dated = storage.load_states(session, settled, (storage.CALENDAR, storage.DAYS))
     _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
     for row in settled:
         fold, kept = folds[row.detector_id], dated.get(row.id, {})
         version = fold.of_version(row.id)
         version.of(Checkpoints).freeze_shares()
-        days = {key: state for (name, key), state in kept.items() if name == DAYS}
+        days = {
+            key: state for (name, key), state in kept.items() if name == storage.DAYS
+        }
         new = version.of(Days).dump()
         days |= {key: one.state for (_, key), one in new.items()}
-        state = kept.get((CALENDAR, ""), {})
+        state = kept.get((storage.CALENDAR, ""), {})
         fold.calendars[row.id] = calendar.Calendar(
             calendar.Terms.of(fold.detector),
             calendar.find_birth(session, row, state, fold.detector.zone),
@@ -403,7 +392,7 @@ def _load(
         for place in version.missing(changes[one])
     }
     rows: dict[tuple[int, int], dict[Place, Kept]] = {}
-    for row, kept in load_projections(session, wanted).items():
+    for row, kept in storage.load_projections(session, wanted).items():
         rows.setdefault(row[:2], {})[row[2:]] = kept
     for one, of_version in rows.items():
         versions[one].load(of_version)
@@ -440,7 +429,7 @@ def _close(session: Session, folds: Iterable[Fold]) -> None:
     for fold in folds:
         for version_id, version in fold.versions.items():
             row = Version(id=version_id, detector_id=fold.detector_id)
-            version.close(partial(list_projections, session, row))
+            version.close(partial(storage.list_projections, session, row))
 
 
 def score_folds(folds: Sequence[Fold]) -> None:
@@ -470,10 +459,10 @@ def _dump(fold: Fold, at: datetime | None = None) -> Iterator[tuple[Row, Kept]]:
             for name, kept in version.dump().items():
                 yield (*place, *name), kept
         if at is not None and version_id in fold.calendars:
-            yield (*place, CALENDAR, ""), fold.calendars[version_id].dump(at)
+            yield (*place, storage.CALENDAR, ""), fold.calendars[version_id].dump(at)
         elif at is not None and version.labels and not fold.is_settled:
             # It is found once all labels are in.
-            yield (*place, CALENDAR, DUE), Kept(DUE, {})
+            yield (*place, storage.CALENDAR, storage.DUE), Kept(storage.DUE, {})
     for look in fold.looks:
         yield look.place, look.dump()
 
@@ -514,12 +503,14 @@ def store_folds(
     ]
     run_ids = add_job_runs(session, runs)
     dumped = map(_dump, folds, repeat(computed_at))
-    store_projections(session, dict(chain.from_iterable(dumped)))
+    storage.store_projections(session, dict(chain.from_iterable(dumped)))
     taken = chain.from_iterable(map(Fold.take, folds, run_ids))
     store_snapshots(session, taken, computed_at=computed_at)
     for fold in folds:
         if fold.has_due:
-            delete_projections(session, fold.detector_id, CALENDAR, key=DUE)
+            storage.delete_projections(
+                session, fold.detector_id, storage.CALENDAR, key=storage.DUE
+            )
         for listener in fold.listeners:
             listener.tell(session, fold, at=computed_at)
         # Their progress is only written by who claims the revision they were read at.
@@ -540,11 +531,11 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
     delete_slices(session, fold.detector_id, fold.cut_by)
     if fold.time_zone is not None:
         detector.time_zone = fold.time_zone
-        for name in (DAYS, KNOWN):
-            delete_projections(session, fold.detector_id, name)
-        find_calendars_again(session, fold.detector_id)
+        for name in (storage.DAYS, storage.KNOWN):
+            storage.delete_projections(session, fold.detector_id, name)
+        storage.find_calendars_again(session, fold.detector_id)
         pending.add_batch(session, fold.detector_id, created_at=computed_at)
-    store_projections(session, dict(_dump(fold)))
+    storage.store_projections(session, dict(_dump(fold)))
     fold.rows = load_versions(session, [fold.detector_id], fold.versions)
     for listener in fold.listeners:
         listener.tell(session, fold, at=computed_at)

@@ -17,7 +17,7 @@ from tracker.services.estimates import intervals
 from tracker.services.estimates.calendar import load_days
 from tracker.services.estimates.counts import (
     current_counts,
-    describe_shares,
+    find_shares,
     known_shares,
     pick_population,
 )
@@ -269,8 +269,7 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
     """
     days, current = _load_asked(session, detector, version, known_at)
     population, standings = pick_population(detector, current)
-    shares = describe_shares(detector, current, standings)
-    bets = None if shares is None else shares.parts
+    bets = find_shares(detector, current, standings)
     level = method_level(method, detector.confidence_level, population)
     zone, last = detector.zone, current.last_label_at
     if last is None:

@@ -17,12 +17,8 @@ from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.deciding.comparison import differs_from
 from tracker.storage.detectors import Detector, find_version, list_versions
+from tracker.storage.estimates import counts as storage
 from tracker.storage.estimates.cells import Counts
-from tracker.storage.estimates.counts import (
-    count_all_erased,
-    count_erased,
-    count_logged,
-)
 from tracker.storage.queries import finding
 from tracker.storage.queries.queries import Query, build_conditions, has_tag
 from tracker.words import ANSWER, UNCLEAR
@@ -204,7 +200,7 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
         total = count_shown(session, detector.id)
     elif wanted.is_told and wanted.labelled is not False:
         known = counts or _count_all(session, detector, wanted)
-        erased = count_erased(session, detector.id)
+        erased = storage.count_erased(session, detector.id)
         total = sum(
             wanted.count(one) - wanted.count(erased.get(version_id, Counts()))
             for version_id, one in known.items()
@@ -218,8 +214,8 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
 
 
 def count_shown(session: Session, detector_id: int) -> int:
-    logged = count_logged(session, list_versions(session, detector_id))
-    return sum(logged.values()) - count_all_erased(session, detector_id)
+    logged = storage.count_logged(session, list_versions(session, detector_id))
+    return sum(logged.values()) - storage.count_all_erased(session, detector_id)
 
 
 def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.

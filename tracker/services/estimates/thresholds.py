@@ -17,12 +17,6 @@ from tracker.services.evidence.populations import POOLED, PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
-from tracker.stats import (
-    calibration_error,
-    lowest_in_band,
-    lowest_threshold,
-    simultaneous_band,
-)
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import STEPS, pool
@@ -180,7 +174,7 @@ def _find_thresholds(
     lowest = None
     # Labels that may have been picked decide nothing.
     if target is not None and points and head["population"] != UNSTATED:
-        find = lowest_threshold if is_stored else lowest_in_band
+        find = stats.lowest_threshold if is_stored else stats.lowest_in_band
         lowest = find(
             [point.correct for point in points],
             [point.labelled for point in points],
@@ -210,7 +204,7 @@ def _calibrate(read: _Read) -> Calibration:
     k, n = [one.correct for one in tenths], [one.labelled for one in tenths]
     means = [min(one.confidence / one.queries, 1.0) for one in tenths]
     shares = [one.queries / head["queries"] for one in tenths]
-    band = simultaneous_band(k, n, head["confidence_level"])
+    band = stats.simultaneous_band(k, n, head["confidence_level"])
     bins = [
         CalibrationBin(
             start=one.step / _BINS,
@@ -228,7 +222,7 @@ def _calibrate(read: _Read) -> Calibration:
             tenths, shares, means, band.low.tolist(), band.high.tolist(), strict=True
         )
     ]
-    error = calibration_error(band, k, n, means, shares)
+    error = stats.calibration_error(band, k, n, means, shares)
     return Calibration(
         **head, bins=bins, ece=ExpectedCalibrationError(**error._asdict())
     )
@@ -271,7 +265,7 @@ def _read(
 def _build_points(above: Sequence[ConfidenceBin], level: float) -> list[ThresholdPoint]:
     if not above:
         return []
-    band = simultaneous_band(
+    band = stats.simultaneous_band(
         [one.correct for one in above], [one.labelled for one in above], level
     )
     return [

@@ -8,14 +8,13 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.by import By
-from tracker.services.evidence.consensus import are_compared
 from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.random_queue import (
     does_wait,
     draw_rank_of_new,
     rank_query,
 )
-from tracker.services.evidence.standing import stand
+from tracker.services.evidence.standing import are_compared, stand
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import Units
 from tracker.services.fields import dump_metadata

@@ -32,11 +32,8 @@ from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, Version, list_versions
-from tracker.storage.estimates.snapshots import (
-    Snapshot,
-    find_newest_snapshot,
-    list_snapshots,
-)
+from tracker.storage.estimates import snapshots as storage
+from tracker.storage.estimates.snapshots import Snapshot
 from tracker.storage.labelling.audits import Audit, list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
@@ -280,7 +277,7 @@ def _compare(
         moments.append((name, read_balanced(whole), whole, read_balanced(last), last))
     then = None
     if version is not None and known_at is not None:
-        then = find_newest_snapshot(session, version, by=known_at)
+        then = storage.find_newest_snapshot(session, version, by=known_at)
     return {
         "window": window,
         # One that was typed into the address stands beside the usual ones.
@@ -296,7 +293,7 @@ def _find_instant(session: Session, version: Version) -> datetime | None:
     number = parse_whole(request.args.get("then", "")) or 0
     if number >= version.sequence:
         return None
-    found = list_snapshots(
+    found = storage.list_snapshots(
         session, version, beyond=max(number, 1) - 1, is_oldest_first=True, limit=1
     )
     return found[0].computed_at if found else None
@@ -331,7 +328,7 @@ def _table(
     readings: dict[int, list[Reading]] = defaultdict(list)
     if version is not None:
         choice: dict[str, Any] = {"beyond": beyond, "is_oldest_first": is_oldest_first}
-        snapshots = list_snapshots(session, version, **choice, limit=page + 1)
+        snapshots = storage.list_snapshots(session, version, **choice, limit=page + 1)
         numbers = [one.sequence for one in snapshots[:page]]
         how: dict[str, Any] = {"measure": measure, "method": method, "scopes": scopes}
         for (_, at), row in list_rows(session, detector, version, numbers, **how):

@@ -10,16 +10,9 @@ from tracker.http import database, now, requires
 from tracker.rounding import roughly
 from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector
+from tracker.services.estimates import slices as services
 from tracker.services.estimates.repeats import get_repeats
-from tracker.services.estimates.slices import (
-    METADATA,
-    SLICE_COLUMNS,
-    SliceEstimate,
-    Slices,
-    get_slices,
-    iter_slice_rows,
-    list_cuts,
-)
+from tracker.services.estimates.slices import SliceEstimate, Slices
 from tracker.services.evidence.measure import read_measure
 from tracker.shapes import Score
 from tracker.stats import TOO_WIDE, slice_intervals
@@ -112,7 +105,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
     with database().read() as session:
         detector = get_detector(session, detector_id)
         by = _choose(detector, asked.get("by", ""))
-        found = get_slices(
+        found = services.get_slices(
             session, detector, by=by, version=_version(), computed_at=now()
         )
         text, sort = asked.get("q", "").strip(), asked.get("sort", "")
@@ -130,7 +123,10 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             detector=detector,
             found=found,
             by=by,
-            cuts=[(cut, cut.removeprefix(METADATA)) for cut in list_cuts(detector)],
+            cuts=[
+                (cut, cut.removeprefix(services.METADATA))
+                for cut in services.list_cuts(detector)
+            ],
             matching=len(rows),
             most_queries=max((one.queries for one in found.items), default=0) or 1,
             rows=rows if "all" in asked else rows[:_MOST],
@@ -193,11 +189,11 @@ def _version() -> str | None:
 
 
 def _choose(detector: Detector, by: str) -> str:
-    return by or list_cuts(detector)[0]
+    return by or services.list_cuts(detector)[0]
 
 
 def _noun(found: Slices) -> Sequence[str]:
-    name = found.by.removeprefix(METADATA)
+    name = found.by.removeprefix(services.METADATA)
     if name == "predicted":
         return ("prediction", "predictions")
     return (name, name if name.endswith("s") else f"{name}s")
@@ -209,7 +205,7 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
     """Download the slices of a detector."""
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        found = get_slices(
+        found = services.get_slices(
             session,
             detector,
             by=_choose(detector, request.args.get("by", "")),
@@ -221,8 +217,8 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
         dump_id("det", detector.id),
         "slices",
         suffix,
-        SLICE_COLUMNS,
-        lambda _session: iter_slice_rows(found),
+        services.SLICE_COLUMNS,
+        lambda _session: services.iter_slice_rows(found),
     )
 
 
