@@ -89,18 +89,10 @@ def get_history(path: parameters.IdPath, query: HistoryChoice) -> Response:
 def _open_rows(
     session: Session, detector: Detector, query: HistoryChoice
 ) -> Iterator[history.PlacedRow]:
-    rows = history.iter_history(
-        session,
-        detector,
-        version=query.version,
-        measure=query.measure,
-        method=query.method,
-        since=query.since,
-        until=query.until,
-        after=query.after,
-        by=query.by,
-        known_at=query.as_known_at,
-    )
+    left = {"format", "population", "as_known_at", "limit"}
+    choices = {name: value for name, value in query if name not in left}
+    known_at = query.as_known_at
+    rows = history.iter_history(session, detector, **choices, known_at=known_at)
     if query.population is None:
         return rows
     return (one for one in rows if one[1].population == query.population)

@@ -92,8 +92,7 @@ class Facets:
 
     def find_worst(self) -> tuple[Facet, Value] | None:
         """Return the value with the highest lift of those shown to be worse."""
-        found = [(facet, facet.find_worst()) for facet in self.items]
-        worse = [(facet, value) for facet, value in found if value]
+        worse = [(one, worst) for one in self.items if (worst := one.find_worst())]
         return max(worse, key=lambda each: each[1].lift or 0.0, default=None)
 
 
@@ -196,7 +195,10 @@ def _read(
             text = value if isinstance(value, str) else json.dumps(value)
             found[key] = [] if value is None else [(f"{key}:{text}", text)]
         elif key == PAIR:
-            found[key] = [(join_pair(row.label, row.predicted), _name_pair(row))]
+            said = row.predicted
+            said = "no answer" if said == NO_ANSWER else shorten(said, 20)
+            name = f"{shorten(row.label, 20)} taken for {said}"
+            found[key] = [(join_pair(row.label, row.predicted), name)]
         elif key == CONFIDENCE:
             found[key] = list(_read_confidence(row.confidence))
         elif key == WEEK:
@@ -207,11 +209,6 @@ def _read(
             name = row.label if key == CLASS else row.labeler
             found[key] = [(name, name)]
     return found
-
-
-def _name_pair(row: Any) -> str:
-    said = "no answer" if row.predicted == NO_ANSWER else shorten(row.predicted, 20)
-    return f"{shorten(row.label, 20)} taken for {said}"
 
 
 def _where_confidence(low: float, high: float) -> str:
@@ -266,13 +263,11 @@ def _count(
         for text, name in names.items()
         if key != PAIR or mistakes[text]
     ]
-    order = (lambda one: one.text) if key in {CONFIDENCE, WEEK} else _most
-    found.sort(key=order, reverse=key in {CONFIDENCE, WEEK})
+    if key in {CONFIDENCE, WEEK}:
+        found.sort(key=lambda one: one.text, reverse=True)
+    else:
+        found.sort(key=lambda one: (-one.mistakes, one.text))
     return Facet(key, found, chosen.get(key), wrong, total)
-
-
-def _most(one: Value) -> tuple[int, str]:
-    return -one.mistakes, one.text
 
 
 def _judge(facets: Sequence[Facet], level: float) -> list[Facet]:

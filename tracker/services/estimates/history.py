@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import partial
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple
@@ -288,11 +287,9 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
         method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE
     )
     while chunk := list(islice(chosen, at_once)):
-        counts = [
-            intervals.ClassCounts(level, one.correct, count_trials(measure, *one[1:]))
-            for one in chunk
-        ]
-        scored = intervals.score_moments(counts, method, partial(_score, measure, bets))
+        correct = [one.correct for one in chunk]
+        trials = [count_trials(measure, *one[1:]) for one in chunk]
+        scored = _score(measure, bets, correct, trials, method, level)
         for one, scores in zip(chunk, scored, strict=True):
             at, number = midnight_in(one.day, zone), one.day.toordinal()
             labels = sum(one.labelled)
@@ -406,19 +403,24 @@ def _recomputed(
     snapshots = (list(one) for _, one in groupby(rows, key=itemgetter(0)))
     while chunk := list(islice(snapshots, at_once)):
         counts = [_counts_of([row for _, row in one], method) for one in chunk]
-        moments = intervals.score_moments(
-            counts, method, partial(_score, measure, None)
-        )
-        scores = (one for row in moments for one in row)
+        scores: list[Score] = []
+        # Classes may have been added since, so that some rows are longer than others.
+        for (level, _), same in groupby(counts, key=lambda one: (one[0], len(one[1]))):
+            _, correct, labelled = zip(*same, strict=True)
+            rows_of = _score(measure, None, correct, labelled, method, level)
+            scores += chain.from_iterable(rows_of)
         for (place, row), one in zip(chain(*chunk), scores, strict=True):
             bounds = {"low": one.low, "high": one.high, "method": method}
             yield place, row.model_copy(update={**bounds, "formula": formula})
 
 
-def _counts_of(rows: Sequence[HistoryRow], method: str) -> intervals.ClassCounts:
+def _counts_of(
+    rows: Sequence[HistoryRow], method: str
+) -> tuple[float, list[int], list[int]]:
+    """Return the level of the intervals of a snapshot, and its counts by class."""
     # Of overall accuracy the whole is all there is.
     of_classes = rows[1:] or rows
-    return intervals.ClassCounts(
+    return (
         method_level(method, rows[0].confidence_level, rows[0].population),
         [row.correct for row in of_classes],
         [row.labelled for row in of_classes],

@@ -2,9 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -24,18 +23,6 @@ ALL = "*"
 _MOST_COMPUTED = 2_500
 
 
-class ClassCounts(NamedTuple):
-    """The counts of each class at some moment, and the level of its intervals."""
-
-    confidence_level: float
-    correct: Sequence[int]
-    labelled: Sequence[int]
-
-
-# From correct, labelled, method and level to scores, a row for each row of counts.
-ScoreRows = Callable[
-    [Sequence[Sequence[int]], Sequence[Sequence[int]], str, float], list[list[Score]]
-]
 Counts = NDArray[np.int64]
 # The part of each class, of one moment.
 SharesRow = tuple[float, ...] | None
@@ -66,25 +53,6 @@ def thin_evenly(marks: Sequence[Any], most: int) -> list[Any]:
         return list(marks)
     last = len(marks) - 1
     return [marks[place * last // (most - 1)] for place in range(most)]
-
-
-def score_moments(
-    moments: Sequence[ClassCounts], method: str, score_rows: ScoreRows
-) -> Iterator[list[Score]]:
-    """Yield what *score_rows* gives for each of *moments*, which `score` is one of."""
-
-    # Classes may have been added since, so that some rows are longer than others.
-    def alike(counts: ClassCounts) -> tuple[float, int]:
-        return counts.confidence_level, len(counts.correct)
-
-    for (level, _), same in groupby(moments, key=alike):
-        counts = list(same)
-        yield from score_rows(
-            [one.correct for one in counts],
-            [one.labelled for one in counts],
-            method,
-            level,
-        )
 
 
 def score(

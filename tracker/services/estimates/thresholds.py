@@ -209,14 +209,9 @@ def _calibrate(read: _Read) -> Calibration:
         CalibrationBin(
             start=one.step / _BINS,
             end=(one.step + 1) / _BINS,
-            queries=one.queries,
             share=share,
             confidence=mean,
-            correct=one.correct,
-            labelled=one.labelled,
-            accuracy=stats.class_accuracy(one.correct, one.labelled),
-            low=low,
-            high=high,
+            **_score(one, low, high),
         )
         for one, share, mean, low, high in zip(
             tenths, shares, means, band.low.tolist(), band.high.tolist(), strict=True
@@ -271,18 +266,19 @@ def _build_points(above: Sequence[ConfidenceBin], level: float) -> list[Threshol
     return [
         ThresholdPoint(
             threshold=one.least,
-            queries=one.queries,
             share=one.queries / above[0].queries,
-            correct=one.correct,
-            labelled=one.labelled,
-            accuracy=stats.class_accuracy(one.correct, one.labelled),
-            low=low,
-            high=high,
+            **_score(one, low, high),
         )
         for one, low, high in zip(
             above, band.low.tolist(), band.high.tolist(), strict=True
         )
     ]
+
+
+def _score(one: ConfidenceBin, low: float, high: float) -> dict[str, Any]:
+    found = {name: getattr(one, name) for name in ("queries", "correct", "labelled")}
+    accuracy = stats.class_accuracy(one.correct, one.labelled)
+    return found | {"accuracy": accuracy, "low": low, "high": high}
 
 
 def _at_equal_shares(bins: Sequence[ConfidenceBin]) -> list[ConfidenceBin]:

@@ -90,7 +90,12 @@ class Look:
         """Return what the first look behind *after* found that leaves no doubt."""
         for look in range(after + 1, self.last + 1):
             some = self.rows[: _labels_of(look)]
-            found = stats.find_bursts(_mistakes(some))
+            # By class which are mistakes, in the order of their queries.
+            mistakes: dict[str, list[bool]] = {}
+            for row in sorted(some, key=lambda row: (row.asked_at, row.id)):
+                is_wrong = row.label != row.predicted
+                mistakes.setdefault(row.label, []).append(is_wrong)
+            found = stats.find_bursts(list(mistakes.values()))
             if stats.bursts_are_beyond_doubt(found, len(some)):
                 self.found = {
                     "labels": len(some),
@@ -117,14 +122,6 @@ def read_look(
     if look <= _looks_at(labels - new):
         return None
     return Look.read(session, detector, version, population, look)
-
-
-def _mistakes(rows: Sequence[Any]) -> list[list[bool]]:
-    """Return by class which labels are mistakes, in the order of their queries."""
-    by_class: dict[str, list[bool]] = {}
-    for row in sorted(rows, key=lambda row: (row.asked_at, row.id)):
-        by_class.setdefault(row.label, []).append(row.label != row.predicted)
-    return list(by_class.values())
 
 
 def _looks_at(labels: int) -> int:

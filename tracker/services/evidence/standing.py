@@ -172,14 +172,7 @@ def decide(  # noqa: PLR0913 - what is said of which query, and by whom.
         query, sampling, found, is_replayed=is_replayed, units=units
     )
     return Decision(
-        found.label,
-        sampling,
-        standing,
-        is_replayed,
-        found.agreement,
-        found.is_open,
-        found.is_scored,
-        is_spent,
+        found.label, sampling, standing, is_replayed, *found[1:], is_spent=is_spent
     )
 
 

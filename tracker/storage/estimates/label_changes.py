@@ -67,7 +67,7 @@ def _select_pending(*, has_metadata: bool) -> Select[*tuple[Any, ...]]:
         _select_changes(Label.detector_id.in_(among), has_metadata=has_metadata)
         .join(pending.PendingBatch, pending.belongs_to(Label.id))
         .where(pending.PendingBatch.detector_id.in_(among))
-        .where(pending.lies_among(Label.id, bindparam("first"), bindparam("last")))
+        .where(on_postgresql(Label.id.between(bindparam("first"), bindparam("last"))))
         # The sum keeps SQLite from taking it for the most telling condition.
         .where(Label.id + 0 < bindparam("until"))
         # The order of the labels' ids, in which SQLite finds those of one detector.

@@ -136,18 +136,12 @@ def is_pending(
     return waits.exists()
 
 
-def lies_among(
-    column: InstrumentedAttribute[int], first: Any, last: Any
-) -> ColumnElement[bool]:
-    """Return the condition that an id *column* lies between two ends of batches.
-
-    It follows from ``belongs_to``.  PostgreSQL cannot know that, guesses that each
-    batch holds a ninth of the table, and without this would go through all of it.
-    """
-    return on_postgresql(column.between(first, last))
-
-
 def ends_of(batches: Pending) -> dict[str, int]:
+    """Return the first and the last id that a row of *batches* may have.
+
+    That rows lie between them follows from ``belongs_to``.  PostgreSQL cannot know
+    that, guesses that each batch holds a ninth of the table, and would read all of it.
+    """
     first = min(some[0] for some in batches.values())
     last = max(some[-1] for some in batches.values())
     return {"first": first_id(first), "last": first_id(last + 1) - 1}
@@ -164,12 +158,13 @@ def of_pending(
 
     Or of those whose ids are below *until*.
     """
+    first, last = ends_of(batches).values()
     found = (
         columns.select_from(PendingBatch)
         .join(rows_of, belongs_to(rows_of.id))
         .where(PendingBatch.detector_id.in_(batches))
         .where(on_postgresql(rows_of.detector_id.in_(batches)))
-        .where(lies_among(rows_of.id, **ends_of(batches)))
+        .where(on_postgresql(rows_of.id.between(first, last)))
     )
     # The sum keeps SQLite from taking it for the most telling condition.
     return found if until is None else found.where(rows_of.id + 0 < until)

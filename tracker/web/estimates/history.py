@@ -26,7 +26,7 @@ from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.fields import parse_when
-from tracker.services.labelling.auditing.audits import AuditResult, find_result
+from tracker.services.labelling.auditing.audits import find_result
 from tracker.services.telling.events import find_last_verdicts
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
@@ -34,7 +34,7 @@ from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import snapshots as storage
 from tracker.storage.estimates.snapshots import Snapshot
-from tracker.storage.labelling.audits import Audit, list_audits
+from tracker.storage.labelling.audits import list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import pages
@@ -82,12 +82,14 @@ class Line:
 @requires("viewer")
 def show_history(detector_id: str) -> ResponseReturnValue:
     """Show what changed: on the calendar, or along the labels."""
-    by = request.args.get("by") or _view_of(request.args)
+    asked = request.args
+    is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
+    by = asked.get("by") or (_LABELS if is_of_labels else "week")
     if by not in _VIEWS:
         raise invalid("by", by, f"it must be one of {', '.join(_VIEWS)}")
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        chosen = _choose_chart(request.args)
+        chosen = _choose_chart(asked)
         check_method(chosen["method"])
         versions = choose_versions(session, detector, chosen["version"])
         version = versions[-1] if versions else None
@@ -102,8 +104,10 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             span=NOW,
             computed_at=now(),
         )
-        row = Report(detector, estimate, queries=0, failure=None)
+        row = Report(detector, estimate, queries=0)
         events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
+        found = list_audits(session, detector.id, limit=_PAGE)
+        audits = [(audit, find_result(audit)) for audit in found]
         along = _along_labels if by == _LABELS else _along_weeks
         return render_template(
             "history/history.html",
@@ -111,12 +115,12 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             by=by,
             row=row,
             change=estimate.change,
-            mistakes=estimate.labels - sum(estimate.correct),
+            mistakes=row.mistakes,
             lately=_describe_lately(session, detector, row),
             told=[(event, tell_briefly(event)) for event in events],
             **chosen | {"version": version},
             **along(session, detector, version, row, chosen),
-            closed_audits=_list_closed(session, detector),
+            closed_audits=[one for one in audits if one[1] is not None],
             compared=read_comparison(session, detector),
             cohorts=get_cohorts(
                 session,
@@ -126,11 +130,6 @@ def show_history(detector_id: str) -> ResponseReturnValue:
                 limit=_COHORTS,
             ),
         )
-
-
-def _view_of(asked: Mapping[str, str]) -> str:
-    is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
-    return _LABELS if is_of_labels else "week"
 
 
 def _along_labels(
@@ -228,14 +227,6 @@ def describe_lately(
         return "Too few labels to compare."
     lately = f"last {plural(window.labels, 'label')} {last.estimate}"
     return f"No change seen: {lately}, all {whole.estimate}."
-
-
-def _list_closed(
-    session: Session, detector: Detector
-) -> list[tuple[Audit, AuditResult]]:
-    audits = list_audits(session, detector.id, limit=_PAGE)
-    results = [(audit, find_result(audit)) for audit in audits]
-    return [(audit, result) for audit, result in results if result is not None]
 
 
 def _told(

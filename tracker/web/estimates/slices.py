@@ -17,7 +17,6 @@ from tracker.services.evidence.measure import read_measure
 from tracker.shapes import Score
 from tracker.stats import TOO_WIDE, slice_intervals
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector
 from tracker.web.blueprint import Sort, pages, sort_rows
 from tracker.web.downloads import download
 from tracker.web.drawing.answers import near_axis
@@ -104,7 +103,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
     asked = request.args
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        by = _choose(detector, asked.get("by", ""))
+        by = asked.get("by") or services.list_cuts(detector)[0]
         found = services.get_slices(
             session, detector, by=by, version=_version(), computed_at=now()
         )
@@ -117,6 +116,8 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
         ]
         # Unless a column is named, the worst come first, as they are.
         sort_rows(rows, SORTS, sort, usual=lambda _: 0)
+        # What the axis must hold; slices with too few labels are cut.
+        lows = [one.measured.low for one in rows if one.state != "too_few_labels"]
         picked = Picked([x for x in found.items if x.value in asked.getlist("pick")])
         return render_template(
             "slices/slices.html",
@@ -141,7 +142,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             measured=read_measure(found.measure).name,
             points=build_points([picked.bar]) if picked.bar else None,
             whole=read(found.measured, name="All together", tone=0),
-            axis=near_axis(*(_list_lows(rows) or [_USUAL])),
+            axis=near_axis(*(lows or [_USUAL])),
             noun=_noun(found),
         )
 
@@ -178,18 +179,9 @@ def _find_worst(found: Slices) -> Worst | None:
     return Worst(one, measure.name, here.accuracy, rest)
 
 
-def _list_lows(rows: Sequence[SliceEstimate]) -> list[float]:
-    """Return what the axis must hold; slices with too few labels are cut."""
-    return [one.measured.low for one in rows if one.state != "too_few_labels"]
-
-
 def _version() -> str | None:
     version = request.args.get("version") or None
     return None if version == "*" else version
-
-
-def _choose(detector: Detector, by: str) -> str:
-    return by or services.list_cuts(detector)[0]
 
 
 def _noun(found: Slices) -> Sequence[str]:
@@ -208,7 +200,7 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
         found = services.get_slices(
             session,
             detector,
-            by=_choose(detector, request.args.get("by", "")),
+            by=request.args.get("by") or services.list_cuts(detector)[0],
             version=_version(),
             computed_at=now(),
         )
