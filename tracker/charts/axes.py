@@ -152,19 +152,6 @@ def labels_domain(first: int, last: int) -> tuple[float, float]:
     return min(start, end / 2), end
 
 
-def time_domain(
-    first: datetime, last: datetime, *, least: float = _MINUTE
-) -> tuple[float, float]:
-    """Return the domain of the time axis, at least *least* milliseconds wide."""
-    end = milliseconds(last)
-    return min(milliseconds(first), end - least), end
-
-
-def percent_domain(bounds: Iterable[float]) -> tuple[float, float]:
-    """Return the domain to 100 % from the full 10 % below the least of *bounds*."""
-    return min(9, math.floor(min(bounds) * 10 + 1e-9)) / 10, 1.0
-
-
 def labels_axis(domain: tuple[float, float], width: int) -> dict[str, Any]:
     """Return the axis of labels, with fewer numbers if they do not fit."""
     start, end = domain
@@ -277,7 +264,9 @@ class View:
         if target is not None:
             # A line on the bottom of the panel would look like its frame.
             bounds.append(target - 0.02)
-        return percent_domain(max(0.0, bound) for bound in bounds or [0.0])
+        least = max(0.0, min(bounds, default=0.0))
+        # From the full 10 % below.
+        return min(9, math.floor(least * 10 + 1e-9)) / 10, 1.0
 
     def is_cut(self, points: Iterable[Moment], bottom: float) -> bool:
         """Return whether the band of *points* is cut by the *bottom* of its axis."""
@@ -293,9 +282,7 @@ def build_view(
     settled = max(labels[0], last / 4)
     if x == "labels":
         return View(x, labels, labels[0], settled, is_whole)
-    times = time_domain(
-        min(path[0].computed_at for path in paths),
-        max(path[-1].computed_at for path in paths),
-        least=_DAY if x == "asked_at" else _MINUTE,
-    )
-    return View(x, times, labels[0], settled, is_whole)
+    first = milliseconds(min(path[0].computed_at for path in paths))
+    end = milliseconds(max(path[-1].computed_at for path in paths))
+    start = min(first, end - (_DAY if x == "asked_at" else _MINUTE))
+    return View(x, (start, end), labels[0], settled, is_whole)

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.services.estimates.intervals import Claim, bound, bound_all
 from tracker.services.evidence.measure import Measure, Right, read_measure
-from tracker.services.evidence.populations import LIVE, Standings, standings_of
+from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.fields import Instant
 from tracker.services.wording import dump_instant
 from tracker.shapes import Accuracy, Shape
@@ -101,11 +101,6 @@ class Terms(NamedTuple):
     def basis(self) -> list[Any]:
         """The terms as they are kept beside what was found by them."""
         return [len(self.classes), *self[1:]]
-
-    @property
-    def live(self) -> Standings:
-        """The standings of labels that are dated."""
-        return standings_of(LIVE, self.label_sampling)
 
 
 class Now(NamedTuple):
@@ -339,9 +334,10 @@ def _tabulate(days: Mapping[date, Cells], terms: Terms) -> _Table:
     ordered, classes = sorted(days), len(positions)
     # Lists, whose numbers Python changes several times faster than those of an array.
     right, labelled, predicted = ([0] * (len(days) * classes) for _ in range(3))
+    live = standings_of(LIVE, terms.label_sampling)
     needs_predicted = read_measure(terms.measure).kind == PRECISION
     for row, day in enumerate(ordered):
-        for standing in days[day].keys() & terms.live:
+        for standing in days[day].keys() & live:
             for label, said in days[day][standing].items():
                 if label == UNCLEAR:
                     continue

@@ -167,12 +167,9 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     queries of each: a walk from the newest query might meet nothing for a million.
     """
     wanted = _resolve(session, detector, wanted)
-    conditions = build_filter(session, detector, wanted, at=at)
-    counts = _count_labels(session, detector, wanted)
-    which: dict[str, Any] = {"sort": sort, "after": after, "limit": limit}
-    return _walk(
-        session, wanted, conditions, counts, **which, is_backwards=is_backwards
-    )
+    which: dict[str, Any] = {"at": at, "sort": sort, "after": after, "limit": limit}
+    which["is_backwards"] = is_backwards
+    return _walk(session, detector, wanted, **which)[0]
 
 
 def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
@@ -192,10 +189,8 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     predictions and versions, and no query is looked at.
     """
     wanted = _resolve(session, detector, wanted)
-    conditions = build_filter(session, detector, wanted, at=at)
-    counts = _count_labels(session, detector, wanted)
-    which: dict[str, Any] = {"sort": sort, "after": after, "limit": limit}
-    found = _walk(session, wanted, conditions, counts, **which)
+    which: dict[str, Any] = {"at": at, "sort": sort, "after": after, "limit": limit}
+    found, conditions, counts = _walk(session, detector, wanted, **which)
     if wanted.is_open:
         total = count_shown(session, detector.id)
     elif wanted.is_told and wanted.labelled is not False:
@@ -218,27 +213,27 @@ def count_shown(session: Session, detector_id: int) -> int:
     return sum(logged.values()) - storage.count_all_erased(session, detector_id)
 
 
-def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.
+def _walk(
     session: Session,
+    detector: Detector,
     wanted: QueryFilter,
-    conditions: finding.Conditions,
-    counts: Mapping[int, Counts] | None,
     *,
-    sort: str,
-    limit: int,
-    is_backwards: bool = False,
-    **place: Any,
-) -> Sequence[Query]:
-    place |= {"sort": sort, "limit": limit, "is_backwards": is_backwards}
-    place["are_few"] = bool(wanted.where) and finding.are_few(session, conditions)
-    found = [
-        finding.list_sorted(session, [*conditions, *seek], **place)
-        for seek in _seeks(wanted, counts, sort)
+    at: datetime,
+    **which: Any,
+) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
+    """Return one page of a list, the conditions of all pages, and what was counted."""
+    conditions = build_filter(session, detector, wanted, at=at)
+    counts = _count_labels(session, detector, wanted)
+    seeks = _seeks(wanted, counts, which["sort"])
+    which["are_few"] = bool(wanted.where) and finding.are_few(session, conditions)
+    pages = [
+        finding.list_sorted(session, [*conditions, *seek], **which) for seek in seeks
     ]
-    if len(found) == 1:
-        return found[0]
-    reverse = finding.SORTS[sort][1] != is_backwards
-    return sorted(chain(*found), key=lambda one: one.id, reverse=reverse)[:limit]
+    if len(pages) == 1:
+        return pages[0], conditions, counts
+    reverse = finding.SORTS[which["sort"]][1] != which.get("is_backwards", False)
+    found = sorted(chain(*pages), key=lambda one: one.id, reverse=reverse)
+    return found[: which["limit"]], conditions, counts
 
 
 def _count_labels(

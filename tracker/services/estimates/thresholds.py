@@ -130,10 +130,6 @@ class _Read(NamedTuple):
     # When the first query of each version came.
     begun: list[datetime]
 
-    def began_after(self, at: datetime | None) -> bool:
-        """Return whether nobody can have seen a label at this instant."""
-        return at is not None and all(at <= one for one in self.begun)
-
 
 def get_thresholds(
     session: Session, detector: Detector, *, target: float | None = None, **choices: Any
@@ -170,7 +166,10 @@ def _find_thresholds(
     head = read.head
     points = _build_points(_at_equal_shares(read.bins), head["confidence_level"])
     target = typed or detector.target
-    is_stored = target == detector.target and read.began_after(detector.target_at)
+    # Whether it was set when nobody can have seen a label.
+    at = detector.target_at
+    is_early = at is not None and all(at <= one for one in read.begun)
+    is_stored = is_early and target == detector.target
     lowest = None
     # Labels that may have been picked decide nothing.
     if target is not None and points and head["population"] != UNSTATED:

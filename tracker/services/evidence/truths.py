@@ -64,18 +64,14 @@ class Truth:
     @classmethod
     def of_reference(cls, reference: Mapping[str, Any]) -> "Truth":
         """Return the truth that a reference states, which is no query's label."""
-        sampling = reference["sampling"]
+        label, sampling = reference["label"], reference["sampling"]
+        decision = Decision(
+            label, sampling, sampling, is_replayed=False, agreement=None, is_open=False
+        )
         return cls(
             _NO_LABEL,
             _NO_LABEL,
-            Decision(
-                reference["label"],
-                sampling,
-                sampling,
-                is_replayed=False,
-                agreement=None,
-                is_open=False,
-            ),
+            decision,
             reference["labeler"],
             reference["labelled_at"],
             reference["created_at"],

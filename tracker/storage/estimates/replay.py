@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
@@ -52,7 +52,7 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
     Of versions that *are pooled* an input counts by one of them.
     It reads the labels themselves, so many of them or all.
     """
-    shape = _Shape(is_of_last=last is not None, is_as_known=known_at is not None)
+    shape = (last is not None, known_at is not None)
     limits = [one.test(session) for one in where]
     if since is not None:
         limits.append(Query.asked_at >= since)
@@ -225,18 +225,11 @@ def _is_current(*, is_as_known: bool) -> ColumnElement[bool]:
     return and_(Label.created_at <= known_at, ~replaced)
 
 
-class _Shape(NamedTuple):
-    """Which labels a statement counts, apart from the queries' limits."""
-
-    is_of_last: bool
-    is_as_known: bool
-
-
 def _select_kinds(
-    shape: _Shape,
-    limits: Sequence[ColumnElement[bool]] = (),
-    by: Sequence[ColumnElement[Any]] = (),
+    shape: tuple[bool, bool], limits: Sequence[ColumnElement[bool]] = ()
 ) -> Select[*tuple[Any, ...]]:
+    """Count labels by kind: only the last ones, or those known at an instant."""
+    is_of_last, is_as_known = shape
     statement = (
         select(
             Label.id,
@@ -244,30 +237,27 @@ def _select_kinds(
             truth_of(Label).label("label"),
             Query.predicted,
             Label.created_at,
-            *by,
         )
         .where(Query.detector_id == bindparam("detector_id"))
         .where(Query.version_id.in_(bindparam("ids", expanding=True)))
         .where(on_postgresql(Label.detector_id == bindparam("detector_id")))
         .where(*limits)
     )
-    if shape.is_of_last:
+    if is_of_last:
         among: BindParameter[Any] = bindparam("standings", expanding=True)
         scored = Label.standing.in_(among) & (truth_of(Label) != UNCLEAR)
-        statement = _newest_first(
-            statement.where(scored), is_as_known=shape.is_as_known
-        ).limit(bindparam("last"))
+        ordered = _newest_first(statement.where(scored), is_as_known=is_as_known)
+        statement = ordered.limit(bindparam("last"))
     else:
         statement = statement.select_from(Label).join(Query, is_of_query())
-        statement = statement.where(_is_current(is_as_known=shape.is_as_known))
+        statement = statement.where(_is_current(is_as_known=is_as_known))
     rows = statement.subquery()
-    names = [*(column.name for column in by), "standing", "label", "predicted"]
-    kinds = [rows.c[name] for name in names]
+    kinds = [rows.c[name] for name in ("standing", "label", "predicted")]
     return select(*kinds, func.count(), func.max(rows.c.created_at)).group_by(*kinds)
 
 
 # Built once: a page of the history asks for them.
 _KINDS = {
-    shape: _select_kinds(shape)
-    for shape in (_Shape(*both) for both in product((False, True), repeat=2))
+    (last, known): _select_kinds((last, known))
+    for last, known in product((False, True), repeat=2)
 }

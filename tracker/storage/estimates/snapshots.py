@@ -219,11 +219,9 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
         Snapshot.detector_id.in_({one.detector_id for one in versions}),
         Snapshot.version_id.in_([one.id for one in versions]),
     )
-    if measure == RECALL:
-        order = (SnapshotInterval.method, SnapshotInterval.position)
-        statement = statement.order_by(*place, *order)
-    else:
-        statement = statement.order_by(*place, SnapshotMeasure.position)
+    of = (SnapshotInterval.method, SnapshotInterval.position)
+    order = of if measure == RECALL else (SnapshotMeasure.position,)
+    statement = statement.order_by(*place, *order)
     if since is not None:
         statement = statement.where(Snapshot.computed_at >= since)
     if until is not None:

@@ -102,21 +102,13 @@ def count_span(
     is_right = and_(rows.c.gap == 0, rows.c.right == 1, rows.c.wrong == 0)
     is_wrong = and_(rows.c.gap == 0, rows.c.right == 0, rows.c.wrong == 1)
     counted = func.count()
-    size, right, wrong, gap = session.execute(
-        select(
-            counted,
-            counted.filter(is_right),
-            counted.filter(is_wrong),
-            func.min(place).filter(is_gap),
-        ).select_from(rows)
-    ).one()
+    numbers = (counted, counted.filter(is_right), counted.filter(is_wrong))
+    whole = select(*numbers, func.min(place).filter(is_gap)).select_from(rows)
+    size, right, wrong, gap = session.execute(whole).one()
     if gap is None:
         return Drawn(size, right, wrong, size, right, size - right - wrong)
-    drawn, drawn_right, drawn_wrong = session.execute(
-        select(counted, counted.filter(is_right), counted.filter(is_wrong))
-        .select_from(rows)
-        .where(place < gap)
-    ).one()
+    below = select(*numbers).select_from(rows).where(place < gap)
+    drawn, drawn_right, drawn_wrong = session.execute(below).one()
     unclear = drawn - drawn_right - drawn_wrong
     return Drawn(size, right, wrong, drawn, drawn_right, unclear)
 
