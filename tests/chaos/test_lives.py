@@ -18,6 +18,7 @@ from tests.telling.evidence import follow_all
 from tracker.services.estimates.intervals import score
 from tracker.services.estimates.projections import Cells, Checkpoints, VersionFold
 from tracker.services.telling.events import Look
+from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import Cell, Change
 from tracker.words import DECIDING_METHOD, RANDOM
 
@@ -48,7 +49,8 @@ class Lives:
 
 
 def live(rng: np.random.Generator, accuracy: float) -> Life:
-    version = VersionFold(CLASSES, LEVEL, [Cells, Checkpoints], is_new=True)
+    detector = Detector(classes=[*CLASSES], confidence_level=LEVEL)
+    version = VersionFold(detector, [Cells, Checkpoints], is_new=True)
     for change in changes(rng, accuracy):
         version.add(change)
     made = version.of(Checkpoints).points

@@ -7,7 +7,7 @@ import pytest
 
 from tests.charts.conftest import Validate
 from tracker.charts.axes import Series
-from tracker.charts.overlay import STRIP, Mark, Overlay, State
+from tracker.charts.panels import STRIP, Mark, Overlay, State
 from tracker.charts.themes import COLOURS
 from tracker.charts.tightening import tightening_chart
 from tracker.shapes import Moment

@@ -10,14 +10,19 @@ from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.detectors import NewDetector
-from tracker.services.evidence.consensus import find_consensus
 from tracker.services.evidence.measure import parse_measure
 from tracker.services.evidence.populations import (
     choose_population,
     standings_of,
     targeted_standings,
 )
-from tracker.services.evidence.standing import decide, keeps_rank, stand, take_over
+from tracker.services.evidence.standing import (
+    decide,
+    find_consensus,
+    keeps_rank,
+    stand,
+    take_over,
+)
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
 from tracker.storage.labels import Label

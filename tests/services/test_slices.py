@@ -22,7 +22,7 @@ from tracker.services.estimates.fold import (
     store_folds,
 )
 from tracker.services.estimates.recount import recount
-from tracker.services.estimates.slice_values import (
+from tracker.services.estimates.slice_counts import (
     MOST_VALUES,
     OTHER,
     count_slice,

@@ -273,7 +273,6 @@ def line_of(bench: Bench, window: str, moments: list[Moment]) -> list[Moment]:
             version,
             moments,
             window=window,
-            total=bench.estimate().labels,
             at=bench.clock(),
         )
 

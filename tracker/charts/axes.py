@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, Literal
 
 from tracker.shapes import Moment
@@ -33,7 +34,9 @@ def thin(
         raise ValueError("a thinned series keeps at least its first and last point")
     if len(points) <= limit:
         return list(points)
-    keys = _rising_keys(points, x)
+    # Corrected labels and clocks set back make both axes step back, and bisection wants
+    # them sorted.
+    keys = [*accumulate((_key(point, x) for point in points), max)]
     step = (keys[-1] - keys[0]) / (limit - 1)
     kept = {0, len(points) - 1}
     for number in range(1, limit - 1):
@@ -43,17 +46,6 @@ def thin(
         else:
             kept.add(number * (len(points) - 1) // (limit - 1))
     return [points[index] for index in sorted(kept)]
-
-
-def _rising_keys(points: Sequence[Moment], x: Axis) -> list[float]:
-    keys: list[float] = []
-    highest = -math.inf
-    for point in points:
-        # Corrected labels and clocks set back make both axes step back, and
-        # bisection wants them sorted.
-        highest = max(highest, _key(point, x))
-        keys.append(highest)
-    return keys
 
 
 def _key(point: Moment, x: Axis) -> float:
@@ -85,12 +77,9 @@ def in_order(points: Sequence[Moment], *, x: Axis) -> list[Moment]:
 
 
 def widest(paths: Sequence[Sequence[Moment]], *, limit: int) -> list[int]:
-    order = sorted(range(len(paths)), key=lambda index: (-_width(paths[index]), index))
+    widths = [points[-1].width if points else 0.0 for points in paths]
+    order = sorted(range(len(paths)), key=lambda index: (-widths[index], index))
     return sorted(order[:limit])
-
-
-def _width(points: Sequence[Moment]) -> float:
-    return points[-1].width if points else 0.0
 
 
 Layout = Literal["wide", "narrow"]
@@ -111,7 +100,7 @@ MARGIN = 88
 _EDGE = 8
 _MOST_COLUMNS = 5
 _SMALL_HEIGHT = {1: 160, 2: 160, 3: 140}
-_SIZE: dict[Layout, tuple[int, int]] = {"wide": (820, 290), "narrow": (320, 220)}
+SIZE: dict[Layout, tuple[int, int]] = {"wide": (820, 290), "narrow": (320, 220)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +131,6 @@ class Sheet:
         return columns < 3
 
 
-def build_sheet(layout: Layout, width: int | None, height: int | None) -> Sheet:
-    usual_width, usual_height = _SIZE[layout]
-    return Sheet(layout, width or usual_width, height or usual_height)
-
-
 # An axis shows the last two and a third decades of labels: before that the band
 # fills the panel, and the tightening that matters would be squeezed to the right.
 _SPAN = 200
@@ -166,19 +150,6 @@ def labels_domain(first: int, last: int) -> tuple[float, float]:
     start: float = max(first, _round_number_below(last / _SPAN))
     end: float = max(last, 10) if start == 1 else last
     return min(start, end / 2), end
-
-
-def time_domain(
-    first: datetime, last: datetime, *, least: float = _MINUTE
-) -> tuple[float, float]:
-    """Return the domain of the time axis, at least *least* milliseconds wide."""
-    end = milliseconds(last)
-    return min(milliseconds(first), end - least), end
-
-
-def percent_domain(bounds: Iterable[float]) -> tuple[float, float]:
-    """Return the domain to 100 % from the full 10 % below the least of *bounds*."""
-    return min(9, math.floor(min(bounds) * 10 + 1e-9)) / 10, 1.0
 
 
 def labels_axis(domain: tuple[float, float], width: int) -> dict[str, Any]:
@@ -239,10 +210,6 @@ def percent_axis(domain: tuple[float, float], height: int) -> dict[str, Any]:
     }
 
 
-def x_axis(x: Axis, domain: tuple[float, float], width: int) -> dict[str, Any]:
-    return labels_axis(domain, width) if x == "labels" else time_axis(domain, width)
-
-
 def x_scale(
     x: Axis, domain: tuple[float, float], ends: tuple[int, int]
 ) -> dict[str, Any]:
@@ -297,7 +264,9 @@ class View:
         if target is not None:
             # A line on the bottom of the panel would look like its frame.
             bounds.append(target - 0.02)
-        return percent_domain(max(0.0, bound) for bound in bounds or [0.0])
+        least = max(0.0, min(bounds, default=0.0))
+        # From the full 10 % below.
+        return min(9, math.floor(least * 10 + 1e-9)) / 10, 1.0
 
     def is_cut(self, points: Iterable[Moment], bottom: float) -> bool:
         """Return whether the band of *points* is cut by the *bottom* of its axis."""
@@ -313,9 +282,7 @@ def build_view(
     settled = max(labels[0], last / 4)
     if x == "labels":
         return View(x, labels, labels[0], settled, is_whole)
-    times = time_domain(
-        min(path[0].computed_at for path in paths),
-        max(path[-1].computed_at for path in paths),
-        least=_DAY if x == "asked_at" else _MINUTE,
-    )
-    return View(x, times, labels[0], settled, is_whole)
+    first = milliseconds(min(path[0].computed_at for path in paths))
+    end = milliseconds(max(path[-1].computed_at for path in paths))
+    start = min(first, end - (_DAY if x == "asked_at" else _MINUTE))
+    return View(x, (start, end), labels[0], settled, is_whole)

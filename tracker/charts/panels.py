@@ -1,28 +1,31 @@
-"""One panel: a band from low to high, with the estimate as a line."""
+"""One panel: a band from low to high with the estimate as a line, and its overlay.
 
+The overlay is a window's line, events and verdicts.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from tracker.charts import axes, words
-from tracker.charts.axes import AXIS_ROOM, SIDE, TOP, Axis, View
-from tracker.charts.overlay import (
-    NOTHING,
-    SPACE,
-    STRIP,
-    Frame,
-    Overlay,
-    draw_lately,
-    draw_marks,
-    draw_states,
-)
+from tracker.charts.axes import AXIS_ROOM, SIDE, TOP, View
 from tracker.charts.themes import Colours
 from tracker.rounding import outward
 from tracker.shapes import Moment
+from tracker.words import Verdict
 
 Spec = dict[str, Any]
+Kind = Literal["change", "then", "correction"]
+
+# The strip of verdicts at the bottom of the panel, and the space above it.
+STRIP, SPACE = 16, 8
+_TICK = 9
+# Pixels of a letter in the strip, about.
+_LETTER = 7
+_DASH = [6, 3]
 
 # The least distance of two names in the margin.
 _APART = 16
@@ -35,6 +38,39 @@ _TOOLTIP = [
     {"field": "interval", "type": "nominal", "title": "Interval"},
     {"field": "computed", "type": "nominal", "title": "As of"},
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An event after so many labels."""
+
+    kind: Kind
+    labels: int
+    at: datetime
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A verdict that held from so many labels on."""
+
+    verdict: Verdict
+    labels: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """The overlay of the large panel."""
+
+    # The balanced accuracy of a moving window, in order.
+    lately: Sequence[Moment] = ()
+    lately_name: str = ""
+    marks: Sequence[Mark] = ()
+    states: Sequence[State] = ()
+
+
+NOTHING = Overlay()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +96,10 @@ class Panel:
         """The bottom of the plot, above the strip of verdicts if there is one."""
         return self.height - (STRIP + SPACE if self.overlay.states else 0)
 
+    @property
+    def plot_width(self) -> int:
+        return self.width - self.margin
+
     def reach(self, share: float) -> float:
         low, high = self.y_domain
         inside = min(1.0, max(0.0, (share - low) / (high - low)))
@@ -78,27 +118,34 @@ def draw(panel: Panel, view: View, colours: Colours) -> Spec:
         "encoding": {"x": _x(panel, view)},
         "layer": [
             _band(panel, colours),
-            _edge(panel, "low"),
-            _edge(panel, "high"),
+            _line(panel, "low", {"strokeWidth": 1, "strokeOpacity": 0.6}),
+            _line(panel, "high", {"strokeWidth": 1, "strokeOpacity": 0.6}),
             *_target(panel, view, colours),
-            _line(panel),
+            _line(panel, "accuracy", {"strokeWidth": 2 if panel.number else 2.5}),
             *_now(panel, colours, rows[-1]),
             *_names(panel, view, rows[-1], colours),
-            *_over(panel, view, colours),
+            *_window(panel, view, colours),
+            *_events(panel, view, colours),
+            *_verdicts(panel, view, colours),
             _readings(panel, colours),
         ],
     }
 
 
 def _rows(panel: Panel, view: View) -> list[Spec]:
-    start, end = view.x_domain
-    places = [max(start, min(end, _place(point, view.x))) for point in panel.points]
+    places = [_place(view, point.labels, point.computed_at) for point in panel.points]
     return [
         {"x": here, "until": there} | _row(point, is_class=panel.number > 0)
         for point, (here, there) in zip(
-            panel.points, pairwise([*places, end]), strict=True
+            panel.points, pairwise([*places, view.x_domain[1]]), strict=True
         )
     ]
+
+
+def _place(view: View, labels: int, at: datetime) -> float:
+    """Return the place on the horizontal axis, clipped to its ends."""
+    start, end = view.x_domain
+    return max(start, min(end, labels if view.x == "labels" else axes.milliseconds(at)))
 
 
 def _row(point: Moment, *, is_class: bool) -> Spec:
@@ -120,17 +167,13 @@ def _row(point: Moment, *, is_class: bool) -> Spec:
     }
 
 
-def _place(point: Moment, x: Axis) -> int:
-    return point.labels if x == "labels" else axes.milliseconds(point.computed_at)
-
-
 def _x(panel: Panel, view: View) -> Spec:
-    ends = (1, panel.width - panel.margin)
+    axis = axes.labels_axis if view.x == "labels" else axes.time_axis
     return {
         "field": "x",
         "type": "quantitative" if view.x == "labels" else "temporal",
-        "scale": axes.x_scale(view.x, view.x_domain, ends),
-        "axis": axes.x_axis(view.x, view.x_domain, panel.width),
+        "scale": axes.x_scale(view.x, view.x_domain, (1, panel.plot_width)),
+        "axis": axis(view.x_domain, panel.width),
         "title": panel.x_title,
     }
 
@@ -151,39 +194,21 @@ def _y(field: str, panel: Panel) -> Spec:
     }
 
 
-def _y_axis(panel: Panel) -> Spec:
+def _band(panel: Panel, colours: Colours) -> Spec:
     axis = axes.percent_axis(panel.y_domain, panel.floor)
     if not panel.has_y_labels:
         axis |= {"labels": False, "minExtent": 0, "maxExtent": 0}
-    return {"axis": axis}
-
-
-def _band(panel: Panel, colours: Colours) -> Spec:
     mark: Spec = {"type": "area", "interpolate": "step-after", "color": panel.colour}
     return {
         "mark": mark | {"fillOpacity": colours.band},
         # The layers share the axis of the first.
-        "encoding": {
-            "y": _y("low", panel) | _y_axis(panel),
-            "y2": {"field": "high"},
-        },
+        "encoding": {"y": _y("low", panel) | {"axis": axis}, "y2": {"field": "high"}},
     }
 
 
-def _edge(panel: Panel, field: str) -> Spec:
+def _line(panel: Panel, field: str, look: Spec) -> Spec:
     mark: Spec = {"type": "line", "interpolate": "step-after", "color": panel.colour}
-    return {
-        "mark": mark | {"strokeWidth": 1, "strokeOpacity": 0.6},
-        "encoding": {"y": _y(field, panel)},
-    }
-
-
-def _line(panel: Panel) -> Spec:
-    mark: Spec = {"type": "line", "interpolate": "step-after", "color": panel.colour}
-    return {
-        "mark": mark | {"strokeWidth": 2.5 if panel.number == 0 else 2},
-        "encoding": {"y": _y("accuracy", panel)},
-    }
+    return {"mark": mark | look, "encoding": {"y": _y(field, panel)}}
 
 
 def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:
@@ -200,20 +225,146 @@ def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:
     ]
 
 
-def _over(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return the overlay of the panel: a window, events and verdicts."""
-    frame = Frame(
-        x=view.x,
-        x_domain=view.x_domain,
-        width=panel.width - panel.margin,
-        height=panel.floor,
-        top=TOP,
-    )
-    return [
-        *draw_lately(panel.overlay, frame, _y("low", panel), colours),
-        *draw_marks(panel.overlay, frame, colours),
-        *draw_states(panel.overlay, frame, panel.height, colours),
+def _window(panel: Panel, view: View, colours: Colours) -> list[Spec]:
+    """Return the band and the dashed line of the window."""
+    if not panel.overlay.lately:
+        return []
+    rows = [
+        {
+            "x": _place(view, one.labels, one.computed_at),
+            "accuracy": one.accuracy,
+            "low": low,
+            "high": high,
+        }
+        for one in panel.overlay.lately
+        for low, high in [map(float, outward(one.low, one.high, 6))]
     ]
+    mark: Spec = {"interpolate": "step-after", "color": colours.lately}
+    data = {"values": rows}
+    return [
+        {
+            "data": data,
+            "mark": mark | {"type": "area", "fillOpacity": colours.band},
+            "encoding": {"y": _y("low", panel), "y2": {"field": "high"}},
+        },
+        {
+            "data": data,
+            "mark": mark | {"type": "line", "strokeWidth": 2, "strokeDash": _DASH},
+            "encoding": {"y": _y("accuracy", panel)},
+        },
+    ]
+
+
+def _events(panel: Panel, view: View, colours: Colours) -> list[Spec]:
+    """Return a line with a text for each event, and a tick for each correction."""
+    ticks, drawn = list[Spec](), list[Spec]()
+    for one in panel.overlay.marks:
+        place = _place(view, one.labels, one.at)
+        if one.kind == "correction":
+            ticks.append({"x": place, "what": one.text})
+        else:
+            is_right = _share_along(place, view) > 0.5
+            drawn += _event(one, place, panel.floor, colours, is_right=is_right)
+    if not ticks:
+        return drawn
+    what = [{"field": "what", "type": "nominal", "title": "Corrected"}]
+    tick = {
+        "data": {"values": ticks},
+        "mark": {"type": "rule", "color": colours.text, "strokeWidth": 2},
+        "encoding": {
+            "y": {"value": panel.floor - _TICK},
+            "y2": {"value": panel.floor},
+            "tooltip": what,
+        },
+    }
+    return [tick, *drawn]
+
+
+def _event(
+    event: Mark, place: float, bottom: int, colours: Colours, *, is_right: bool
+) -> list[Spec]:
+    is_change = event.kind == "change"
+    colour = colours.warn if is_change else colours.text
+    data = {"values": [{"x": place}]}
+    # Above the plot, clear of the band, and on the side with more room.
+    begin = TOP - 12 if is_change else TOP
+    sign = TOP - 14 if is_change else bottom
+    height = TOP - 14 if is_change else bottom - 10
+    line = {"type": "rule", "color": colour, "strokeWidth": 1.75 if is_change else 1}
+    point = {"type": "point", "filled": True, "size": 70, "opacity": 1, "color": colour}
+    text = {
+        "type": "text",
+        "text": event.text,
+        "align": "right" if is_right else "left",
+        "baseline": "middle",
+        "dx": -10 if is_right else 10,
+        "color": colour,
+        "fontSize": 12,
+        "fontWeight": 600,
+    }
+    return [
+        {
+            "data": data,
+            "mark": line,
+            "encoding": {"y": {"value": begin}, "y2": {"value": bottom}},
+        },
+        {
+            "data": data,
+            "mark": point | {"shape": "triangle-up" if is_change else "circle"},
+            "encoding": {"y": {"value": sign}},
+        },
+        {"data": data, "mark": text, "encoding": {"y": {"value": height}}},
+    ]
+
+
+def _share_along(place: float, view: View) -> float:
+    start, end = view.x_domain
+    if view.x != "labels":
+        return (place - start) / (end - start)
+    return math.log(place / start) / math.log(end / start)
+
+
+def _verdicts(panel: Panel, view: View, colours: Colours) -> list[Spec]:
+    """Return the strip of verdicts at the bottom, with words where they fit."""
+    states, bottom = panel.overlay.states, panel.height
+    fills = {"met": colours.good, "missed": colours.bad, "undecided": colours.plain}
+    places = [_place(view, one.labels, one.since) for one in states]
+    found: list[Spec] = []
+    spans = pairwise([*places, view.x_domain[1]])
+    for state, (here, there) in zip(states, spans, strict=True):
+        if there <= here:
+            continue
+        data = {"values": [{"x": here, "until": there}]}
+        found.append(
+            {
+                "data": data,
+                "mark": {"type": "rect", "color": fills[state.verdict], "opacity": 1},
+                "encoding": {
+                    "x2": {"field": "until"},
+                    "y": {"value": bottom - STRIP},
+                    "y2": {"value": bottom},
+                },
+            }
+        )
+        room = _share_along(there, view) - _share_along(here, view)
+        if room * panel.plot_width >= _LETTER * len(state.verdict) + 2 * _LETTER:
+            found.append(
+                {
+                    "data": data,
+                    "mark": {
+                        "type": "text",
+                        "text": state.verdict,
+                        "align": "left",
+                        "baseline": "middle",
+                        "dx": 6,
+                        "color": colours.text,
+                        "fontSize": 11,
+                        "fontWeight": 600,
+                    },
+                    "encoding": {"y": {"value": bottom - STRIP / 2}},
+                }
+            )
+    return found
 
 
 def _names(panel: Panel, view: View, row: Spec, colours: Colours) -> list[Spec]:

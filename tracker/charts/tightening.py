@@ -4,22 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracker.charts import words
-from tracker.charts.axes import (
-    GAP,
-    MARGIN,
-    Axis,
-    Layout,
-    Series,
-    Sheet,
-    View,
-    build_sheet,
-    build_view,
-    in_order,
-    widest,
-)
-from tracker.charts.overlay import NOTHING, Overlay
-from tracker.charts.panels import Panel, draw
+from tracker.charts import axes, words
+from tracker.charts.axes import Axis, Layout, Series, Sheet, View
+from tracker.charts.panels import NOTHING, Overlay, Panel, draw
 from tracker.charts.themes import COLOURS, Colours, Theme, settings
 from tracker.shapes import Moment
 
@@ -54,26 +41,23 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     x: Axis = "labels",
     theme: Theme = "light",
     layout: Layout = "wide",
-    width: int | None = None,
-    height: int | None = None,
     class_count: int | None = None,
     is_whole: bool = False,
-    overlay: Overlay | None = None,
+    overlay: Overlay = NOTHING,
 ) -> dict[str, Any]:
     """Return the Vega-Lite specification of the tightening chart.
 
     *series* begins with the balanced accuracy; the classes follow in their order.
-    *width* is the width of the picture, *height* the height of the large panel.  The
-    vertical axis begins at the data, or at 0 if *is_whole*.  Beyond 12 classes only
-    those with the widest intervals are drawn; *class_count* is the number of classes
-    if *series* lacks some.
+    The vertical axis begins at the data, or at 0 if *is_whole*.  Beyond 12 classes only
+    those with the widest intervals are drawn; *class_count* is the number of classes if
+    *series* lacks some.
 
     The data are inline and thinned to what a screen can show.  Titles and names of
     classes may be any text.
     """
-    sheet = build_sheet(layout, width, height)
+    sheet = Sheet(layout, *axes.SIZE[layout])
     colours = COLOURS[theme]
-    balanced = in_order(series[0].points, x=x) if series else []
+    balanced = axes.in_order(series[0].points, x=x) if series else []
     if not balanced:
         return _empty(title, sheet, colours)
     classes = _classes(series[1:], x, colours)
@@ -81,18 +65,20 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     notes = _notes(confidence_level, method, len(classes), count)
     notes += [] if target is None else ["the dashed line is the target"]
     paths = [balanced, *(one.points for one in classes)]
-    view = build_view(paths, x, is_whole=is_whole)
-    over = overlay or NOTHING
-    large = _large_panel(balanced, view, sheet, colours, target, over)
-    rows = [
-        draw(large, view, colours),
-        *_grid(_small_panels(classes, view, sheet), view, sheet, colours),
-    ]
+    view = axes.build_view(paths, x, is_whole=is_whole)
+    large = _large_panel(balanced, view, sheet, colours, target, overlay)
+    rows = [draw(large, view, colours)]
+    if classes:
+        small = [
+            draw(one, view, colours) for one in _small_panels(classes, view, sheet)
+        ]
+        columns = sheet.columns(len(small))
+        rows.append({"concat": small, "columns": columns, "spacing": axes.GAP})
     return _page(
         rows,
         colours=colours,
         heading=_heading(title, notes, sheet),
-        description=_describe(title, notes, balanced[-1], classes, target, over),
+        description=_describe(title, notes, balanced[-1], classes, target, overlay),
     )
 
 
@@ -103,9 +89,9 @@ def _classes(series: Sequence[Series], x: Axis, colours: Colours) -> list[_Class
         _Class(
             name=words.plain(series[index].scope, limit=60),
             colour=palette[index % len(palette)],
-            points=in_order(series[index].points, x=x),
+            points=axes.in_order(series[index].points, x=x),
         )
-        for index in widest([one.points for one in series], limit=CLASS_LIMIT)
+        for index in axes.widest([one.points for one in series], limit=CLASS_LIMIT)
     ]
     return [one for one in classes if one.points]
 
@@ -148,7 +134,7 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
         y_domain=domain,
         x_title=x_title if len(x_title) > 1 else x_title[0],
         target=target,
-        margin=MARGIN,
+        margin=axes.MARGIN,
         overlay=overlay,
     )
 
@@ -181,20 +167,6 @@ def _class_heading(one: _Class, columns: int, width: int) -> dict[str, Any]:
     subtitle = list(reading) if columns > 2 else ", ".join(reading)
     name = words.shorten(one.name, width // _LETTER)
     return {"text": name, "fontSize": 13, "subtitle": subtitle}
-
-
-def _grid(
-    panels: Sequence[Panel], view: View, sheet: Sheet, colours: Colours
-) -> list[dict[str, Any]]:
-    if not panels:
-        return []
-    return [
-        {
-            "concat": [draw(panel, view, colours) for panel in panels],
-            "columns": sheet.columns(len(panels)),
-            "spacing": GAP,
-        }
-    ]
 
 
 def _page(

@@ -17,11 +17,7 @@ from tracker.services.telling.events import (
 )
 from tracker.storage.base import Key
 from tracker.storage.labelling.audit_draws import count_draws
-from tracker.storage.labelling.audits import (
-    Audit,
-    list_open_scheduled,
-    list_running,
-)
+from tracker.storage.labelling.audits import Audit, list_open_scheduled, list_running
 from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
 
 
@@ -43,10 +39,14 @@ class Audits(Handler):
         [task] = tasks
         errors: list[Exception] = []
 
-        def count(do: Callable[[Task, Key], bool], key: Key) -> int:
+        def count(do: Callable[[Session, Key], bool], key: Key) -> int:
+            def step(session: Session) -> bool:
+                check_held(session, task)
+                return do(session, key)
+
             done = 0
             try:
-                while do(task, key):
+                while self.database.run(step):
                     watch.check()
                     done += 1
             except (LostTaskError, StoppedError, UnavailableError):
@@ -74,37 +74,25 @@ class Audits(Handler):
         self.database.run(lambda session: finish(session, hold(session, task)))
         return done
 
-    def _freeze(self, task: Task, key: Key) -> bool:
-        def freeze(session: Session) -> bool:
-            check_held(session, task)
-            at = self.clock()
-            before, is_frozen = freeze_next(session, key, at)
-            if before is not None:
-                close_audit(session, before, By(NOBODY, at))
-            return is_frozen
+    def _freeze(self, session: Session, key: Key) -> bool:
+        at = self.clock()
+        before, is_frozen = freeze_next(session, key, at)
+        if before is not None:
+            close_audit(session, before, By(NOBODY, at))
+        return is_frozen
 
-        return self.database.run(freeze)
+    def _remind(self, session: Session, key: Key) -> bool:
+        audit, at = session.get_one(Audit, key), self.clock()
+        is_due = is_reminder_due(audit, at)
+        if is_due:
+            remind_of_audit(session, audit, at)
+        return is_due
 
-    def _remind(self, task: Task, key: Key) -> bool:
-        def remind(session: Session) -> bool:
-            check_held(session, task)
-            audit, at = session.get_one(Audit, key), self.clock()
-            is_due = is_reminder_due(audit, at)
-            if is_due:
-                remind_of_audit(session, audit, at)
-            return is_due
-
-        return self.database.run(remind)
-
-    def _close_if_done(self, task: Task, key: Key) -> bool:
-        def close(session: Session) -> bool:
-            check_held(session, task)
-            audit, at = session.get(Audit, key), self.clock()
-            if audit is None or audit.closed_at is not None:
-                return False
-            is_done = get_audit_estimate(session, audit, computed_at=at).is_reached
-            if is_done:
-                close_audit(session, audit, By(NOBODY, at))
-            return is_done
-
-        return self.database.run(close)
+    def _close_if_done(self, session: Session, key: Key) -> bool:
+        audit, at = session.get(Audit, key), self.clock()
+        if audit is None or audit.closed_at is not None:
+            return False
+        is_done = get_audit_estimate(session, audit, computed_at=at).is_reached
+        if is_done:
+            close_audit(session, audit, By(NOBODY, at))
+        return is_done

@@ -14,42 +14,18 @@ from sqlalchemy.orm import Session
 from tracker.clock import Clock, utc_now
 from tracker.errors import UnavailableError
 from tracker.jobs.loop import Handler, Watch
-from tracker.services.estimates.fold import (
-    Fold,
-    StaleFoldError,
-    read_again,
-    read_ends,
-    read_folds,
-    read_piece,
-    score_folds,
-    store_again,
-    store_folds,
-)
+from tracker.services.estimates import fold as services
+from tracker.services.estimates.fold import Fold, StaleFoldError
 from tracker.services.labelling.grouping import count_groups
 from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, FoldEvents, tell
+from tracker.storage import tasks as storage
 from tracker.storage.database import Database
-from tracker.storage.detectors import (
-    Detector,
-    find_detector,
-    load_detectors,
-)
+from tracker.storage.detectors import Detector, find_detector, load_detectors
+from tracker.storage.estimates import pending
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
-from tracker.storage.estimates.pending import (
-    has_unplanned,
-    list_pending_detectors,
-    plan_recomputes,
-)
 from tracker.storage.estimates.slices import list_uncounted
-from tracker.storage.tasks import (
-    RECOMPUTE,
-    LostTaskError,
-    Task,
-    enqueue,
-    find_task,
-    hold,
-    withdraw,
-)
+from tracker.storage.tasks import LostTaskError, Task
 from tracker.words import STALE
 
 log = structlog.get_logger("tracker.job")
@@ -90,9 +66,10 @@ def recompute_detector(
     while tries:
         begun = time.perf_counter()
         with database.read() as session:
-            detector = find_detector(session, detector_id)
-            if detector is None:
+            found = load_detectors(session, [detector_id])
+            if not found:
                 break
+            [detector] = found
             is_stale = detector.groups == STALE
             slices = fold = None
             if not is_stale:
@@ -101,7 +78,7 @@ def recompute_detector(
             count_groups(database.run_piece, detector, at=clock())
             continue
         folds = [fold] if fold else []
-        score_folds(folds)
+        services.score_folds(folds)
         seconds = time.perf_counter() - begun
         try:
             if slices is not None:
@@ -129,10 +106,12 @@ def _read(
 ) -> tuple[Fold | None, Fold | None]:
     """Return the fold that counts again, else the fold of the first new labels."""
     events = [FoldEvents()]
-    again = read_again(session, detector, time_zone=time_zone, listeners=events)
+    again = services.read_again(
+        session, detector, time_zone=time_zone, listeners=events
+    )
     if again is not None:
         return again, None
-    return None, read_piece(session, detector, listeners=events)
+    return None, services.read_piece(session, detector, listeners=events)
 
 
 def recompute_small(
@@ -158,8 +137,10 @@ def recompute_small(
             and one.groups != STALE
             and time_zone in {None, one.time_zone}
         ]
-        folds = read_folds(session, ready, below=_FEW, listeners=[FoldEvents()])
-    score_folds(folds)
+        folds = services.read_folds(
+            session, ready, below=_FEW, listeners=[FoldEvents()]
+        )
+    services.score_folds(folds)
     seconds = (time.perf_counter() - begun) / max(len(folds), 1)
     for start in range(0, len(folds), _WRITTEN_AT_ONCE):
         some = folds[start : start + _WRITTEN_AT_ONCE]
@@ -183,10 +164,12 @@ def _store(
     """
     begun = time.perf_counter()
     with database.write() as session:
-        store_folds(session, folds, worker=worker, computed_at=clock(), seconds=seconds)
+        services.store_folds(
+            session, folds, worker=worker, computed_at=clock(), seconds=seconds
+        )
         # A worker keeps a detector until its last piece.
         ended = [str(one.detector_id) for one in folds if one.until is None]
-        withdraw(session, RECOMPUTE, *ended)
+        storage.withdraw(session, storage.RECOMPUTE, *ended)
     took = seconds + (time.perf_counter() - begun) / len(folds)
     for fold in folds:
         log.info(
@@ -204,10 +187,10 @@ def _end_runs(database: Database, *, worker: str, clock: Clock) -> None:
     """Store the run snapshots that are due; another worker may be faster."""
     begun = time.perf_counter()
     with database.read() as session:
-        folds = read_ends(session, at=clock(), listeners=[FoldEvents()])
+        folds = services.read_ends(session, at=clock(), listeners=[FoldEvents()])
     if not folds:
         return
-    score_folds(folds)
+    services.score_folds(folds)
     seconds = (time.perf_counter() - begun) / len(folds)
     with suppress(StaleFoldError):
         _store(database, folds, worker=worker, clock=clock, seconds=seconds)
@@ -222,7 +205,7 @@ def _store_again(
     """
     begun = time.perf_counter()
     with database.write() as session:
-        store_again(session, found, computed_at=clock())
+        services.store_again(session, found, computed_at=clock())
     log.info(
         "counted again",
         detector=f"det_{found.detector_id}",
@@ -246,18 +229,17 @@ class Recompute(Handler):
     # The zone of the days that labels are counted by; None keeps each detector's.
     time_zone: str | None = None
     _planned: float = field(default=-math.inf, init=False)
-    kind = RECOMPUTE
+    kind = storage.RECOMPUTE
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:
-        """Return whether a look is due and detectors have new labels."""
         return time.monotonic() >= self._planned + self.every_seconds and (
-            has_unplanned(session, at=at, time_zone=self.time_zone)
+            pending.has_unplanned(session, at=at, time_zone=self.time_zone)
         )
 
     def plan(self, session: Session, at: datetime) -> None:
         if time.monotonic() >= self._planned + self.every_seconds:
             self._planned = time.monotonic()
-            plan_recomputes(session, at=at, time_zone=self.time_zone)
+            pending.plan_recomputes(session, at=at, time_zone=self.time_zone)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Recompute some detectors, and count them."""
@@ -277,7 +259,7 @@ class Recompute(Handler):
         """Recompute every detector, even those that other workers hold or that rest."""
         done: list[Recomputed] = []
         with self.database.read() as session:
-            waiting = list_pending_detectors(session)
+            waiting = pending.list_pending_detectors(session)
         for start in range(0, len(waiting), _AT_ONCE):
             found, failed = self._recompute_some(waiting[start : start + _AT_ONCE])
             done += found
@@ -326,7 +308,9 @@ class Recompute(Handler):
         reason = dump_error(error)
         with self.database.write() as session:
             at = self.clock()
-            row = hold(session, task) if task else _take(session, detector_id, at)
+            row = (
+                storage.hold(session, task) if task else _take(session, detector_id, at)
+            )
             is_first = row.error is None
             retry(session, row, reason, at=at)
             run = JobRun(
@@ -361,8 +345,8 @@ def recompute_all(
 def _take(session: Session, detector_id: int, at: datetime) -> Task:
     """Return the task of a detector that ran without one."""
     key = str(detector_id)
-    enqueue(session, RECOMPUTE, key, detector_id=detector_id, due_at=at)
-    task = find_task(session, RECOMPUTE, key)
+    storage.enqueue(session, storage.RECOMPUTE, key, detector_id=detector_id, due_at=at)
+    task = storage.find_task(session, storage.RECOMPUTE, key)
     assert task is not None
     task.attempts += 1
     return task

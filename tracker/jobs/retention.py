@@ -12,12 +12,7 @@ from tracker.jobs.loop import Handler, Watch
 from tracker.storage import tasks as storage
 from tracker.storage import telling
 from tracker.storage.estimates import job_runs
-from tracker.storage.operations.retention import (
-    Place,
-    delete_disposable,
-    list_unlabelled,
-    lock_disposable,
-)
+from tracker.storage.operations import retention
 from tracker.storage.queries.waiting import delete_unlabelled as delete_waiting
 from tracker.storage.tasks import RETENTION, Task, finish, hold
 
@@ -35,7 +30,7 @@ ANSWERED_WITHIN = timedelta(days=1)
 
 
 def delete_unlabelled(
-    session: Session, places: Sequence[Place], *, deleted_at: datetime
+    session: Session, places: Sequence[retention.Place], *, deleted_at: datetime
 ) -> int:
     """Delete the queries that nothing needs any more, and count them.
 
@@ -49,10 +44,10 @@ def delete_unlabelled(
         by_detector.setdefault(place.detector_id, []).append(place.query_id)
     gone = 0
     for detector_id, ids in sorted(by_detector.items()):
-        found = lock_disposable(
+        found = retention.lock_disposable(
             session, detector_id, ids, reserved_until=reserved_until
         )
-        gone += delete_disposable(
+        gone += retention.delete_disposable(
             session, detector_id, found, reserved_until=reserved_until
         )
     return gone
@@ -75,7 +70,7 @@ class Retention(Handler):
 
     days: int
     piece: int = 1_000
-    _after: Place | None = field(default=None, init=False)
+    _after: retention.Place | None = field(default=None, init=False)
     kind = RETENTION
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
@@ -123,7 +118,7 @@ class Retention(Handler):
     def _delete_piece(self, before: datetime) -> tuple[int, int]:
         """Delete one piece; return how many queries it had and how many are deleted."""
         with self.database.read() as session:
-            places = list_unlabelled(
+            places = retention.list_unlabelled(
                 session, before=before, after=self._after, limit=self.piece
             )
         if not places:

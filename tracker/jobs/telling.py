@@ -15,36 +15,11 @@ from sqlalchemy.orm import Session
 from tracker.jobs.loop import Handler, Watch
 from tracker.services.http_client import Target, post
 from tracker.services.tasks import retry
-from tracker.services.telling.deliveries import (
-    find_next,
-    finish_or_retry,
-    go_on,
-    name_message,
-    sign,
-)
+from tracker.services.telling import deliveries, mail
 from tracker.services.telling.events import tell_stalls
-from tracker.services.telling.mail import (
-    Failure,
-    Letterhead,
-    begin_digest,
-    compose_check,
-    end_digest,
-    note_check,
-)
 from tracker.services.telling.telemetry import write_estimates
-from tracker.storage.tasks import (
-    ADDRESS,
-    DELIVERY,
-    DIGEST,
-    ESTIMATES,
-    STALLS,
-    Task,
-    enqueue,
-    find_task,
-    finish,
-    hold,
-    repeat,
-)
+from tracker.storage import tasks as storage
+from tracker.storage.tasks import Task
 from tracker.storage.telling import Webhook, list_reachable, list_unsent, note_sent
 
 log = structlog.get_logger("tracker.job")
@@ -59,7 +34,7 @@ class Deliveries(Handler):
 
     allowed_hosts: Collection[str] = ()
     timeout_seconds: float = 15.0
-    kind = DELIVERY
+    kind = storage.DELIVERY
 
     def lanes(self, session: Session, at: datetime) -> Collection[str]:
         return [str(one) for one in list_reachable(session, at=at)]
@@ -69,27 +44,31 @@ class Deliveries(Handler):
         [task] = tasks
         at = self.clock()
         with self.database.read() as session:
-            delivery = find_next(session, task)
+            delivery = deliveries.find_next(session, task)
             webhook = session.get(Webhook, int(task.lane))
         if delivery is None or webhook is None:
-            self.database.run(lambda session: go_on(session, hold(session, task), at))
+            self.database.run(
+                lambda session: deliveries.go_on(
+                    session, storage.hold(session, task), at
+                )
+            )
             return 0
         answer = post(
             webhook.url,
             delivery.body.encode(),
-            sign(webhook, delivery, at),
+            deliveries.sign(webhook, delivery, at),
             allowed_hosts=self.allowed_hosts,
             seconds=self.timeout_seconds,
         )
         self.database.run(
-            lambda session: finish_or_retry(
+            lambda session: deliveries.finish_or_retry(
                 session, task, delivery.id, answer, at=self.clock()
             )
         )
         log.info(
             "told a webhook" if answer.is_success else "a webhook was not told",
             webhook=f"whk_{webhook.id}",
-            message=name_message(delivery),
+            message=deliveries.name_message(delivery),
             status=answer.status,
             error=answer.error,
         )
@@ -99,16 +78,16 @@ class Deliveries(Handler):
 class Stalls(Handler):
     """Reports detectors that get no new labels."""
 
-    kind = STALLS
+    kind = storage.STALLS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Report every stalled detector."""
         [task] = tasks
 
         def look(session: Session) -> int:
-            row = hold(session, task)
+            row = storage.hold(session, task)
             told = tell_stalls(session, self.clock())
-            finish(session, row)
+            storage.finish(session, row)
             return told
 
         return self.database.run(look)
@@ -126,7 +105,7 @@ class MailServer:
     password: str = field(default="", repr=False)
     timeout_seconds: float = 15.0
 
-    def hand_over(self, message: EmailMessage) -> Failure | None:
+    def hand_over(self, message: EmailMessage) -> mail.Failure | None:
         """Send *message*, and return the failure if it was not taken."""
         try:
             self._send(message)
@@ -135,7 +114,7 @@ class MailServer:
             is_final = isinstance(error, smtplib.SMTPRecipientsRefused) and all(
                 code >= 500 for code, _ in error.recipients.values()
             )
-            return Failure(f"{type(error).__name__}: {error}", is_final)
+            return mail.Failure(f"{type(error).__name__}: {error}", is_final)
         return None
 
     def _send(self, message: EmailMessage) -> None:
@@ -157,32 +136,32 @@ class MailServer:
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Mail(Handler):
     server: MailServer
-    head: Letterhead
+    head: mail.Letterhead
 
 
 class AddressMail(_Mail):
     """Asks account owners to confirm their addresses."""
 
-    kind = ADDRESS
+    kind = storage.ADDRESS
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Send one confirmation mail."""
         [task] = tasks
         with self.database.read() as session:
-            message = compose_check(session, task, self.head, self.clock())
+            message = mail.compose_check(session, task, self.head, self.clock())
         if message is None:
             self.finish(task)
             return 0
         failure = self.server.hand_over(message)
         is_over = self.database.run(
-            lambda session: note_check(session, task, failure, self.clock())
+            lambda session: mail.note_check(session, task, failure, self.clock())
         )
         _log(message, failure, is_over=is_over, account=task.key)
         return failure is None
 
 
 def _log(
-    message: EmailMessage, failure: Failure | None, *, is_over: bool, **names: Any
+    message: EmailMessage, failure: mail.Failure | None, *, is_over: bool, **names: Any
 ) -> None:
     names["message"] = message["Message-ID"]
     if failure is None:
@@ -199,18 +178,18 @@ class DigestMail(_Mail):
     A mail whose worker was killed is sent again under the same Message-ID.
     """
 
-    kind = DIGEST
+    kind = storage.DIGEST
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Send one digest."""
         [task] = tasks
         message, told = self.database.run(
-            lambda session: begin_digest(session, task, self.head, self.clock())
+            lambda session: mail.begin_digest(session, task, self.head, self.clock())
         )
         is_sent = message is not None
         failure = None if message is None else self.server.hand_over(message)
         is_over = self.database.run(
-            lambda session: end_digest(
+            lambda session: mail.end_digest(
                 session, task, told, failure, self.clock(), is_sent=is_sent
             )
         )
@@ -233,16 +212,18 @@ class Exporter(Handler):
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     every_seconds: float = 10.0
     _next_look: float = field(default=0.0, init=False)
-    kind = ESTIMATES
+    kind = storage.ESTIMATES
 
     def has_unplanned(self, session: Session, at: datetime) -> bool:  # noqa: ARG002
-        if time.monotonic() < self._next_look or find_task(session, ESTIMATES, ""):
+        if time.monotonic() < self._next_look or storage.find_task(
+            session, storage.ESTIMATES, ""
+        ):
             return False
         self._next_look = time.monotonic() + self.every_seconds
         return bool(list_unsent(session, limit=1))
 
     def plan(self, session: Session, at: datetime) -> None:
-        enqueue(session, ESTIMATES, due_at=at)
+        storage.enqueue(session, storage.ESTIMATES, due_at=at)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Send some new estimates, and count the versions."""
@@ -260,10 +241,10 @@ class Exporter(Handler):
         reason = answer.error or f"it answered {answer.status}"
 
         def note(session: Session) -> None:
-            at, row = self.clock(), hold(session, task)
+            at, row = self.clock(), storage.hold(session, task)
             if answer.is_success:
                 note_sent(session, versions)
-                repeat(session, row, due_at=at)
+                storage.repeat(session, row, due_at=at)
             else:
                 retry(session, row, reason, at=at)
 

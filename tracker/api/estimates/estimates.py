@@ -6,27 +6,13 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import (
-    AS_KNOWN_AT,
-    ConfidenceText,
-    Flag,
-    IdPath,
-    LevelText,
-    Method,
-    Text,
-    When,
-    Where,
-    Window,
-)
+from tracker.api import parameters
 from tracker.api.routes import answers, build_routes
 from tracker.http import answer_idempotently, context, database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import estimate as services
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.measures import (
-    MeasuredEstimate,
-    add_measure,
-)
+from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.report import say
 from tracker.services.estimates.weeks import AverageWord
 from tracker.services.labelling.label_errors import find_label_errors
@@ -35,37 +21,41 @@ from tracker.storage.base import dump_id
 routes = build_routes("estimates", "Accuracies with their intervals.")
 
 
-class EstimateChoice(Window, Where):
+class EstimateChoice(parameters.Window, parameters.Where):
     """Of what the estimate is, and how it is computed."""
 
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None,
         description="The version; by default the one that is shown; * pools all "
         "versions.",
     )
-    method: Method = Field(default="exact", description="How intervals are computed.")
-    confidence_level: ConfidenceText | None = Field(
+    method: parameters.Method = Field(
+        default="exact", description="How intervals are computed."
+    )
+    confidence_level: parameters.ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
-    measure: Text = Field(
+    measure: parameters.Text = Field(
         default="recall",
         description="What to add to the accuracies of the classes, which are their "
         "recall: precision or f1 of all classes, or, as measured, one that can have a "
         "target: balanced, overall, recall:CLASS or precision:CLASS.",
     )
-    window: Text | None = Field(
+    window: parameters.Text | None = Field(
         default=None,
         description="Only the last labels, such as 500, or labels of queries asked "
         "within this time, such as 7d. It takes the method exact, whose interval "
         "holds for the average of a window in which the accuracy changes.",
     )
-    as_known_at: When | None = Field(default=None, description=AS_KNOWN_AT)
+    as_known_at: parameters.When | None = Field(
+        default=None, description=parameters.AS_KNOWN_AT
+    )
     population: Literal["live", "replayed", "unstated"] | None = Field(
         default=None,
         description="Whose labels it counts; by default live where the version has a "
         "live label, else replayed, else unstated.",
     )
-    target: LevelText | None = Field(
+    target: parameters.LevelText | None = Field(
         default=None, description="Decide about this target, not the detector's own."
     )
     span: services.SpanWord | None = Field(
@@ -80,7 +70,7 @@ class EstimateChoice(Window, Where):
         "first one without an answer, which are a random sample of all that were "
         "asked from since to until.",
     )
-    include_targeted: Flag = Field(
+    include_targeted: parameters.Flag = Field(
         default=False,
         description="Score targeted labels too, which biases the estimate.",
     )
@@ -92,7 +82,7 @@ _PARTS = {"since", "until", "where", "window", "as_known_at", "include_targeted"
 
 @routes.get("/detectors/<id>/estimate", responses=answers({200: MeasuredEstimate}, 404))
 @requires("viewer")
-def get_estimate(path: IdPath, query: EstimateChoice) -> dict[str, Any]:
+def get_estimate(path: parameters.IdPath, query: EstimateChoice) -> dict[str, Any]:
     """Compute the estimate from the labels committed so far."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -105,11 +95,10 @@ def get_estimate(path: IdPath, query: EstimateChoice) -> dict[str, Any]:
 
 
 @routes.post(
-    "/detectors/<id>/recompute",
-    responses=answers({200: Estimate}, 404, 409, 422),
+    "/detectors/<id>/recompute", responses=answers({200: Estimate}, 404, 409, 422)
 )
 @requires("editor")
-def recompute(path: IdPath) -> Response:
+def recompute(path: parameters.IdPath) -> Response:
     """Run the job for this detector now, and compute the estimate."""
     with database().read() as session:
         detector_id = get_detector(session, path.id).id

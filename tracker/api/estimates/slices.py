@@ -1,41 +1,43 @@
 """Parts of a detector's queries: slices, weeks, cohorts, repeats, confidences."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import (
-    ConfidenceText,
-    DrawLimit,
-    IdPath,
-    LevelText,
-    Parameters,
-    Text,
-)
+from tracker.api import parameters
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.http import database, name_file, now, requires, send_rows
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import cohorts, repeats, thresholds, weeks
 from tracker.services.estimates import slices as services
 from tracker.services.exports import FILE_TYPES
+from tracker.shapes import Shape
 
 routes = build_routes("slices", "Where a detector is worse than elsewhere.")
 
 
-class SliceChoice(Parameters):
+def _answer(
+    service: Callable[..., Shape], path: parameters.IdPath, query: parameters.Parameters
+) -> dict[str, Any]:
+    with database().read() as session:
+        detector = get_detector(session, path.id)
+        return service(session, detector, computed_at=now(), **dict(query)).dump()
+
+
+class SliceChoice(parameters.Parameters):
     """What the queries are cut by."""
 
-    by: Text = Field(
+    by: parameters.Text = Field(
         description="metadata.NAME for a key that the detector declares in slices; "
         "version, predicted or week. The last two read every query of the version."
     )
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None, description="The version; by default the one that is shown."
     )
-    confidence_level: ConfidenceText | None = Field(
+    confidence_level: parameters.ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
     format: Literal["json", "csv", "jsonl", "parquet"] = Field(
@@ -48,7 +50,9 @@ class SliceChoice(Parameters):
     responses=answers_file(*FILE_TYPES, problems=(404,), page=services.Slices),
 )
 @requires("viewer")
-def get_slices(path: IdPath, query: SliceChoice) -> dict[str, Any] | Response:
+def get_slices(
+    path: parameters.IdPath, query: SliceChoice
+) -> dict[str, Any] | Response:
     """Cut the queries by a property of each, and compare the parts."""
     choices: dict[str, Any] = dict(query)
     format_name = choices.pop("format")
@@ -68,72 +72,63 @@ def get_slices(path: IdPath, query: SliceChoice) -> dict[str, Any] | Response:
 cohorts_routes = build_routes("cohorts", "How late labels come.")
 
 
-class CohortChoice(Parameters):
+class CohortChoice(parameters.Parameters):
     """Which cohorts."""
 
     by: cohorts.Cut = Field(default="day", description="A week begins on Monday, UTC.")
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None,
         description="The version; by default the one that is shown; * pools all "
         "versions.",
     )
-    limit: DrawLimit = Field(
+    limit: parameters.DrawLimit = Field(
         default=30, description="The number of days or weeks, the newest ones."
     )
 
 
 @cohorts_routes.get(
-    "/detectors/<id>/cohorts",
-    responses=answers({200: cohorts.Cohorts}, 404),
+    "/detectors/<id>/cohorts", responses=answers({200: cohorts.Cohorts}, 404)
 )
 @requires("viewer")
-def get_cohorts(path: IdPath, query: CohortChoice) -> dict[str, Any]:
+def get_cohorts(path: parameters.IdPath, query: CohortChoice) -> dict[str, Any]:
     """Get how many queries of each day or week have a label, and how late it came."""
-    choices: dict[str, Any] = dict(query)
-    with database().read() as session:
-        detector = get_detector(session, path.id)
-        return cohorts.get_cohorts(
-            session, detector, computed_at=now(), **choices
-        ).dump()
+    return _answer(cohorts.get_cohorts, path, query)
 
 
 weeks_routes = build_routes("weeks", "Accuracy by week, day or month.")
 
 
-class WeekChoice(Parameters):
+class WeekChoice(parameters.Parameters):
     """Which weeks, days or months."""
 
     by: weeks.Cut = Field(default="week", description="A week begins on Monday.")
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None, description="The version; by default the one that is shown."
     )
-    measure: Text | None = Field(
+    measure: parameters.Text | None = Field(
         default=None,
         description="balanced, overall, recall:CLASS or precision:CLASS; by default "
         "the measure of the detector.",
     )
-    limit: DrawLimit = Field(
+    limit: parameters.DrawLimit = Field(
         default=26, description="The number of spans, back from the newest query."
     )
 
 
 @weeks_routes.get("/detectors/<id>/weeks", responses=answers({200: weeks.Weeks}, 404))
 @requires("viewer")
-def get_weeks(path: IdPath, query: WeekChoice) -> dict[str, Any]:
+def get_weeks(path: parameters.IdPath, query: WeekChoice) -> dict[str, Any]:
     """Get how many of the queries asked in each week are right, with the interval."""
-    choices: dict[str, Any] = dict(query)
-    with database().read() as session:
-        detector = get_detector(session, path.id)
-        return weeks.get_weeks(session, detector, computed_at=now(), **choices).dump()
+    return _answer(weeks.get_weeks, path, query)
 
 
 repeats_routes = build_routes("repeats", "Questions that were asked several times.")
 
 
-class RepeatChoice(Parameters):
+class RepeatChoice(parameters.Parameters):
     """Whose repeats."""
 
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None,
         description="The version; by default the one that is shown; * takes the "
         "groups of all versions, each version's by itself.",
@@ -144,7 +139,7 @@ class RepeatChoice(Parameters):
     "/detectors/<id>/repeats", responses=answers({200: repeats.Repeats}, 404)
 )
 @requires("viewer")
-def get_repeats(path: IdPath, query: RepeatChoice) -> dict[str, Any]:
+def get_repeats(path: parameters.IdPath, query: RepeatChoice) -> dict[str, Any]:
     """Compute pass@k, pass^k and the share of questions to which answers differ."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -156,15 +151,15 @@ confidences_routes = build_routes(
 )
 
 
-class CalibrationChoice(Parameters):
+class CalibrationChoice(parameters.Parameters):
     """Of what the calibration is."""
 
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None,
         description="The version; by default the one that is shown; * pools all "
         "versions.",
     )
-    confidence_level: ConfidenceText | None = Field(
+    confidence_level: parameters.ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
 
@@ -172,7 +167,7 @@ class CalibrationChoice(Parameters):
 class ThresholdChoice(CalibrationChoice):
     """Of what the curve is, and what is wanted."""
 
-    target: LevelText | None = Field(
+    target: parameters.LevelText | None = Field(
         default=None,
         description="The wanted accuracy; by default the detector's target. Another "
         "one may have been chosen after a look at the curve, and needs about twice as "
@@ -181,30 +176,20 @@ class ThresholdChoice(CalibrationChoice):
 
 
 @confidences_routes.get(
-    "/detectors/<id>/thresholds",
-    responses=answers({200: thresholds.Thresholds}, 404),
+    "/detectors/<id>/thresholds", responses=answers({200: thresholds.Thresholds}, 404)
 )
 @requires("viewer")
-def get_thresholds(path: IdPath, query: ThresholdChoice) -> dict[str, Any]:
+def get_thresholds(path: parameters.IdPath, query: ThresholdChoice) -> dict[str, Any]:
     """Compute the accuracy above confidence thresholds, with a simultaneous band."""
-    choices: dict[str, Any] = dict(query)
-    with database().read() as session:
-        detector = get_detector(session, path.id)
-        return thresholds.get_thresholds(
-            session, detector, computed_at=now(), **choices
-        ).dump()
+    return _answer(thresholds.get_thresholds, path, query)
 
 
 @confidences_routes.get(
-    "/detectors/<id>/calibration",
-    responses=answers({200: thresholds.Calibration}, 404),
+    "/detectors/<id>/calibration", responses=answers({200: thresholds.Calibration}, 404)
 )
 @requires("viewer")
-def get_calibration(path: IdPath, query: CalibrationChoice) -> dict[str, Any]:
+def get_calibration(
+    path: parameters.IdPath, query: CalibrationChoice
+) -> dict[str, Any]:
     """Compute the accuracy in bins of confidence, and the calibration error."""
-    choices: dict[str, Any] = dict(query)
-    with database().read() as session:
-        detector = get_detector(session, path.id)
-        return thresholds.get_calibration(
-            session, detector, computed_at=now(), **choices
-        ).dump()
+    return _answer(thresholds.get_calibration, path, query)

@@ -19,20 +19,14 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.services.estimates.intervals import Claim, bound, bound_all
 from tracker.services.evidence.measure import Measure, Right, read_measure
-from tracker.services.evidence.populations import LIVE, Standings, standings_of
+from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.fields import Instant
 from tracker.services.wording import dump_instant
 from tracker.shapes import Accuracy, Shape
 from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates import projections as storage
 from tracker.storage.estimates.cells import Counts, day_in, pool
 from tracker.storage.estimates.counts import count_pending_days
-from tracker.storage.estimates.projections import (
-    CALENDAR,
-    DAYS,
-    Kept,
-    load_by_name,
-    load_states,
-)
 from tracker.storage.estimates.replay import count_known_days
 from tracker.storage.queries.finding import find_first_asked
 from tracker.words import BALANCED, OVERALL, PRECISION, RECALL, UNCLEAR
@@ -108,11 +102,6 @@ class Terms(NamedTuple):
         """The terms as they are kept beside what was found by them."""
         return [len(self.classes), *self[1:]]
 
-    @property
-    def live(self) -> Standings:
-        """The standings of labels that are dated."""
-        return standings_of(LIVE, self.label_sampling)
-
 
 class Now(NamedTuple):
     """What counts now of a version: all of it, or queries asked since a change."""
@@ -173,7 +162,7 @@ class Calendar:
         untold = [one for one in self.changes if one.at == _UNTOLD]
         return [one.model_copy(update={"at": at}) for one in untold]
 
-    def dump(self, at: datetime) -> Kept:
+    def dump(self, at: datetime) -> storage.Kept:
         """Return the row to store, with the changes that are told now."""
         told = [*self.state.get("told", ())]
         for one in self.list_untold(at):
@@ -190,7 +179,7 @@ class Calendar:
             "low": low,
             "high": high,
         }
-        return Kept("", state)
+        return storage.Kept("", state)
 
 
 def compute_calendars(calendars: Sequence[Calendar]) -> None:
@@ -198,19 +187,6 @@ def compute_calendars(calendars: Sequence[Calendar]) -> None:
     found = bound_all([one.find() for one in calendars])
     for one, interval in zip(calendars, found, strict=True):
         one.interval = interval
-
-
-def begin_calendar(  # noqa: PLR0913, PLR0917 - a version, and what is known of it.
-    session: Session,
-    version: Version,
-    detector: Detector,
-    state: Mapping[str, Any],
-    days: Mapping[date, Cells],
-    shares: tuple[float, ...] | None,
-) -> Calendar:
-    """Return the calendar of a version, to be computed without the database."""
-    birth = find_birth(session, version, state, detector.zone)
-    return Calendar(Terms.of(detector), birth, state, days, shares)
 
 
 def list_now(
@@ -227,11 +203,11 @@ def list_now(
     """
     zones = {one.id: one.zone for one, _ in versions.values()}
     waiting = count_pending_days(session, zones)
-    kept = load_states(session, versions)
+    kept = storage.load_states(session, versions)
     found: dict[int, Now] = {}
     for version, (detector, shares) in versions.items():
         terms = Terms.of(detector, level)
-        state = kept.get(version.id, {}).get((CALENDAR, ""), {})
+        state = kept.get(version.id, {}).get((storage.CALENDAR, ""), {})
         new, rows = waiting.get(version.id, {}), {}
         if known_at is not None:
             place = (detector.id, version.id, detector.zone)
@@ -242,7 +218,9 @@ def list_now(
             found[version.id] = _load(state)
             continue
         else:
-            rows = load_states(session, [version], (DAYS,)).get(version.id, {})
+            rows = storage.load_states(session, [version], (storage.DAYS,)).get(
+                version.id, {}
+            )
         days = add_days({day: one for (_, day), one in rows.items()}, new)
         birth = find_birth(session, version, state, detector.zone)
         table = _tabulate(days, terms)
@@ -269,7 +247,7 @@ def load_days(
     session: Session, detector: Detector, version: Version
 ) -> dict[date, Counts]:
     """Return the counts of each day asked, with those of waiting labels."""
-    kept = load_by_name(session, [detector.id], DAYS, [version.id])
+    kept = storage.load_by_name(session, [detector.id], storage.DAYS, [version.id])
     waiting = count_pending_days(session, {detector.id: detector.zone})
     cells = add_days(kept.get(version.id, {}), waiting.get(version.id, {}))
     return {
@@ -356,9 +334,10 @@ def _tabulate(days: Mapping[date, Cells], terms: Terms) -> _Table:
     ordered, classes = sorted(days), len(positions)
     # Lists, whose numbers Python changes several times faster than those of an array.
     right, labelled, predicted = ([0] * (len(days) * classes) for _ in range(3))
+    live = standings_of(LIVE, terms.label_sampling)
     needs_predicted = read_measure(terms.measure).kind == PRECISION
     for row, day in enumerate(ordered):
-        for standing in days[day].keys() & terms.live:
+        for standing in days[day].keys() & live:
             for label, said in days[day][standing].items():
                 if label == UNCLEAR:
                     continue
@@ -376,20 +355,6 @@ def _tabulate(days: Mapping[date, Cells], terms: Terms) -> _Table:
     return _Table(*(one[has_some] for one in (ordinals, *counts)))
 
 
-class _Hashed:
-    """A table that may be the key of a cache, for pages that ask again and again."""
-
-    def __init__(self, table: _Table) -> None:
-        self.table = table
-        self._key = tuple(one.tobytes() for one in table)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hashed) and self._key == other._key
-
-
 def _find(
     table: _Table,
     terms: Terms,
@@ -400,7 +365,8 @@ def _find(
     """Return the proved changes, each later than the one before."""
     found = []
     start: int | None = None
-    for one in _prove(_Hashed(table), terms, birth, shares):
+    key = tuple(one.tobytes() for one in table)
+    for one in _prove(key, terms, birth, shares):
         scope = (
             terms.measure
             if one.scope is None
@@ -409,12 +375,14 @@ def _find(
         rows = (table.days < one.since) & (table.days >= (start or 0))
         measure = read_measure(scope)
         counts = _sum(table.of(measure, terms.classes), rows)
-        level = _level_before(terms.level, start, one.since, birth.toordinal())
-        low, high = (
-            (0.0, 1.0)
-            if level is None
-            else bound(*counts, level, _shares_of(measure, shares))
-        )
+        try:
+            outer = stats.level_since(terms.level, start, birth.toordinal())
+            level = stats.level_since(outer, one.since, start or birth.toordinal())
+        except ValueError:
+            # The level would be too high, and nothing is known.
+            low, high = 0.0, 1.0
+        else:
+            low, high = bound(*counts, level, _shares_of(measure, shares))
         parts = [k / n for k, n in zip(*counts, strict=True) if n]
         found.append(
             AccuracyChange(
@@ -437,11 +405,13 @@ def _find(
     return found
 
 
+# Pages ask for the changes of the same table again and again.
 @lru_cache(maxsize=256)
 def _prove(
-    hashed: _Hashed, terms: Terms, birth: date, shares: tuple[float, ...] | None
+    key: tuple[bytes, ...], terms: Terms, birth: date, shares: tuple[float, ...] | None
 ) -> tuple[stats.AccuracyChange, ...]:
-    table = hashed.table
+    days, *counts = (np.frombuffer(one, np.int64) for one in key)
+    table = _Table(days, *(one.reshape(-1, len(terms.classes)) for one in counts))
     measure = read_measure(terms.measure)
     return stats.find_changes(
         table.days,
@@ -452,17 +422,6 @@ def _prove(
         shares=_shares_of(measure, shares),
         reference=terms.reference,
     )
-
-
-def _level_before(
-    level: float, start: int | None, since: int, birth: int
-) -> float | None:
-    """Return the level of the interval of a span between two days; None: too high."""
-    try:
-        outer = stats.level_since(level, start, birth)
-        return stats.level_since(outer, since, birth if start is None else start)
-    except ValueError:
-        return None
 
 
 def _sum(counts: _Both, rows: NDArray[np.bool_]) -> Right:

@@ -1,56 +1,34 @@
 """The history of a detector as series for its chart."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker import words
 from tracker.charts.axes import Axis, Layout, Series
-from tracker.charts.overlay import Mark, Overlay, State
+from tracker.charts.panels import NOTHING, Mark, Overlay, State
 from tracker.charts.themes import Theme
 from tracker.charts.tightening import tightening_chart
-from tracker.services.estimates.asked import iter_asked_days
+from tracker.services.estimates import decision, intervals
 from tracker.services.estimates.counts import (
     current_counts,
-    describe_shares,
+    find_shares,
     pick_population,
 )
-from tracker.services.estimates.decision import (
-    compare_with_target,
-    is_decided_by,
-    method_level,
-)
 from tracker.services.estimates.estimate import get_estimate
-from tracker.services.estimates.history import list_rows
-from tracker.services.estimates.intervals import (
-    check_method,
-    max_snapshots,
-    score,
-    thin_evenly,
-)
+from tracker.services.estimates.history import iter_asked_days, list_rows
 from tracker.services.estimates.windows import roll
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
 from tracker.stats import class_intervals, shared_level
 from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates import snapshots as storage
 from tracker.storage.estimates.replay import list_corrections
-from tracker.storage.estimates.snapshots import (
-    find_newest_snapshot,
-    list_intervals_of,
-    list_marks,
-    list_snapshots,
-)
 from tracker.storage.telling import Event, list_detector_events
-from tracker.words import (
-    BALANCED,
-    CHANGE_EVENTS,
-    DECIDING_METHOD,
-    EXACT,
-    OVERALL,
-    RECALL,
-)
 
 # More points than these cannot be told apart on a screen.
 _MOST_POINTS = 250
@@ -61,6 +39,7 @@ _MOST_CHANGES = 5
 _MOST_EVENTS = 50
 _MOST_CORRECTIONS = 200
 _MOST_BETWEEN = 1_000
+_COUNTS = attrgetter("labels", "correct", "labelled")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -89,7 +68,7 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     is drawn too, and with it what happened: changes, corrections, verdicts, and a line
     at *then*.
     """
-    check_method(method)
+    intervals.check_method(method)
     versions = choose_versions(session, detector, version)
     newest = versions[-1] if versions else None
     series: list[Series] = []
@@ -97,15 +76,22 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
         most = 0 if is_nameless else _MOST_CLASSES
         load = _load_asked if x == "asked_at" else _load_series
         series = load(session, detector, newest, method, most, as_known_at)
-    overlay = None
+    overlay = NOTHING
     # What happened while labels came has no place along the days asked.
-    window = None if x == "asked_at" else window
-    if newest is not None and series and window is not None and computed_at is not None:
-        over = (series[0].points, window, then, computed_at)
-        overlay = _draw_over(session, detector, newest, *over)
+    if newest is not None and series and window and computed_at and x != "asked_at":
+        where, points = (session, detector, newest), series[0].points
+        overlay = Overlay(
+            lately=_roll(*where, points, window, computed_at),
+            lately_name=_name_window(window),
+            marks=_list_marks(*where, points, then),
+            states=list_states(*where),
+        )
+    title = "Balanced accuracy"
+    if not is_nameless:
+        title = detector.name + (f", version {newest.name}" if newest else "")
     return tightening_chart(
         series,
-        title="Balanced accuracy" if is_nameless else _name(detector, newest),
+        title=title,
         confidence_level=detector.confidence_level,
         method=method,
         target=detector.target,
@@ -118,27 +104,6 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     )
 
 
-def _name(detector: Detector, version: Version | None) -> str:
-    return detector.name + ("" if version is None else f", version {version.name}")
-
-
-def _draw_over(  # noqa: PLR0913, PLR0917 - all that is drawn over the chart.
-    session: Session,
-    detector: Detector,
-    version: Version,
-    points: Sequence[Moment],
-    window: str,
-    then: datetime | None,
-    at: datetime,
-) -> Overlay:
-    return Overlay(
-        lately=_roll(session, detector, version, points, window, at),
-        lately_name=_name_window(window),
-        marks=_list_marks(session, detector, version, points, then),
-        states=list_states(session, detector, version),
-    )
-
-
 def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.
     session: Session,
     detector: Detector,
@@ -148,9 +113,7 @@ def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.
     at: datetime,
 ) -> list[Moment]:
     """Return the line of a window, which ends with the estimate that a page says."""
-    counts = current_counts(session, [version])[version.id]
-    total = counts.scored(pick_population(detector, counts)[1])
-    line = roll(session, detector, version, points, window=window, total=total, at=at)
+    line = roll(session, detector, version, points, window=window, at=at)
     last = get_estimate(
         session, detector, version=version.name, window=window, computed_at=at
     )
@@ -195,7 +158,7 @@ def _list_marks(
         for event in list_changes(session, detector, version)[:_MOST_CHANGES]
     ]
     if then is not None:
-        known = find_newest_snapshot(session, version, by=then)
+        known = storage.find_newest_snapshot(session, version, by=then)
         number = points[0].labels if known is None else known.labels
         marks.append(Mark("then", number, then, "as known then"))
     return marks
@@ -214,7 +177,7 @@ def list_changes(session: Session, detector: Detector, version: Version) -> list
     """Return the newest told changes of a version, the newest first."""
     events = [
         event
-        for kind in CHANGE_EVENTS.values()
+        for kind in words.CHANGE_EVENTS.values()
         for event in list_detector_events(
             session, detector.id, kind=kind, limit=_MOST_EVENTS
         )
@@ -232,57 +195,39 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
         return []
     found: list[State] = []
     before = 0
-    chosen = [mark.sequence for mark in list_marks(session, version)]
-    rows = list_intervals_of(
-        session, version, chosen, method=DECIDING_METHOD, positions=[0]
-    )
-    for row in rows:
-        if not is_decided_by(detector, row):
-            before = row.sequence
-            continue
-        verdict = compare_with_target(row.low, row.high, detector.target)
-        if row.labels and (not found or found[-1].verdict != verdict):
-            skipped = range(before + 1, row.sequence)
-            first = _first_with(session, detector, version, verdict, skipped)
-            since = first or row
+    marks = storage.list_marks(session, version)
+    for row, verdict in _iter_verdicts(session, detector, version, marks):
+        is_new = not found or found[-1].verdict != verdict
+        if verdict is not None and row.labels and is_new:
+            # Of the runs that ended between two checkpoints the first thousand.
+            most = min(row.sequence - before - 1, _MOST_BETWEEN)
+            skipped: Sequence[Any] = ()
+            if most:
+                skipped = storage.list_snapshots(
+                    session, version, beyond=before, is_oldest_first=True, limit=most
+                )
+            rows = _iter_verdicts(session, detector, version, skipped)
+            since = next((one for one, said in rows if said == verdict), row)
             found.append(State(verdict, since.labels, since.computed_at))
         before = row.sequence
     return found
 
 
-def _first_with(
-    session: Session,
-    detector: Detector,
-    version: Version,
-    verdict: str,
-    skipped: range,
-) -> Any:
-    """Return the first row among the *skipped* snapshots that gives this verdict.
-
-    Of those that ended a run between two checkpoints, the first thousand; None if
-    there is none.
-    """
-    target = detector.target
-    if not skipped or target is None:
-        return None
-    snapshots = list_snapshots(
-        session,
-        version,
-        beyond=skipped[0] - 1,
-        is_oldest_first=True,
-        limit=min(len(skipped), _MOST_BETWEEN),
-    )
+def _iter_verdicts(
+    session: Session, detector: Detector, version: Version, snapshots: Sequence[Any]
+) -> Iterator[tuple[Any, words.Verdict | None]]:
+    """Yield the row of each snapshot that decides, with its verdict if it has one."""
     chosen = [one.sequence for one in snapshots]
-    rows = list_intervals_of(
-        session, version, chosen, method=DECIDING_METHOD, positions=[0]
-    )
-    found = (
-        row
-        for row in rows
-        if is_decided_by(detector, row)
-        and compare_with_target(row.low, row.high, target) == verdict
-    )
-    return next(found, None)
+    method, target = words.DECIDING_METHOD, detector.target
+    if not chosen or target is None:
+        return
+    for row in storage.list_intervals_of(
+        session, version, chosen, method=method, positions=[0]
+    ):
+        if decision.is_decided_by(detector, row):
+            yield row, decision.compare_with_target(row.low, row.high, target)
+        else:
+            yield row, None
 
 
 def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
@@ -293,13 +238,13 @@ def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how
     most_classes: int,
     by: datetime | None,
 ) -> list[Series]:
-    most = max_snapshots(method, len(detector.classes), of=_MOST_POINTS)
+    most = intervals.max_snapshots(method, len(detector.classes), of=_MOST_POINTS)
     chosen = _choose_snapshots(session, version, most=most, by=by)
     if not chosen:
         return []
-    last = list_intervals_of(session, version, chosen[-1:], method="exact")
+    last = storage.list_intervals_of(session, version, chosen[-1:], method="exact")
     names = _choose_classes(detector, last[1:], most_classes)
-    points: dict[str, list[Moment]] = {scope: [] for scope in (BALANCED, *names)}
+    points: dict[str, list[Moment]] = {scope: [] for scope in (words.BALANCED, *names)}
     rows = list_rows(
         session, detector, version, chosen, method=method, scopes=list(points)
     )
@@ -308,7 +253,8 @@ def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how
     if by is None:
         for scope, moment in _find_now(session, detector, version, method).items():
             known = points.get(scope)
-            if known is not None and _is_newer(moment, known):
+            # Unless the newest snapshot has all labels.
+            if known and moment.labels and _COUNTS(moment) != _COUNTS(known[-1]):
                 known.append(moment)
     return [Series(scope, moments) for scope, moments in points.items()]
 
@@ -330,13 +276,13 @@ def _load_asked(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
     by: datetime | None,
 ) -> list[Series]:
     """Return the points along the days asked, each at the beginning of its day."""
-    most = max_snapshots(method, len(detector.classes), of=_MOST_DAYS)
-    chosen: dict[str, Any] = {"measure": RECALL, "method": method, "known_at": by}
+    most = intervals.max_snapshots(method, len(detector.classes), of=_MOST_DAYS)
+    chosen: dict[str, Any] = {"measure": words.RECALL, "method": method, "known_at": by}
     days = list(iter_asked_days(session, detector, version, most=most, **chosen))
     if not days:
         return []
     names = _choose_classes(detector, days[-1].scores[1:], most_classes)
-    scopes = [BALANCED, *detector.classes]
+    scopes = [words.BALANCED, *detector.classes]
     return [
         Series(
             scope,
@@ -349,7 +295,7 @@ def _load_asked(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
                 for day in days
             ],
         )
-        for scope in (BALANCED, *names)
+        for scope in (words.BALANCED, *names)
     ]
 
 
@@ -358,22 +304,22 @@ def list_curve(
     detector: Detector,
     version: Version,
     measure: Measure,
-    method: str = DECIDING_METHOD,
+    method: str = words.DECIDING_METHOD,
 ) -> list[Moment]:
     """Return what *method* says of *measure* at each moment that was kept."""
     chosen = _choose_snapshots(session, version)
     where = (session, detector, version, chosen)
-    if measure.kind in {BALANCED, RECALL}:
-        scope = measure.of or BALANCED
+    if measure.kind in {words.BALANCED, words.RECALL}:
+        scope = measure.of or words.BALANCED
         return [row for _, row in list_rows(*where, method=method, scopes=[scope])]
-    scope = measure.of or OVERALL
-    found = list_rows(*where, measure=measure.kind, method=EXACT, scopes=[scope])
+    scope = measure.of or words.OVERALL
+    found = list_rows(*where, measure=measure.kind, method=words.EXACT, scopes=[scope])
     rows = [row for _, row in found]
-    if method == EXACT or not rows:
+    if method == words.EXACT or not rows:
         return list(rows)
     level = shared_level(detector.confidence_level, 1 + len(detector.also))
     right, counted = [row.correct for row in rows], [row.labelled for row in rows]
-    level = method_level(method, level, rows[-1].population)
+    level = decision.method_level(method, level, rows[-1].population)
     ends = class_intervals(method, right, counted, level)
     return [
         row.model_copy(update={"low": float(low), "high": float(high)})
@@ -390,24 +336,14 @@ def _find_now(
         return {}
     population, standings = pick_population(detector, counts)
     correct, labelled = counts.select(standings).by_class(detector.classes)
-    shares = describe_shares(detector, counts, standings)
-    bets = [None if shares is None else shares.parts]
-    level = method_level(method, detector.confidence_level, population)
-    scores = score([correct], [labelled], method, level, bets)[0]
+    bets = [find_shares(detector, counts, standings)]
+    level = decision.method_level(method, detector.confidence_level, population)
+    scores = intervals.score([correct], [labelled], method, level, bets)[0]
     when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
     return {
         scope: Moment.model_validate(dict(one) | when)
-        for scope, one in zip([BALANCED, *detector.classes], scores, strict=True)
+        for scope, one in zip([words.BALANCED, *detector.classes], scores, strict=True)
     }
-
-
-def _is_newer(moment: Moment, known: Sequence[Moment]) -> bool:
-    """Return whether a chart whose points are *known* lacks the live estimate."""
-    if not known or not moment.labels:
-        return False
-    last = known[-1]
-    now = (moment.labels, moment.correct, moment.labelled)
-    return now != (last.labels, last.correct, last.labelled)
 
 
 def _choose_snapshots(
@@ -418,7 +354,9 @@ def _choose_snapshots(
     by: datetime | None = None,
 ) -> list[int]:
     # A log axis has no place for zero labels.
-    marks = [mark for mark in list_marks(session, version, by=by) if mark.labels > 0]
+    marks = [
+        mark for mark in storage.list_marks(session, version, by=by) if mark.labels > 0
+    ]
     return [mark.sequence for mark in _spread(marks, most)]
 
 
@@ -434,5 +372,5 @@ def _spread(marks: Sequence[Any], most: int) -> list[Any]:
     half = most // 2
     few = sum(mark.labels <= half for mark in marks)
     sparse = marks[few:]
-    dense = thin_evenly(marks[:few], max(half, most - len(sparse)))
-    return [*dense, *thin_evenly(sparse, most - len(dense))]
+    dense = intervals.thin_evenly(marks[:few], max(half, most - len(sparse)))
+    return [*dense, *intervals.thin_evenly(sparse, most - len(dense))]

@@ -14,6 +14,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.rounding import rounded_share
+from tracker.services.estimates.weeks import begin
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
@@ -22,7 +23,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.counts import count_days, iter_delays
 
 Cut = Literal["day", "week"]
-_DAYS = {"day": 1, "week": 7}
+_WIDTH = {"day": timedelta(days=1), "week": timedelta(days=7)}
 _FEWEST_LABELS = 10  # Fewer say nothing of how long labels take.
 
 
@@ -72,20 +73,32 @@ def get_cohorts(  # noqa: PLR0913 - every choice that the API offers.
 ) -> Cohorts:
     """Return the last *limit* days or weeks, as far as queries were asked in them."""
     versions = choose_versions(session, detector, version)
-    ids = [one.id for one in versions]
-    days = _DAYS[by]
-    first = _begin(computed_at.date(), days) - timedelta(days=days * (limit - 1))
+    ids, width = [one.id for one in versions], _WIDTH[by]
+    first = begin(computed_at.date(), by) - width * (limit - 1)
     since = datetime.combine(first, time(), UTC)
-    parts = _count(session, detector.id, ids, since=since, days=days)
+    parts = _count(session, detector.id, ids, since=since, by=by)
     starts = sorted({start for start, _ in parts}, reverse=True)
     classes = sorted({predicted for _, predicted in parts})
     usual = _find_usual(_join(parts))
     waits = [usual, *(_find_usual(_join(parts, predicted=one)) for one in classes)]
     longest = max((one for one in waits if one is not None), default=None)
-    young = {one for one in starts if _is_young(one, days, longest, computed_at)}
-    items = [
-        _build(start, _join(parts, starts={start}), is_young=start in young)
+    young = {
+        start
         for start in starts
+        for end in [datetime.combine(start, time(), UTC) + width]
+        if longest is not None and (computed_at - end).total_seconds() < longest
+    }
+    items = [
+        Cohort(
+            start=start,
+            queries=part.queries,
+            labelled=part.labelled,
+            share=part.labelled / part.queries,
+            median_delay_seconds=float(np.median(part.delays)) if part.delays else None,
+            is_young=start in young,
+        )
+        for start in starts
+        for part in [_join(parts, starts={start})]
     ]
     old = [one.share for one in items if not one.is_young]
     return Cohorts(
@@ -99,10 +112,6 @@ def get_cohorts(  # noqa: PLR0913 - every choice that the API offers.
         warning=_warn(parts, classes, young),
         items=items,
     )
-
-
-def _begin(day: date, days: int) -> date:
-    return day - timedelta(days=day.weekday()) if days > 1 else day
 
 
 @dataclass
@@ -124,20 +133,20 @@ def _count(
     version_ids: Sequence[int],
     *,
     since: datetime,
-    days: int,
+    by: Cut,
 ) -> _Parts:
     """Return the queries of each cohort by predicted class."""
     found: dict[tuple[date, str], _Part] = defaultdict(_Part)
     rows = count_days(session, detector_id, version_ids, since=since)
     for day, predicted, queries, labelled in rows:
-        part = found[_begin(date.fromisoformat(day), days), predicted]
+        part = found[begin(date.fromisoformat(day), by), predicted]
         part.queries += queries
         part.labelled += labelled
     for asked_at, predicted, labelled_at, number in iter_delays(
         session, detector_id, version_ids, since=since
     ):
         seconds = max((labelled_at - asked_at).total_seconds(), 0.0)
-        part = found[_begin(asked_at.date(), days), predicted]
+        part = found[begin(asked_at.date(), by), predicted]
         part.delays.extend(repeat(seconds, number))
     return found
 
@@ -166,22 +175,6 @@ def _find_usual(part: _Part) -> float | None:
         return None
     # As statistics.quantiles has it, which would make a list of objects.
     return float(np.quantile(part.delays, 0.9, method="weibull"))
-
-
-def _is_young(start: date, days: int, wait: float | None, at: datetime) -> bool:
-    end = datetime.combine(start, time(), UTC) + timedelta(days=days)
-    return wait is not None and (at - end).total_seconds() < wait
-
-
-def _build(start: date, part: _Part, *, is_young: bool) -> Cohort:
-    return Cohort(
-        start=start,
-        queries=part.queries,
-        labelled=part.labelled,
-        share=part.labelled / part.queries,
-        median_delay_seconds=float(np.median(part.delays)) if part.delays else None,
-        is_young=is_young,
-    )
 
 
 def _warn(parts: _Parts, classes: Sequence[str], young: Collection[date]) -> str | None:

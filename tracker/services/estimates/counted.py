@@ -11,22 +11,17 @@ from tracker.rounding import percents
 from tracker.services.estimates.calendar import Now, list_now
 from tracker.services.estimates.counts import (
     count_asked,
-    describe_shares,
+    find_shares,
     known_shares,
     pick_population,
 )
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
-from tracker.services.estimates.slice_values import count_slice
+from tracker.services.estimates.slice_counts import count_slice
 from tracker.services.estimates.warnings import UnclearBounds
 from tracker.services.estimates.weeks import count_sample
+from tracker.services.evidence import populations
 from tracker.services.evidence.measure import read_measure
-from tracker.services.evidence.populations import (
-    LIVE,
-    POOLED,
-    Standings,
-    targeted_standings,
-)
 from tracker.stats import shared_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Selection, pool
@@ -40,7 +35,7 @@ class Counted(NamedTuple):
 
     counts: Counts
     population: str
-    standings: Standings
+    standings: populations.Standings
     includes_targeted: bool = False
     is_pooled: bool = False
     # How many count by another version's query, where versions are pooled.
@@ -76,14 +71,13 @@ class Counted(NamedTuple):
         """Return the shown counts, and of how many queries they are."""
         return self.shown.select(self.standings), self.shown.count(self.standings)
 
-    def shown_level(self, level: float) -> float:
-        """Return the level of the deciding method for the shown counts."""
-        return self.decided_level(level) if self.is_now else self.whole_level(level)
-
     def promised_level(self, detector: Detector, level: float) -> float:
-        """Return `shown_level`; of a version's error each measure has one part."""
-        promises = 1 + len(detector.also) if self.is_of_version else 1
-        return self.shown_level(shared_level(level, promises))
+        """Return the level of the deciding method for the shown counts.
+
+        Of a version's error each measure has one part.
+        """
+        part = shared_level(level, 1 + len(detector.also) * self.is_of_version)
+        return self.decided_level(part) if self.is_now else self.whole_level(part)
 
     def whole_level(self, level: float) -> float:
         """Return the level of the deciding method for all counts."""
@@ -105,7 +99,7 @@ def choose_labels(
         detector, counts, wanted, is_pooled=is_pooled
     )
     if includes_targeted:
-        standings |= targeted_standings(detector.label_sampling)
+        standings |= populations.targeted_standings(detector.label_sampling)
     return Counted(counts, population, standings, includes_targeted, is_pooled)
 
 
@@ -137,7 +131,7 @@ def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them
         )
         cells = count_sample(session, detector, versions, filters, others)
         counts = replace(counted.counts, cells=cells)
-        return Counted(counts, LIVE, frozenset({RANDOM}))
+        return Counted(counts, populations.LIVE, frozenset({RANDOM}))
     if any(one is not None for one in last.values()):
         known = _count_known(session, detector, versions, counted, filters, last)
         shares = known_shares(detector, counted.counts.shares, known)
@@ -205,15 +199,11 @@ def date_counts(
 
     With *known_at* it is what counted then.
     """
-    shares = {
-        version: (detector, describe_shares(detector, one.counts, one.standings))
+    parts = {
+        version: (detector, find_shares(detector, one.counts, one.standings))
         for detector, versions, one in counted
         for version in versions
-        if one.is_of_version and one.population == LIVE
-    }
-    parts = {
-        version: (detector, None if found is None else found.parts)
-        for version, (detector, found) in shares.items()
+        if one.is_of_version and one.population == populations.LIVE
     }
     now = {}
     if parts:
@@ -229,17 +219,17 @@ def bound_ahead(counted: Iterable[tuple[Detector, Counted]]) -> None:
     claims: list[Claim] = []
     for detector, one in counted:
         level = one.promised_level(detector, detector.confidence_level)
-        shares = describe_shares(detector, one.counts, one.standings)
+        shares = find_shares(detector, one.counts, one.standings)
         counts = one.select()[0].by_class(detector.classes)
-        claims += list_claims(*counts, level, None if shares is None else shares.parts)
+        claims += list_claims(*counts, level, shares)
     bound_all(claims)
 
 
 _CHOSEN = {
-    LIVE: "of its own queries, chosen at random",
+    populations.LIVE: "of its own queries, chosen at random",
     REPLAYED: "that its inputs had in other versions",
     UNSTATED: "of queries of which nobody has said how they were chosen",
-    POOLED: "of several versions",
+    populations.POOLED: "of several versions",
 }
 
 
@@ -247,7 +237,6 @@ Unit = Literal["input", "group", "query"]
 
 
 def unit_of(detector: Detector) -> Unit:
-    """Return what counts once."""
     return "input" if detector.groups is None else "group"
 
 
@@ -271,7 +260,7 @@ def describe_basis(
     part = ""
     if counted.includes_targeted:
         part = ", and those of queries that somebody picked"
-    elif not counted.is_of_version and population != POOLED:
+    elif not counted.is_of_version and population != populations.POOLED:
         part = ", of the part that was asked for"
     said = say_basis(detector, population, labels, part)
     since = counted.span and counted.span.since

@@ -141,7 +141,6 @@ class ClassShares(Shape):
 
     @property
     def parts(self) -> tuple[float, ...]:
-        """The part of each class, in their order."""
         return (*self.shares.values(),)
 
 
@@ -167,6 +166,13 @@ def describe_shares(
         return None
     shares = dict(zip(detector.classes, parts, strict=True))
     return ClassShares(source=counts.shares.source, shares=shares)
+
+
+def find_shares(
+    detector: Detector, counts: Counts, standings: Standings
+) -> tuple[float, ...] | None:
+    found = describe_shares(detector, counts, standings)
+    return None if found is None else found.parts
 
 
 _SAYS = (

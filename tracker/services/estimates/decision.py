@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from tracker import stats
+from tracker import stats, words
 from tracker.charts.words import plural
 from tracker.rounding import roughly, rounded_share
 from tracker.services.estimates.intervals import Claim, MethodWord, bound
@@ -15,14 +15,6 @@ from tracker.services.evidence.measure import Confusion, Measure, read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
-from tracker.words import (
-    BALANCED,
-    DECIDING_METHOD,
-    PRECISION,
-    RECALL,
-    REPLAYED,
-    Verdict,
-)
 
 # A forecast is of one made-up audit, and a smaller saving may be none.
 _SAVING = 0.9
@@ -96,8 +88,8 @@ def advise(
     """
     right, counted = measure.count_right(confusion)
     place = stats.next_class(right, counted)
-    name = measure.of if measure.kind == RECALL else None
-    if measure.kind == BALANCED:
+    name = measure.of if measure.kind == words.RECALL else None
+    if measure.kind == words.BALANCED:
         name = [*confusion][place]
     if not counted[place] and name is not None:
         first = f"Labels of {name} are needed first."
@@ -107,7 +99,7 @@ def advise(
     if at_random is None:
         return None
     share = counted[place] / sum(sum(row.values()) for row in confusion.values())
-    predicted = measure.of if measure.kind == PRECISION else None
+    predicted = measure.of if measure.kind == words.PRECISION else None
     what = name or (predicted and f"queries predicted as {predicted}")
     more = math.ceil(at_random * share)
     return Advice(
@@ -131,7 +123,6 @@ def _say(more: int, what: str | None, share: float, at_random: int) -> str:
     if share == 1:
         return said
     percent = float(100 * rounded_share(share, 3))
-    percent = float(100 * rounded_share(share, 3))
     return (
         f"{said} At {percent:.3g} % of all labels, that takes about "
         f"{plural(drawn, 'query', 'queries')} drawn at random."
@@ -149,8 +140,7 @@ POOLED = (
 )
 CHOSEN_SPAN = (
     "the span of time was chosen, or a condition, maybe after a look at what it "
-    "shows, and so its "
-    "labels are no random sample"
+    "shows, and so its labels are no random sample"
 )
 
 # Beyond so many labels nobody plans.
@@ -178,7 +168,7 @@ class Span(Shape):
 class Decision(Shape):
     """Whether the target is met, by the interval that may be looked at at any time."""
 
-    verdict: Verdict = Field(description="met, missed or undecided.")
+    verdict: words.Verdict = Field(description="met, missed or undecided.")
     measure: str = Field(
         description="What the target is on: balanced, overall, recall:CLASS or "
         "precision:CLASS."
@@ -232,13 +222,9 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     bets = shares if len(counted) > 1 else None
     low, high = bound(right, counted, level, bets)
     verdict = compare_with_target(low, high, target)
-    more: int | None = 0
-    if verdict == "undecided":
-        more = (
-            _count_labels_to_decide(target, right, counted, level, bets)
-            if is_foreseen
-            else None
-        )
+    more = 0 if verdict != "undecided" else None
+    if more is None and is_foreseen:
+        more = _count_labels_to_decide(target, right, counted, level, bets)
     labels = sum(counted)
     of_all = sum(sum(row.values()) for row in confusion.values())
     if more and len(counted) == 1 and labels:
@@ -249,7 +235,7 @@ def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
         verdict=verdict,
         measure=str(measure),
         target=target,
-        method=DECIDING_METHOD,
+        method=words.DECIDING_METHOD,
         accuracy=math.fsum(parts) / len(parts) if all(counted) else None,
         low=low,
         high=high,
@@ -277,9 +263,9 @@ def method_level(method: str, confidence_level: float, population: str) -> float
     Half of the error of `anytime` is for intervals since a day, and a quarter of it for
     a replay.
     """
-    if method != DECIDING_METHOD:
+    if method != words.DECIDING_METHOD:
         return confidence_level
-    if population == REPLAYED:
+    if population == words.REPLAYED:
         return stats.replay_level(confidence_level)
     return stats.level_since(confidence_level, None, 0)
 
@@ -291,15 +277,14 @@ def is_decided_by(detector: Detector, row: Any) -> bool:
     or more of them have an interval of their own.
     """
     return (
-        row.method == DECIDING_METHOD
+        row.method == words.DECIDING_METHOD
         and row.population == LIVE
-        and detector.measure == BALANCED
+        and detector.measure == words.BALANCED
         and not detector.also
     )
 
 
-def compare_with_target(low: float, high: float, target: float) -> Verdict:
-    """Return whether an interval lies above *target*, below it or around it."""
+def compare_with_target(low: float, high: float, target: float) -> words.Verdict:
     if low > target:
         return "met"
     return "missed" if high < target else "undecided"

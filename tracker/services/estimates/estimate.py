@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
+from tracker import words
+from tracker.services.estimates import decision
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.counted import (
     Counted,
@@ -27,16 +28,7 @@ from tracker.services.estimates.counts import (
     describe_shares,
     get_weighted,
 )
-from tracker.services.estimates.decision import (
-    CHOSEN_SPAN,
-    NO_TARGET,
-    POOLED,
-    TARGETED,
-    Decision,
-    Span,
-    decide,
-    refuse_unstated,
-)
+from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.intervals import (
     ALL,
     MethodWord,
@@ -71,14 +63,6 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import midnight_in, pool
 from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.finding import Between, find_asked_span
-from tracker.words import (
-    DECIDING_METHOD,
-    DISPUTED,
-    NO_ANSWER,
-    OPEN,
-    REPLAYED,
-    UNSTATED,
-)
 
 SpanWord = Literal["now", "all"]
 NOW: SpanWord = "now"
@@ -235,7 +219,7 @@ class Estimate(OfDetector):
     @property
     def shown_level(self) -> float:
         """The level at which its method computes each interval."""
-        if self.method != DECIDING_METHOD:
+        if self.method != words.DECIDING_METHOD:
             return self.confidence_level
         return self._deciding_level or self.confidence_level
 
@@ -297,7 +281,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     kind = {"includes_targeted": include_targeted, "is_pooled": version == ALL}
     chosen = choose_labels(detector, current, population, **kind)._replace(
         is_of_version=version != ALL and not is_part and not include_targeted,
-        is_now=span == NOW or (span is None and method == DECIDING_METHOD),
+        is_now=span == NOW or (span is None and method == words.DECIDING_METHOD),
     )
     recent = {"known_at": as_known_at, "last": last.last, "average_of": average_of}
     counted = narrow_counts(session, detector, versions, chosen, filters, recent)
@@ -312,7 +296,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         computed_at=computed_at,
         method=method,
         level=level,
-        because=_refuse_decision(counted, is_part=is_part),
+        is_part=is_part,
         target=detector.target if target is None else target,
         window=window,
         as_known_at=as_known_at,
@@ -320,39 +304,36 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     return _add_facts(session, detector, versions, found, filters, counted.standings)
 
 
-def _add_warnings(
+def _find_warnings(
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
     found: Estimate,
     filters: Mapping[str, Any],
-) -> Estimate:
-    """Return *found* with its warnings and its weights, if it is of whole versions."""
+) -> dict[str, Any]:
+    """Return the warnings and weights of an estimate, if it is of whole versions."""
     if found.as_known_at or found.window or any(filters.values()) or not versions:
-        return found
-    ratio = get_weighted(session, detector, versions)
-    found = found.model_copy(update={"weighted": ratio})
+        return {}
+    facts: dict[str, Any] = {"weighted": get_weighted(session, detector, versions)}
     kind = found.population.kind
-    if found.includes_targeted or kind == POOLED_POPULATION:
-        return found
-    warned = find_warnings(session, detector, versions[0], kind, found.labels)
-    return found.model_copy(update={"warnings": warned})
+    if not found.includes_targeted and kind != POOLED_POPULATION:
+        which = (detector, versions[0], kind, found.labels)
+        facts["warnings"] = find_warnings(session, *which)
+    return facts
 
 
-def _add_replay(
+def _find_replay(
     session: Session, detector: Detector, versions: Sequence[Version], found: Estimate
-) -> Estimate:
-    """Return *found* with what a replay decides, if it is of replayed labels."""
+) -> dict[str, Any]:
+    """Return what a replay decides, if an estimate is of replayed labels."""
     if found.no_decision_because != REPLAYS_ASIDE or found.target is None:
-        return found
+        return {}
     replay = find_replay(session, detector, versions[0])
     if replay.because is not None:
-        return found.model_copy(update={"no_decision_because": replay.because})
-    first, *others = decide_replay(
-        detector, replay, found.target, found.confidence_level
-    )
-    decided = {"decision": first, "also": others, "no_decision_because": None}
-    return found.model_copy(update=decided)
+        return {"no_decision_because": replay.because}
+    level = found.confidence_level
+    first, *others = decide_replay(detector, replay, found.target, level)
+    return {"decision": first, "also": others, "no_decision_because": None}
 
 
 def list_estimates(
@@ -391,9 +372,8 @@ def estimate_counted(
         queries=None,
         version=version,
         computed_at=at,
-        method=DECIDING_METHOD,
+        method=words.DECIDING_METHOD,
         level=detector.confidence_level,
-        because=None,
         target=detector.target,
         is_foreseen=False,
     )
@@ -411,14 +391,14 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
 
     Of the last labels, and of what was known once, it is not.
     """
-    found = _add_warnings(session, detector, versions, found, filters)
-    found = _add_replay(session, detector, versions, found)
+    facts = _find_warnings(session, detector, versions, found, filters)
+    facts |= _find_replay(session, detector, versions, found)
     if found.span is not None and found.span.since is not None:
         start = midnight_in(found.span.since, detector.zone)
         filters = {**filters, "since": start}
     is_of_some = found.as_known_at is not None or (found.window or "").isdigit()
     if not found.labels or is_of_some:
-        return found
+        return found.model_copy(update=facts)
     span = Between("asked_at", filters["since"], below=filters["until"])
     limits = (span, *filters["where"]) if any(filters.values()) else ()
     asked = find_asked_span(
@@ -430,9 +410,9 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
         classes=[one.name for one in found.classes if one.labelled],
         standings=standings,
     )
-    if asked is None:
-        return found
-    return found.model_copy(update={"asked_from": asked[0], "asked_to": asked[1]})
+    if asked is not None:
+        facts |= {"asked_from": asked[0], "asked_to": asked[1]}
+    return found.model_copy(update=facts)
 
 
 def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
@@ -444,8 +424,8 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     computed_at: datetime,
     method: str,
     level: float,
-    because: str | None,
     target: float | None,
+    is_part: bool = False,
     window: str | None = None,
     as_known_at: datetime | None = None,
     is_foreseen: bool = True,
@@ -453,7 +433,7 @@ def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     counts, standings, now = counted.counts, counted.standings, counted.now
     population = POOLED_POPULATION if counted.is_pooled else counted.population
     found, queries_counted = counted.select()
-    because = because or _refuse_population(population, queries_counted)
+    because = _refuse_decision(counted, queries_counted, is_part=is_part)
     confusion = spread(found.confusion, detector.classes)
     shares = describe_shares(detector, counts, standings)
     scored = _score(detector, counted, level, (method, window), shares)
@@ -498,10 +478,13 @@ def _score(
     method, window = how
     bets = None if shares is None else shares.parts
     deciding = counted.promised_level(detector, level)
-    at = deciding if method == DECIDING_METHOD else level
-    score_of = score_window if window is not None else partial(score, shares=[bets])
+    at = deciding if method == words.DECIDING_METHOD else level
     correct, labelled = counted.select()[0].by_class(detector.classes)
-    whole, *scores = score_of([correct], [labelled], method, at)[0]
+    if window is None:
+        rows = score([correct], [labelled], method, at, [bets])
+    else:
+        rows = score_window([correct], [labelled], at)
+    whole, *scores = rows[0]
     shown = (counted.shown, counted.standings)
     return {
         "labels": sum(labelled),
@@ -521,13 +504,17 @@ def _count_left_out(counted: Counted, word: str | None) -> dict[str, Any]:
         "unclear": sum(counted.select()[0].unclear.values()),
         "last_label_at": counts.last_label_at,
         "corrections": counts.corrections,
-        "unstated": counts.scored(standings & standings_of(UNSTATED, None)),
-        "unstated_left_out": counts.count(standings_of(UNSTATED, word) - standings),
-        "replayed_left_out": counts.count(standings_of(REPLAYED, word) - standings),
-        "disputed_left_out": counts.count(frozenset({OPEN, DISPUTED})),
+        "unstated": counts.scored(standings & standings_of(words.UNSTATED, None)),
+        "unstated_left_out": counts.count(
+            standings_of(words.UNSTATED, word) - standings
+        ),
+        "replayed_left_out": counts.count(
+            standings_of(words.REPLAYED, word) - standings
+        ),
+        "disputed_left_out": counts.count(frozenset({words.OPEN, words.DISPUTED})),
         "targeted_left_out": counts.scored(targeted_standings(word) - standings),
-        "repeats_left_out": counts.repeats,
-        "grouped_left_out": counts.grouped,
+        "repeats_left_out": counts.count(frozenset({words.REPEAT})),
+        "grouped_left_out": counts.count(frozenset({words.GROUPED})),
         "versions_left_out": counted.others,
     }
 
@@ -547,14 +534,14 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the cla
     They go by what counts now.  The error is split evenly over them first.
     """
     if because or target is None:
-        because = NO_TARGET if target is None else because
+        because = decision.NO_TARGET if target is None else because
         return {"decision": None, "no_decision_because": because}
     wanted = [(detector.measure, target), *detector.also]
     found = counted.decided.select(counted.standings)
     confusion = spread(found.confusion, detector.classes)
     level = counted.decided_level(shared_level(level, len(wanted)))
     first, *others = (
-        decide(
+        decision.decide(
             read_measure(name),
             target,
             confusion,
@@ -570,7 +557,7 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the cla
 
 def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
     """Return how many queries got no answer, and how right the others are."""
-    unanswered = sum(row.get(NO_ANSWER, 0) for row in confusion.values())
+    unanswered = sum(row.get(words.NO_ANSWER, 0) for row in confusion.values())
     if not unanswered:
         return {}
     labels = sum(sum(row.values()) for row in confusion.values())
@@ -583,15 +570,11 @@ def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
     }
 
 
-def _refuse_population(population: str, labels: int) -> str | None:
-    if population == UNSTATED:
-        return refuse_unstated(labels)
-    return REPLAYS_ASIDE if population == REPLAYED else None
-
-
-def _refuse_decision(counted: Counted, *, is_part: bool) -> str | None:
-    if counted.is_of_version:
-        return None
-    if counted.includes_targeted:
-        return TARGETED
-    return CHOSEN_SPAN if is_part else POOLED
+def _refuse_decision(counted: Counted, labels: int, *, is_part: bool) -> str | None:
+    if not counted.is_of_version:
+        if counted.includes_targeted:
+            return decision.TARGETED
+        return decision.CHOSEN_SPAN if is_part else decision.POOLED
+    if counted.population == words.UNSTATED:
+        return decision.refuse_unstated(labels)
+    return REPLAYS_ASIDE if counted.population == words.REPLAYED else None

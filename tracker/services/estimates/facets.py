@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import shorten
 from tracker.services.estimates.query_lists import QueryFilter, build_filter
+from tracker.services.estimates.weeks import begin
 from tracker.stats import compare_once, judge_slices
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import day_in
@@ -64,7 +65,6 @@ class Facet:
 
     @property
     def title(self) -> str:
-        """What pages call it."""
         return _TITLES.get(self.key) or self.key.removeprefix(_METADATA).capitalize()
 
     def find_worst(self) -> Value | None:
@@ -92,13 +92,11 @@ class Facets:
 
     def find_worst(self) -> tuple[Facet, Value] | None:
         """Return the value with the highest lift of those shown to be worse."""
-        found = [(facet, facet.find_worst()) for facet in self.items]
-        worse = [(facet, value) for facet, value in found if value]
+        worse = [(one, worst) for one in self.items if (worst := one.find_worst())]
         return max(worse, key=lambda each: each[1].lift or 0.0, default=None)
 
 
 def join_pair(label: str, predicted: str) -> str:
-    """Return what a pair is told apart by."""
     return json.dumps([label, predicted], ensure_ascii=False)
 
 
@@ -197,7 +195,10 @@ def _read(
             text = value if isinstance(value, str) else json.dumps(value)
             found[key] = [] if value is None else [(f"{key}:{text}", text)]
         elif key == PAIR:
-            found[key] = [(join_pair(row.label, row.predicted), _name_pair(row))]
+            said = row.predicted
+            said = "no answer" if said == NO_ANSWER else shorten(said, 20)
+            name = f"{shorten(row.label, 20)} taken for {said}"
+            found[key] = [(join_pair(row.label, row.predicted), name)]
         elif key == CONFIDENCE:
             found[key] = list(_read_confidence(row.confidence))
         elif key == WEEK:
@@ -208,11 +209,6 @@ def _read(
             name = row.label if key == CLASS else row.labeler
             found[key] = [(name, name)]
     return found
-
-
-def _name_pair(row: Any) -> str:
-    said = "no answer" if row.predicted == NO_ANSWER else shorten(row.predicted, 20)
-    return f"{shorten(row.label, 20)} taken for {said}"
 
 
 def _where_confidence(low: float, high: float) -> str:
@@ -228,7 +224,7 @@ def _read_confidence(value: float | None) -> Iterator[tuple[str, str]]:
 
 def _read_week(at: datetime, zone: tzinfo) -> tuple[str, str]:
     day = day_in(at, zone)
-    first = day - timedelta(days=day.weekday())
+    first = begin(day, "week")
     return (
         f"asked_at:{first}..{first + timedelta(days=6)}",
         f"{first.day} {first:%b %Y}",
@@ -267,13 +263,11 @@ def _count(
         for text, name in names.items()
         if key != PAIR or mistakes[text]
     ]
-    order = (lambda one: one.text) if key in {CONFIDENCE, WEEK} else _most
-    found.sort(key=order, reverse=key in {CONFIDENCE, WEEK})
+    if key in {CONFIDENCE, WEEK}:
+        found.sort(key=lambda one: one.text, reverse=True)
+    else:
+        found.sort(key=lambda one: (-one.mistakes, one.text))
     return Facet(key, found, chosen.get(key), wrong, total)
-
-
-def _most(one: Value) -> tuple[int, str]:
-    return -one.mistakes, one.text
 
 
 def _judge(facets: Sequence[Facet], level: float) -> list[Facet]:

@@ -17,12 +17,7 @@ from typing import Any, Protocol
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
-from tracker.services.estimates.calendar import (
-    Calendar,
-    add_days,
-    begin_calendar,
-    compute_calendars,
-)
+from tracker.services.estimates import calendar
 from tracker.services.estimates.projections import (
     Cells,
     Checkpoints,
@@ -37,8 +32,7 @@ from tracker.services.estimates.slice_counts import Slices
 from tracker.services.estimates.snapshots import (
     Found,
     Taken,
-    compute_snapshots,
-    measure_points,
+    score_points,
     store_snapshots,
 )
 from tracker.services.estimates.warnings import Look, read_look
@@ -51,45 +45,13 @@ from tracker.storage.detectors import (
     load_versions,
     zone_of,
 )
+from tracker.storage.estimates import label_changes, pending
+from tracker.storage.estimates import projections as storage
 from tracker.storage.estimates.cells import Change
 from tracker.storage.estimates.counts import count_pending_rows
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
-from tracker.storage.estimates.label_changes import (
-    find_cut,
-    in_order_of_replacement,
-    iter_folded_changes,
-    iter_folded_queries,
-    iter_pending_changes,
-    iter_pending_queries,
-)
-from tracker.storage.estimates.pending import (
-    Pending,
-    add_batch,
-    advance_revisions,
-    end_batches,
-    first_id,
-    list_pending_batches,
-)
-from tracker.storage.estimates.projections import (
-    CALENDAR,
-    DAYS,
-    DUE,
-    KNOWN,
-    Kept,
-    Row,
-    delete_projections,
-    find_calendars_again,
-    list_projections,
-    load_due_versions,
-    load_projections,
-    load_states,
-    store_projections,
-)
-from tracker.storage.estimates.slices import (
-    delete_slices,
-    list_counted,
-    list_uncounted,
-)
+from tracker.storage.estimates.projections import Kept, Row
+from tracker.storage.estimates.slices import delete_slices, list_counted, list_uncounted
 from tracker.storage.estimates.thresholds import Bin, count_pending_confidences
 from tracker.storage.estimates.weeks import count_hours
 from tracker.storage.imports.files import list_importing
@@ -165,7 +127,7 @@ class Fold:
     intervals: Found = field(default_factory=dict)
     measures: Found = field(default_factory=dict)
     # Of the versions whose labels have ended for now.
-    calendars: dict[int, Calendar] = field(default_factory=dict)
+    calendars: dict[int, calendar.Calendar] = field(default_factory=dict)
     detector_id: int = field(init=False)
     revision: int = field(init=False)
     level: float = field(init=False)
@@ -179,17 +141,8 @@ class Fold:
         """Return the projections of a version, which are begun if they are not yet."""
         found = self.versions.get(version_id)
         if found is None:
-            found = VersionFold(
-                self.detector.classes,
-                self.level,
-                self.kinds,
-                self.cut_by,
-                measure=self.detector.measure,
-                label_sampling=self.detector.label_sampling,
-                class_shares=self.detector.class_shares,
-                stated_at=self.detector.class_shares_at,
-                is_new=self.is_new,
-            )
+            which = (self.detector, self.kinds, self.cut_by)
+            found = VersionFold(*which, is_new=self.is_new)
             self.versions[version_id] = found
         return found
 
@@ -235,7 +188,7 @@ def read_folds(
     Read together they take far less than one by one.
     """
     by_id = {detector.id: detector for detector in detectors}
-    found = list_pending_batches(session, by_id)
+    found = pending.list_pending_batches(session, by_id)
     rows = count_pending_rows(session, found) if found else {}
     batches = {one: some for one, some in found.items() if rows[one] < below}
     return _read(session, by_id, batches, listeners=listeners)
@@ -249,13 +202,13 @@ def read_piece(
     A piece is bounded, so that no transaction and no list of intervals grows with what
     waits: of a thousand classes it has fewer labels than of two.
     """
-    batches = list_pending_batches(session, [detector.id])
+    batches = pending.list_pending_batches(session, [detector.id])
     if not batches:
         return None
     most = min(_MOST_IN_A_PIECE, _SCORES // len(detector.classes))
-    until = find_cut(session, batches, most=max(_FEWEST_IN_A_PIECE, most))
+    until = label_changes.find_cut(session, batches, most=max(_FEWEST_IN_A_PIECE, most))
     if until is not None:
-        some = [one for one in batches[detector.id] if first_id(one) < until]
+        some = [one for one in batches[detector.id] if pending.first_id(one) < until]
         batches = {detector.id: some}
     folds = _read(
         session, {detector.id: detector}, batches, until=until, listeners=listeners
@@ -266,7 +219,7 @@ def read_piece(
 def _read(
     session: Session,
     by_id: Mapping[int, Detector],
-    batches: Pending,
+    batches: pending.Pending,
     *,
     until: int | None = None,
     listeners: Sequence[Listener],
@@ -281,20 +234,22 @@ def _read(
     logged = count_hours(session, batches, until=until)
     for one in logged:
         folds[one.detector_id].of_version(one.version_id).queries += one.queries
-    known = {key: Traffic.load(one) for key, one in by_id.items()}
+    new = {one.detector_id for one in logged}
+    known = {key: Traffic.load(by_id[key]) for key in new}
     for detector_id, traffic in follow_traffic(known, logged).items():
         folds[detector_id].traffic = traffic
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
     if cut:
-        _replay(session, folds, iter_pending_queries(session, cut, until=until))
+        queries = label_changes.iter_pending_queries(session, cut, until=until)
+        _replay(session, folds, queries)
     confidences = [*count_pending_confidences(session, batches, until=until)]
-    starts = {first_id(batch) for some in batches.values() for batch in some}
+    starts = {pending.first_id(batch) for some in batches.values() for batch in some}
     zones = {one: by_id[one].zone for one in batches}
-    changes = iter_pending_changes(
+    changes = label_changes.iter_pending_changes(
         session, batches, zones=zones, until=until, has_metadata=bool(cut)
     )
     with closing(changes):
-        ordered = in_order_of_replacement(changes, starts)
+        ordered = label_changes.in_order_of_replacement(changes, starts)
         _replay(session, folds, ordered, confidences)
     _close(session, folds.values())
     _settle(session, folds, until)
@@ -322,7 +277,7 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
     ids = {one for fold in folds.values() for one in fold.versions}
     importing = {*folds} if until else list_importing(session, folds)
     settled: list[Version] = []
-    for row, is_due in load_due_versions(session, folds, ids):
+    for row, is_due in storage.load_due_versions(session, folds, ids):
         fold = folds[row.detector_id]
         fold.is_settled = fold.detector_id not in importing
         fold.has_due |= fold.is_settled and is_due
@@ -330,23 +285,24 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
             fold.rows[row.id] = row
         if fold.is_settled and (is_due or fold.of_version(row.id).labels):
             settled.append(row)
-    dated = load_states(session, settled, (CALENDAR, DAYS))
+    dated = storage.load_states(session, settled, (storage.CALENDAR, storage.DAYS))
     _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
     for row in settled:
         fold, kept = folds[row.detector_id], dated.get(row.id, {})
         version = fold.of_version(row.id)
-        cells = version.of(Cells)
-        if cells.could_freeze:
-            cells.freeze()
-            version.of(Checkpoints).take_shares()
-        days = {key: state for (name, key), state in kept.items() if name == DAYS}
-        fold.calendars[row.id] = begin_calendar(
-            session,
-            row,
-            fold.detector,
-            kept.get((CALENDAR, ""), {}),
-            add_days(days, {}) | version.of(Days).cells,
-            cells.shares,
+        version.of(Checkpoints).freeze_shares()
+        days = {
+            key: state for (name, key), state in kept.items() if name == storage.DAYS
+        }
+        new = version.of(Days).dump()
+        days |= {key: one.state for (_, key), one in new.items()}
+        state = kept.get((storage.CALENDAR, ""), {})
+        fold.calendars[row.id] = calendar.Calendar(
+            calendar.Terms.of(fold.detector),
+            calendar.find_birth(session, row, state, fold.detector.zone),
+            state,
+            calendar.add_days(days, {}),
+            version.of(Cells).shares,
         )
 
 
@@ -366,12 +322,12 @@ def replay(
     zone = detector.zone if time_zone is None else zone_of(time_zone)
     folds = {detector.id: fold}
     if cut_by:
-        _replay(session, folds, iter_folded_queries(session, detector.id))
-    changes = iter_folded_changes(
+        _replay(session, folds, label_changes.iter_folded_queries(session, detector.id))
+    changes = label_changes.iter_folded_changes(
         session, detector.id, zone=zone, has_metadata=bool(cut_by)
     )
     with closing(changes):
-        _replay(session, folds, in_order_of_replacement(changes))
+        _replay(session, folds, label_changes.in_order_of_replacement(changes))
     _close(session, [fold])
     return fold
 
@@ -436,7 +392,7 @@ def _load(
         for place in version.missing(changes[one])
     }
     rows: dict[tuple[int, int], dict[Place, Kept]] = {}
-    for row, kept in load_projections(session, wanted).items():
+    for row, kept in storage.load_projections(session, wanted).items():
         rows.setdefault(row[:2], {})[row[2:]] = kept
     for one, of_version in rows.items():
         versions[one].load(of_version)
@@ -473,7 +429,7 @@ def _close(session: Session, folds: Iterable[Fold]) -> None:
     for fold in folds:
         for version_id, version in fold.versions.items():
             row = Version(id=version_id, detector_id=fold.detector_id)
-            version.close(partial(list_projections, session, row))
+            version.close(partial(storage.list_projections, session, row))
 
 
 def score_folds(folds: Sequence[Fold]) -> None:
@@ -482,14 +438,15 @@ def score_folds(folds: Sequence[Fold]) -> None:
     for level in {fold.level for fold in folds}:
         same = [fold for fold in folds if fold.level == level]
         points = {key: some for fold in same for key, some in fold.points.items()}
-        intervals = compute_snapshots(points, level)
-        measures = measure_points(points, level)
+        intervals, measures = score_points(points, level)
         for fold in same:
             fold.intervals = {key: intervals[key] for key in fold.points}
             fold.measures = {key: measures[key] for key in fold.points}
         for one in (look for fold in same for look in fold.looks):
             one.find()
-    compute_calendars([one for fold in folds for one in fold.calendars.values()])
+    calendar.compute_calendars(
+        [one for fold in folds for one in fold.calendars.values()]
+    )
     for listener in listeners:
         listener.follow(folds)
 
@@ -498,14 +455,14 @@ def _dump(fold: Fold, at: datetime | None = None) -> Iterator[tuple[Row, Kept]]:
     """Yield the rows to store, of the versions whose rows were read or begun."""
     for version_id, version in fold.versions.items():
         place = fold.detector_id, version_id
-        if version.is_new or version.is_loaded:
+        if version.is_new or version.known:
             for name, kept in version.dump().items():
                 yield (*place, *name), kept
         if at is not None and version_id in fold.calendars:
-            yield (*place, CALENDAR, ""), fold.calendars[version_id].dump(at)
+            yield (*place, storage.CALENDAR, ""), fold.calendars[version_id].dump(at)
         elif at is not None and version.labels and not fold.is_settled:
             # It is found once all labels are in.
-            yield (*place, CALENDAR, DUE), Kept(DUE, {})
+            yield (*place, storage.CALENDAR, storage.DUE), Kept(storage.DUE, {})
     for look in fold.looks:
         yield look.place, look.dump()
 
@@ -525,10 +482,10 @@ def store_folds(
     """
     seen = {one.detector_id: one.revision for one in folds}
     traffic = {one.detector_id: one.traffic.dump() for one in folds if one.traffic}
-    if not advance_revisions(session, seen, traffic):
+    if not pending.advance_revisions(session, seen, traffic):
         raise StaleFoldError("another worker has folded these labels")
     ended = [(one.detector_id, one.batches, one.until) for one in folds]
-    if not end_batches(session, ended):
+    if not pending.end_batches(session, ended):
         raise StaleFoldError("another worker has taken these batches")
     runs = [
         JobRun(
@@ -546,12 +503,14 @@ def store_folds(
     ]
     run_ids = add_job_runs(session, runs)
     dumped = map(_dump, folds, repeat(computed_at))
-    store_projections(session, dict(chain.from_iterable(dumped)))
+    storage.store_projections(session, dict(chain.from_iterable(dumped)))
     taken = chain.from_iterable(map(Fold.take, folds, run_ids))
     store_snapshots(session, taken, computed_at=computed_at)
     for fold in folds:
         if fold.has_due:
-            delete_projections(session, fold.detector_id, CALENDAR, key=DUE)
+            storage.delete_projections(
+                session, fold.detector_id, storage.CALENDAR, key=storage.DUE
+            )
         for listener in fold.listeners:
             listener.tell(session, fold, at=computed_at)
         # Their progress is only written by who claims the revision they were read at.
@@ -565,18 +524,18 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
 
     Raises StaleFoldError if labels were folded in or the measure was set meanwhile.
     """
-    is_mine = advance_revisions(session, {fold.detector_id: fold.revision})
+    is_mine = pending.advance_revisions(session, {fold.detector_id: fold.revision})
     detector = session.get_one(Detector, fold.detector_id)
     if not is_mine or detector.measure != fold.detector.measure:
         raise StaleFoldError("labels were folded in or the measure set meanwhile")
     delete_slices(session, fold.detector_id, fold.cut_by)
     if fold.time_zone is not None:
         detector.time_zone = fold.time_zone
-        for name in (DAYS, KNOWN):
-            delete_projections(session, fold.detector_id, name)
-        find_calendars_again(session, fold.detector_id)
-        add_batch(session, fold.detector_id, created_at=computed_at)
-    store_projections(session, dict(_dump(fold)))
+        for name in (storage.DAYS, storage.KNOWN):
+            storage.delete_projections(session, fold.detector_id, name)
+        storage.find_calendars_again(session, fold.detector_id)
+        pending.add_batch(session, fold.detector_id, created_at=computed_at)
+    storage.store_projections(session, dict(_dump(fold)))
     fold.rows = load_versions(session, [fold.detector_id], fold.versions)
     for listener in fold.listeners:
         listener.tell(session, fold, at=computed_at)

@@ -1,54 +1,39 @@
-"""The history of a detector's estimates."""
+"""The history of a detector's estimates, as they were stored and by days asked."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import date, datetime, timedelta
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, TypeAdapter
 from sqlalchemy.orm import Session
 
-from tracker import stats
-from tracker.services.estimates.asked import iter_asked_days
-from tracker.services.estimates.decision import method_level
-from tracker.services.estimates.intervals import (
-    ALL,
-    ClassCounts,
-    MethodWord,
-    check_method,
-    max_snapshots,
-    score,
-    score_moments,
+from tracker import stats, words
+from tracker.services.estimates import intervals
+from tracker.services.estimates.calendar import load_days
+from tracker.services.estimates.counts import (
+    current_counts,
+    find_shares,
+    known_shares,
+    pick_population,
 )
-from tracker.services.estimates.measures import score_measure
-from tracker.services.evidence.populations import PopulationWord
+from tracker.services.estimates.decision import method_level
+from tracker.services.estimates.measures import count_trials, score_measure
+from tracker.services.evidence.populations import PopulationWord, Standings
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import dump_instant
 from tracker.shapes import Moment, Score, Shape
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.snapshots import (
-    iter_intervals,
-    list_intervals_of,
-    list_measures_of,
-)
+from tracker.storage.estimates.cells import Counts, midnight_in, pool
+from tracker.storage.estimates.replay import count_known_days
+from tracker.storage.estimates.snapshots import iter_intervals, list_intervals_of
 from tracker.storage.labels import iter_label_rows
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import load_tags
-from tracker.words import (
-    BALANCED,
-    EXACT,
-    MACRO,
-    OVERALL,
-    RECALL,
-    STORED_METHODS,
-    MeasureWord,
-    SamplingWord,
-)
 
 HistoryOrder = Literal["arrival", "asked_at"]
 ASKED_AT: HistoryOrder = "asked_at"
@@ -74,11 +59,11 @@ class HistoryRow(Moment, _Place):
 
     computed_at: Instant
     confidence_level: float
-    method: MethodWord
+    method: intervals.MethodWord
     formula: int = Field(
         description="The formula of the method; that of anytime is the third."
     )
-    measure: MeasureWord = RECALL
+    measure: words.MeasureWord = words.RECALL
     asked_at: Instant | None = Field(
         default=None,
         description="With by=asked_at the beginning of the last day whose queries it "
@@ -95,11 +80,11 @@ HISTORY_COLUMNS = tuple(one for one in HistoryRow.model_fields if one not in _ON
 
 
 def history_columns(
-    measure: str = RECALL, by: HistoryOrder = "arrival"
+    measure: str = words.RECALL, by: HistoryOrder = "arrival"
 ) -> tuple[str, ...]:
     """Return the columns of a file with the history of *measure* in an order."""
     *columns, population = HISTORY_COLUMNS
-    if measure != RECALL:
+    if measure != words.RECALL:
         columns.append("measure")
     if by == ASKED_AT:
         columns.append("asked_at")
@@ -117,7 +102,7 @@ class LabelRow(Shape):
     asked_at: Instant
     metadata: dict[str, Any] | None
     label: str = Field(description="A class of the detector, or UNCLEAR.")
-    sampling: SamplingWord
+    sampling: words.SamplingWord
     note: str | None
     labeler: str
     labelled_at: Instant
@@ -148,7 +133,7 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
     detector: Detector,
     *,
     version: str | None = None,
-    measure: str = RECALL,
+    measure: str = words.RECALL,
     method: str = "exact",
     since: datetime | None = None,
     until: datetime | None = None,
@@ -165,14 +150,15 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
     every method but exact.  By when queries were *asked_at* there is a snapshot for
     each day, of all queries asked up to its end.
     """
-    check_method(method, or_all=True)
+    intervals.check_method(method, or_all=True)
+    versions = choose_versions(session, detector, version)
     if by == ASKED_AT:
         return _iter_asked(
             session,
             detector,
-            choose_versions(session, detector, version),
+            versions,
             measure=measure,
-            methods=_stored_methods(measure) if method == ALL else [method],
+            methods=_stored_methods(measure) if method == intervals.ALL else [method],
             after=after or (0, 0),
             limits={"since": since, "until": until, "known_at": known_at},
         )
@@ -180,17 +166,23 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
         # No snapshot is ever changed, so it is what was stored by then.
         ends = [known_at + timedelta(microseconds=1), *([until] if until else [])]
         until = min(ends)
-    is_stored = method in (ALL, *_stored_methods(measure))
-    rows = _iter_stored(
+    is_stored = method in (intervals.ALL, *_stored_methods(measure))
+    found = iter_intervals(
         session,
-        detector,
-        version=version,
+        versions,
         measure=measure,
-        method=None if method == ALL else method if is_stored else EXACT,
+        method=None
+        if method == intervals.ALL
+        else method
+        if is_stored
+        else words.EXACT,
         since=since,
         until=until,
         after=after,
     )
+    names = {one.id: one.name for one in versions}
+    place = _Placing(detector.name, list_scopes(detector, measure), measure)
+    rows = (place(row, names[row.version_id]) for row in found)
     return rows if is_stored else _recomputed(rows, detector, measure, method)
 
 
@@ -235,38 +227,123 @@ def _iter_asked(  # noqa: PLR0913 - every filter that the API offers.
                 yield (version.id, day.number), row
 
 
+class AskedDay(NamedTuple):
+    """What labels say of all queries asked up to the end of a day."""
+
+    asked_at: datetime
+    number: int
+    labels: int
+    population: str
+    known_at: datetime
+    # Of all classes together, then of each.
+    scores: Sequence[Score]
+
+
+class _Sums(NamedTuple):
+    """The sums of all days up to one, by class."""
+
+    day: date
+    correct: list[int]
+    labelled: list[int]
+    predicted: list[int]
+
+
+def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
+    session: Session,
+    detector: Detector,
+    version: Version,
+    *,
+    measure: str,
+    method: str,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    beyond: int = 0,
+    known_at: datetime | None = None,
+    most: int | None = None,
+) -> Iterator[AskedDay]:
+    """Yield the days of a version with scored queries, each with all before it.
+
+    Days begin in the zone of the detector.  With *known_at* labels count as they were
+    known then.  At *most* so many of them are chosen evenly.
+    """
+    days, current = _load_asked(session, detector, version, known_at)
+    population, standings = pick_population(detector, current)
+    bets = find_shares(detector, current, standings)
+    level = method_level(method, detector.confidence_level, population)
+    zone, last = detector.zone, current.last_label_at
+    if last is None:
+        return
+
+    chosen: Iterator[_Sums] = (
+        one
+        for one in _add_up(days, detector.classes, standings)
+        if one.day.toordinal() > beyond
+        and (since is None or midnight_in(one.day, zone) >= since)
+        and (until is None or midnight_in(one.day, zone) < until)
+    )
+    if most is not None:
+        chosen = iter(intervals.thin_evenly(list(chosen), most))
+    at_once = intervals.max_snapshots(
+        method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE
+    )
+    while chunk := list(islice(chosen, at_once)):
+        correct = [one.correct for one in chunk]
+        trials = [count_trials(measure, *one[1:]) for one in chunk]
+        scored = _score(measure, bets, correct, trials, method, level)
+        for one, scores in zip(chunk, scored, strict=True):
+            at, number = midnight_in(one.day, zone), one.day.toordinal()
+            labels = sum(one.labelled)
+            yield AskedDay(at, number, labels, population, last, scores)
+
+
+def _score(  # noqa: PLR0913, PLR0917 - what is scored, and how.
+    measure: str, bets: intervals.SharesRow, k: Any, n: Any, method: str, level: float
+) -> list[list[Score]]:
+    if measure == words.RECALL:
+        return intervals.score(k, n, method, level, [bets] * len(k))
+    return score_measure(measure, k, n, method, level)
+
+
+def _load_asked(
+    session: Session, detector: Detector, version: Version, known_at: datetime | None
+) -> tuple[dict[date, Counts], Counts]:
+    """Return the counts of each day asked, and those of the whole version."""
+    current = current_counts(session, [version])[version.id]
+    zone = detector.zone
+    if known_at is not None:
+        days = count_known_days(session, detector.id, version.id, zone, known_at)
+        known = pool(days.values())
+        known.shares = known_shares(detector, current.shares, known)
+        return days, known
+    return load_days(session, detector, version), current
+
+
+def _add_up(
+    days: dict[date, Counts], classes: Sequence[str], standings: Standings
+) -> Iterator[_Sums]:
+    sums = [[0] * len(classes) for _ in range(3)]
+    for day in sorted(days):
+        found = days[day].select(standings)
+        if not found.confusion:
+            continue
+        said = dict.fromkeys(classes, 0)
+        for (_, name), number in found.confusion.items():
+            if name in said:
+                said[name] += number
+        new = (*found.by_class(classes), said.values())
+        sums = [
+            [a + b for a, b in zip(*both, strict=True)]
+            for both in zip(sums, new, strict=True)
+        ]
+        yield _Sums(day, *sums)
+
+
 def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:
     """Yield *rows* as they stand in JSON, without their places."""
     left = (row for _, row in rows)
     # Many at once, which takes less long than one by one.
     while chunk := list(islice(left, _ROWS_AT_ONCE)):
         yield from _ROWS.dump_python(chunk, mode="json")
-
-
-def _iter_stored(  # noqa: PLR0913 - every filter that the API offers.
-    session: Session,
-    detector: Detector,
-    *,
-    version: str | None,
-    measure: str,
-    method: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    after: tuple[int, int] | None,
-) -> Iterator[PlacedRow]:
-    versions = choose_versions(session, detector, version)
-    names = {chosen.id: chosen.name for chosen in versions}
-    rows = iter_intervals(
-        session,
-        versions,
-        measure=measure,
-        method=method,
-        since=since,
-        until=until,
-        after=after,
-    )
-    place = _Placing(detector.name, list_scopes(detector, measure), measure)
-    return (place(row, names[row.version_id]) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,13 +380,16 @@ class _Placing:
 
 
 def _stored_methods(measure: str) -> Sequence[str]:
-    return STORED_METHODS if measure == RECALL else (EXACT,)
+    return words.STORED_METHODS if measure == words.RECALL else (words.EXACT,)
 
 
-def list_scopes(detector: Detector, measure: str = RECALL) -> list[str]:
-    if measure == OVERALL:
-        return [OVERALL]
-    return [BALANCED if measure == RECALL else MACRO, *detector.classes]
+def list_scopes(detector: Detector, measure: str = words.RECALL) -> list[str]:
+    if measure == words.OVERALL:
+        return [words.OVERALL]
+    return [
+        words.BALANCED if measure == words.RECALL else words.MACRO,
+        *detector.classes,
+    ]
 
 
 def _recomputed(
@@ -317,25 +397,30 @@ def _recomputed(
 ) -> Iterator[PlacedRow]:
     """Yield *rows* of the exact method with the bounds of another *method*."""
     formula = stats.get_method(method).formula
-    at_once = max_snapshots(method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE)
+    at_once = intervals.max_snapshots(
+        method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE
+    )
     snapshots = (list(one) for _, one in groupby(rows, key=itemgetter(0)))
     while chunk := list(islice(snapshots, at_once)):
         counts = [_counts_of([row for _, row in one], method) for one in chunk]
-        moments = score_moments(counts, method, partial(_score, measure))
-        scores = (one for row in moments for one in row)
+        scores: list[Score] = []
+        # Classes may have been added since, so that some rows are longer than others.
+        for (level, _), same in groupby(counts, key=lambda one: (one[0], len(one[1]))):
+            _, correct, labelled = zip(*same, strict=True)
+            rows_of = _score(measure, None, correct, labelled, method, level)
+            scores += chain.from_iterable(rows_of)
         for (place, row), one in zip(chain(*chunk), scores, strict=True):
             bounds = {"low": one.low, "high": one.high, "method": method}
             yield place, row.model_copy(update={**bounds, "formula": formula})
 
 
-def _score(measure: str, *counts: Any) -> list[list[Score]]:
-    return score(*counts) if measure == RECALL else score_measure(measure, *counts)
-
-
-def _counts_of(rows: Sequence[HistoryRow], method: str) -> ClassCounts:
+def _counts_of(
+    rows: Sequence[HistoryRow], method: str
+) -> tuple[float, list[int], list[int]]:
+    """Return the level of the intervals of a snapshot, and its counts by class."""
     # Of overall accuracy the whole is all there is.
     of_classes = rows[1:] or rows
-    return ClassCounts(
+    return (
         method_level(method, rows[0].confidence_level, rows[0].population),
         [row.correct for row in of_classes],
         [row.labelled for row in of_classes],
@@ -348,7 +433,7 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
     version: Version,
     sequences: Sequence[int],
     *,
-    measure: str = RECALL,
+    measure: str = words.RECALL,
     method: str,
     scopes: Sequence[str],
 ) -> list[PlacedRow]:
@@ -359,16 +444,14 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
     """
     names = list_scopes(detector, measure)
     is_stored = method in _stored_methods(measure)
-    if measure == RECALL:
-        found = list_intervals_of(
-            session,
-            version,
-            sequences,
-            method=method if is_stored else EXACT,
-            positions=[names.index(scope) for scope in scopes] if is_stored else None,
-        )
-    else:
-        found = list_measures_of(session, version, sequences, measure=measure)
+    found = list_intervals_of(
+        session,
+        version,
+        sequences,
+        measure=measure,
+        method=method if is_stored else words.EXACT,
+        positions=[names.index(scope) for scope in scopes] if is_stored else None,
+    )
     place = _Placing(detector.name, names, measure)
     placed = [place(row, version.name) for row in found]
     rows = placed if is_stored else _recomputed(iter(placed), detector, measure, method)
@@ -390,8 +473,7 @@ def iter_labels(
         if row["metadata"] is not None:
             row["metadata"] = json.loads(row["metadata"])
         row["labelled_at"] = dump_instant(row["labelled_at"])
-        row["is_current"] = bool(row["is_current"])
-        row["is_repeat"] = bool(row["is_repeat"])
         row["tags"] = load_tags(row["tags"])
-        row["is_grouped"] = bool(row["is_grouped"])
+        for name in ("is_current", "is_repeat", "is_grouped"):
+            row[name] = bool(row[name])
         yield row

@@ -2,9 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -24,18 +23,6 @@ ALL = "*"
 _MOST_COMPUTED = 2_500
 
 
-class ClassCounts(NamedTuple):
-    """The counts of each class at some moment, and the level of its intervals."""
-
-    confidence_level: float
-    correct: Sequence[int]
-    labelled: Sequence[int]
-
-
-# From correct, labelled, method and level to scores, a row for each row of counts.
-ScoreRows = Callable[
-    [Sequence[Sequence[int]], Sequence[Sequence[int]], str, float], list[list[Score]]
-]
 Counts = NDArray[np.int64]
 # The part of each class, of one moment.
 SharesRow = tuple[float, ...] | None
@@ -66,25 +53,6 @@ def thin_evenly(marks: Sequence[Any], most: int) -> list[Any]:
         return list(marks)
     last = len(marks) - 1
     return [marks[place * last // (most - 1)] for place in range(most)]
-
-
-def score_moments(
-    moments: Sequence[ClassCounts], method: str, score_rows: ScoreRows
-) -> Iterator[list[Score]]:
-    """Yield what *score_rows* gives for each of *moments*, which `score` is one of."""
-
-    # Classes may have been added since, so that some rows are longer than others.
-    def alike(counts: ClassCounts) -> tuple[float, int]:
-        return counts.confidence_level, len(counts.correct)
-
-    for (level, _), same in groupby(moments, key=alike):
-        counts = list(same)
-        yield from score_rows(
-            [one.correct for one in counts],
-            [one.labelled for one in counts],
-            method,
-            level,
-        )
 
 
 def score(
@@ -220,8 +188,8 @@ def join_scores(
     lists = zip(*(column.tolist() for column in columns), strict=True)
     return [
         [
-            _build(sum(ks), sum(ns), math.fsum(vs) / len(vs), low, high),
-            *map(_build, ks, ns, vs, lows, highs),
+            build_score(sum(ks), sum(ns), math.fsum(vs) / len(vs), low, high),
+            *map(build_score, ks, ns, vs, lows, highs),
         ]
         for ks, ns, vs, lows, highs, low, high in lists
     ]
@@ -230,45 +198,30 @@ def join_scores(
 # Every page of a list asks for the same few.
 @lru_cache(maxsize=1024)
 def score_share(correct: int, labelled: int, confidence_level: float) -> Score:
-    """Return *correct* of *labelled* with the exact interval of that share."""
     low, high = clopper_pearson(correct, labelled, confidence_level)
     value = correct / labelled if labelled else math.nan
-    return _build(correct, labelled, value, float(low), float(high))
+    return build_score(correct, labelled, value, float(low), float(high))
 
 
 def score_window(
     correct: Sequence[Sequence[int]],
     labelled: Sequence[Sequence[int]],
-    method: str,
     confidence_level: float,
 ) -> list[list[Score]]:
-    """Return what `score` does, of a window in which the accuracy may have drifted.
+    """Return what `score` does by exact, of a window in which the accuracy may drift.
 
-    *method* is exact, for each class and as the published mean of all.
+    For each class, and as the published mean of all.
     """
-    found = []
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
     by_class = window_intervals(k, n, confidence_level)
     shared = window_intervals(k, n, confidence_level, shown=k.shape[1])
-    for i, (whole, *classes) in enumerate(score(correct, labelled, method, 0.5)):
-        means = (float(shared.low[i].mean()), float(shared.high[i].mean()))
-        bounds = zip(by_class.low[i].tolist(), by_class.high[i].tolist(), strict=True)
-        found.append(
-            [
-                one.model_copy(update={"low": low, "high": high})
-                for one, (low, high) in zip(
-                    [whole, *classes], [means, *bounds], strict=True
-                )
-            ]
-        )
-    return found
+    means = [np.array([row.mean() for row in ends]) for ends in shared[:2]]
+    with np.errstate(invalid="ignore"):
+        return join_scores(k, n, k / n, by_class, Interval(*means))
 
 
-def _build(correct: int, trials: int, value: float, low: float, high: float) -> Score:
-    return Score(
-        correct=correct,
-        labelled=trials,
-        accuracy=None if math.isnan(value) else value,
-        low=low,
-        high=high,
-    )
+def build_score(
+    correct: int, labelled: int, value: float, low: float, high: float
+) -> Score:
+    found = None if math.isnan(value) else value
+    return Score(correct=correct, labelled=labelled, accuracy=found, low=low, high=high)

@@ -6,22 +6,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from tracker import words
+from tracker import stats, words
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import Counts, join_scores, keeps_rows
 from tracker.services.evidence.measure import Measure, parse_measure, read_measure
 from tracker.services.fields import Instant
 from tracker.shapes import Accuracy, OfClass, Score, Shape
-from tracker.stats import (
-    WINDOW_METHOD,
-    Interval,
-    f1_intervals,
-    f1_scores,
-    macro_f1_interval,
-    macro_precision_interval,
-    overall_interval,
-    precision_intervals,
-)
+from tracker.stats import Interval
 
 # What is added for all classes at once; a measure that can have a target also by name.
 _OF_ALL = words.RECALL, words.PRECISION, words.F1
@@ -212,7 +203,7 @@ def score_measure(
     if measure == words.OVERALL:
         k, n = (counts.sum(axis=1, keepdims=True) for counts in (k, n))
     with np.errstate(invalid="ignore"):
-        values = f1_scores(k, k, n) if measure == words.F1 else k / n
+        values = stats.f1_scores(k, k, n) if measure == words.F1 else k / n
         rows = join_scores(k, n, values, by_class, whole)
     return [row[1:] for row in rows] if measure == words.OVERALL else rows
 
@@ -223,14 +214,14 @@ def _intervals(
 ) -> tuple[Interval, Interval]:
     measure, method = how
     if measure == words.OVERALL:
-        whole = overall_interval(k, n, level, method=method)
+        whole = stats.overall_interval(k, n, level, method=method)
         return Interval(whole.low[:, np.newaxis], whole.high[:, np.newaxis]), whole
     if measure == words.PRECISION:
-        whole = macro_precision_interval(k, n, level, method=method)
-        return precision_intervals(k, n, level, method=method), whole
+        whole = stats.macro_precision_interval(k, n, level, method=method)
+        return stats.precision_intervals(k, n, level, method=method), whole
     # F1 asks how many have a class as label or prediction, not which of both.
-    whole = macro_f1_interval(k, k, n, level, method=method)
-    return f1_intervals(k, k, n, level, method=method), whole
+    whole = stats.macro_f1_interval(k, k, n, level, method=method)
+    return stats.f1_intervals(k, k, n, level, method=method), whole
 
 
 def count_trials(
@@ -282,8 +273,7 @@ def score_named(estimate: Estimate, measure: Measure) -> Score:
     place = [*estimate.confusion].index(measure.of)
     if measure.kind == words.PRECISION:
         return score_estimate(estimate, words.PRECISION)[1 + place]
-    one = estimate.classes[place]
-    return Score(**{name: getattr(one, name) for name in Score.model_fields})
+    return Score.from_row(estimate.classes[place])
 
 
 def score_own(estimate: Estimate, measure: str) -> Accuracy:
@@ -300,7 +290,7 @@ def score_estimate(estimate: Estimate, measure: str) -> list[Score]:
     correct, level = estimate.correct, estimate.shown_level
     predicted = _count_predicted(estimate)
     trials = count_trials(measure, correct, estimate.labelled, predicted)
-    method = estimate.method if estimate.window is None else WINDOW_METHOD
+    method = estimate.method if estimate.window is None else stats.WINDOW_METHOD
     return score_measure(measure, [correct], [trials], method, level)[0]
 
 

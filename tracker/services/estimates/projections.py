@@ -2,18 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+from typing import Any, ClassVar, TypeVar
 
 from tracker import stats
-from tracker.services.estimates.snapshots import Point
-from tracker.services.evidence.populations import (
-    LIVE,
-    POPULATIONS,
-    standings_of,
-    targeted_standings,
-)
+from tracker.services.evidence import populations
+from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import (
     FIRST_LABELS,
     STATED,
@@ -26,15 +21,8 @@ from tracker.storage.estimates.cells import (
     labels_of_shares,
 )
 from tracker.storage.estimates.projections import CELLS, DAYS, KNOWN, Kept
-from tracker.storage.estimates.thresholds import (
-    CONFIDENCES,
-    Bin,
-    Bins,
-    dump_bins,
-    key_of,
-    load_bins,
-)
-from tracker.words import BALANCED, STANDINGS, STORED_METHODS, UNCLEAR
+from tracker.storage.estimates.thresholds import CONFIDENCES, Bin, Bins, key_of
+from tracker.words import STANDINGS, STORED_METHODS, UNCLEAR
 
 Place = tuple[str, str]
 """The name of a projection and a key."""
@@ -57,40 +45,30 @@ class VersionFold:
     A *new* one begins with nothing, whatever is stored.
     """
 
-    def __init__(  # noqa: PLR0913 - what the detector says, and what is folded.
+    def __init__(
         self,
-        classes: Sequence[str],
-        level: float,
+        detector: Detector,
         kinds: Sequence[type["Projection"]],
         cut_by: Sequence[str] = (),
         *,
-        measure: str = BALANCED,
-        label_sampling: str | None = None,
-        class_shares: Mapping[str, float] | None = None,
-        stated_at: datetime | None = None,
         is_new: bool = False,
     ) -> None:
         """Begin with one projection of each of *kinds*, which may build on others."""
-        self.classes = list(classes)
+        self.detector = detector
+        self.classes = list(detector.classes)
         self.positions = {name: place for place, name in enumerate(self.classes)}
-        self.level = level
-        self.measure = measure
-        self.label_sampling = label_sampling
-        self.class_shares, self.stated_at = class_shares, stated_at
-        self.live = standings_of(LIVE, label_sampling)
+        self.label_sampling = detector.label_sampling
+        self.live = populations.standings_of(populations.LIVE, self.label_sampling)
         self.cut_by = cut_by
         self.is_new = is_new
         self.queries = self.labels = 0
         self.last_label_at: datetime | None = None
-        self._known: set[Place] = set()
+        # The places whose rows were asked for.
+        self.known: set[Place] = set()
         self._of: dict[type[Projection], Projection] = {}
         for kind in kinds:
             self._of[kind] = kind(self)
         self._takers = [one.add for one in self._of.values()]
-
-    @property
-    def is_loaded(self) -> bool:
-        return bool(self._known)
 
     def of(self, kind: type[_P]) -> _P:
         found: Any = self._of[kind]
@@ -101,8 +79,8 @@ class VersionFold:
         if self.is_new:
             return set()
         wanted = set().union(*(one.keys(changes) for one in self._of.values()))
-        wanted -= self._known
-        self._known |= wanted
+        wanted -= self.known
+        self.known |= wanted
         return wanted
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
@@ -134,16 +112,23 @@ class Projection(ABC):
     loaded, adds each change, and dumps the rows that are to be stored.
     """
 
+    name: ClassVar[str]
+    # What a row is loaded into and dumped from.
+    row: ClassVar[Any]
+
     def __init__(self, fold: VersionFold) -> None:
         self.fold = fold
+        self.rows: dict[str, Any] = {}
 
-    @abstractmethod
-    def keys(self, changes: Sequence[Change]) -> set[Place]:
+    def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
         """Return the places of the rows that *changes* touch."""
+        return {(self.name, "")}
 
-    @abstractmethod
     def load(self, rows: Mapping[Place, Kept]) -> None:
         """Continue from the rows at the places that were asked for, if any."""
+        for (name, key), kept in rows.items():
+            if name == self.name:
+                self.rows[key] = self.row.load(kept.state)
 
     @abstractmethod
     def add(self, change: Change) -> None:
@@ -152,9 +137,10 @@ class Projection(ABC):
     def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:  # noqa: B027
         """Take note that there are no more changes; *rows* returns all of a name."""
 
-    @abstractmethod
     def dump(self) -> dict[Place, Kept]:
-        """Return the rows to store."""
+        return {
+            (self.name, key): Kept(key, row.dump()) for key, row in self.rows.items()
+        }
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:  # noqa: ARG003
@@ -174,9 +160,8 @@ class Tally:
     """The labels of one population by class."""
 
     def __init__(self, population: str, fold: VersionFold) -> None:
-        """Begin without a label."""
         self.population = population
-        self.standings = standings_of(population, fold.label_sampling)
+        self.standings = populations.standings_of(population, fold.label_sampling)
         self._positions = fold.positions
         self.correct = [0] * len(fold.classes)
         self.labelled = [0] * len(fold.classes)
@@ -200,18 +185,19 @@ class Tally:
 class Cells(Projection):
     """The running counts of a version, in all and by class."""
 
+    name = CELLS
+
     def __init__(self, fold: VersionFold) -> None:
-        """Begin without a label."""
         super().__init__(fold)
         self.counts = Counts()
-        self._tallies = {name: Tally(name, fold) for name in POPULATIONS}
+        self._tallies = {name: Tally(name, fold) for name in populations.POPULATIONS}
         self._takers = {
             standing: [
                 one for one in self._tallies.values() if standing in one.standings
             ]
             for standing in STANDINGS
         }
-        self._targeted = targeted_standings(fold.label_sampling)
+        self._targeted = populations.targeted_standings(fold.label_sampling)
         self.targeted = 0
 
     @property
@@ -219,10 +205,7 @@ class Cells(Projection):
         for one in self._tallies.values():
             if one.scored or one.unclear:
                 return one
-        return self._tallies[LIVE]
-
-    def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
-        return {(CELLS, "")}
+        return self._tallies[populations.LIVE]
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
         if (CELLS, "") in rows:
@@ -255,7 +238,8 @@ class Cells(Projection):
             shares.by_class[label.label] = number + 1
 
     def _begin_shares(self, first: Change) -> Shares:
-        stated, at = self.fold.class_shares, self.fold.stated_at
+        stated = self.fold.detector.class_shares
+        at = self.fold.detector.class_shares_at
         if stated is None or at is None or first.created_at is None:
             return Shares(FIRST_LABELS, {})
         # What is stated after a label was seen may have been chosen by it.
@@ -268,20 +252,6 @@ class Cells(Projection):
         """What `anytime` bets on for live labels; None before that is frozen."""
         shares = self.counts.shares
         return None if shares is None else shares.of(self.fold.classes)
-
-    @property
-    def could_freeze(self) -> bool:
-        """Whether there are enough labels, and their shares are not frozen yet."""
-        shares = self.counts.shares
-        return (
-            shares is not None
-            and not shares.is_frozen
-            and shares.labels >= labels_of_shares(len(self.fold.classes))
-        )
-
-    def freeze(self) -> None:
-        assert self.counts.shares is not None
-        self.counts.shares.is_frozen = True
 
     def _count(self, cell: Cell, step: int) -> None:
         for one in self._takers[cell.standing]:
@@ -300,36 +270,19 @@ class Cells(Projection):
 class Days(Projection):
     """The counts of a version by the day on which queries were asked."""
 
-    def __init__(self, fold: VersionFold) -> None:
-        super().__init__(fold)
-        self._days: dict[date, Counts] = {}
+    name, row = DAYS, Counts
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:
         days = {change.day for change in changes}
         return {(DAYS, day.isoformat()) for day in days if day is not None}
 
-    def load(self, rows: Mapping[Place, Kept]) -> None:
-        for (name, day), kept in rows.items():
-            if name == DAYS:
-                self._days[date.fromisoformat(day)] = Counts.load(kept.state)
-
     def add(self, change: Change) -> None:
         if change.day is not None:
-            counts = self._days.get(change.day)
+            day = change.day.isoformat()
+            counts = self.rows.get(day)
             if counts is None:
-                counts = self._days[change.day] = Counts()
+                counts = self.rows[day] = Counts()
             counts.take(change)
-
-    @property
-    def cells(self) -> dict[date, Any]:
-        return {day: counts.dump()["cells"] for day, counts in self._days.items()}
-
-    def dump(self) -> dict[Place, Kept]:
-        texts = {day: day.isoformat() for day in self._days}
-        return {
-            (DAYS, texts[day]): Kept(texts[day], counts.dump())
-            for day, counts in self._days.items()
-        }
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
@@ -342,19 +295,12 @@ class Days(Projection):
 class Known(Projection):
     """What the labels of each day changed, to know what was known at an instant."""
 
-    def __init__(self, fold: VersionFold) -> None:
-        super().__init__(fold)
-        self._rows: dict[str, Arrival] = {}
+    name, row = KNOWN, Arrival
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:
         instants = {at for one in changes for at in (one.created_at, one.removed_at)}
         days = {at.date() for at in instants if at is not None}
         return {(KNOWN, day.isoformat()) for day in days}
-
-    def load(self, rows: Mapping[Place, Kept]) -> None:
-        for (name, day), kept in rows.items():
-            if name == KNOWN:
-                self._rows[day] = Arrival.load(kept.state)
 
     def add(self, change: Change) -> None:
         if change.added is not None and change.created_at is not None:
@@ -366,13 +312,11 @@ class Known(Projection):
 
     def _at(self, change: Change, instant: datetime) -> Counts:
         day = instant.date().isoformat()
-        row = self._rows.get(day)
+        row = self.rows.get(day)
         if row is None:
-            row = self._rows[day] = Arrival(change.id, change.id, instant, instant)
-        return row.at(change, instant)
-
-    def dump(self) -> dict[Place, Kept]:
-        return {(KNOWN, day): Kept(day, row.dump()) for day, row in self._rows.items()}
+            row = self.rows[day] = Arrival(change.id, change.id, instant, instant)
+        found: Counts = row.at(change, instant)
+        return found
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
@@ -388,21 +332,15 @@ class Known(Projection):
 class Confidences(Projection):
     """The queries and labels of a version by the confidence of the prediction."""
 
-    def __init__(self, fold: VersionFold) -> None:
-        super().__init__(fold)
-        self._rows: dict[str, Bins] = {}
+    name, row = CONFIDENCES, Bins
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:
         steps = {change.step for change in changes}
         return {(CONFIDENCES, key_of(step)) for step in steps if step is not None}
 
-    def load(self, rows: Mapping[Place, Kept]) -> None:
-        for (name, key), kept in rows.items():
-            if name == CONFIDENCES:
-                self._rows[key] = load_bins(kept.state)
-
     def at(self, step: int) -> Bin:
-        return self._rows.setdefault(key_of(step), {}).setdefault(step, Bin())
+        bins: Bins = self.rows.setdefault(key_of(step), Bins())
+        return bins.setdefault(step, Bin())
 
     def add(self, change: Change) -> None:
         if change.step is not None:
@@ -411,21 +349,31 @@ class Confidences(Projection):
             if change.removed is not None:
                 self.at(change.step).count(change.removed, -1)
 
-    def dump(self) -> dict[Place, Kept]:
-        return {
-            (CONFIDENCES, key): Kept(key, dump_bins(bins))
-            for key, bins in self._rows.items()
-        }
-
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        bins = load_bins(kept.state) if place[0] == CONFIDENCES else {}
+        bins = Bins.load(kept.state) if place[0] == CONFIDENCES else {}
         return {
             f"{standing} labels at a confidence of {step / STEPS:g}, {what}": number
             for step, one in bins.items()
             for standing, pair in one.labels.items()
             for what, number in zip(("correct", "in all"), pair, strict=True)
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The counts of a version at the moment of a snapshot."""
+
+    kind: str
+    population: str
+    correct: tuple[int, ...]
+    labelled: tuple[int, ...]
+    predicted: tuple[int, ...]
+    unclear: int
+    targeted: int
+    methods: tuple[str, ...]
+    # How frequent the classes are taken to be; see `balanced_anytime`.
+    shares: tuple[float, ...] | None = None
 
 
 class Checkpoints(Projection):
@@ -435,8 +383,9 @@ class Checkpoints(Projection):
     they arrived.
     """
 
+    name = CHECKPOINTS
+
     def __init__(self, fold: VersionFold) -> None:
-        """Begin before the first checkpoint."""
         super().__init__(fold)
         self.points: list[Point] = []
         self._next = self._next_joint = 0
@@ -446,9 +395,6 @@ class Checkpoints(Projection):
         self._is_recorded = True
         # The last day on which runs ended, and how many did.
         self._runs: tuple[str, int] = ("", 0)
-
-    def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
-        return {(CHECKPOINTS, "")}
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
         if (CHECKPOINTS, "") in rows:
@@ -474,13 +420,20 @@ class Checkpoints(Projection):
         # ceil(1.01 * scored) in whole numbers, the same on every machine.
         self._next = max(DENSE_CHECKPOINTS + 1, -(-101 * scored // 100))
 
-    def take_shares(self) -> None:
-        """Let the new points have the shares that were frozen since."""
-        shares = self.fold.of(Cells).shares
-        self.points = [
-            replace(one, shares=shares) if one.population == LIVE else one
-            for one in self.points
-        ]
+    def freeze_shares(self) -> None:
+        """Freeze the class shares once there are enough labels, for new points too."""
+        shares = self.fold.of(Cells).counts.shares
+        if shares is None or shares.is_frozen:
+            return
+        if shares.labels >= labels_of_shares(len(self.fold.classes)):
+            shares.is_frozen = True
+            parts = shares.of(self.fold.classes)
+            self.points = [
+                replace(one, shares=parts)
+                if one.population == populations.LIVE
+                else one
+                for one in self.points
+            ]
 
     def find_due(self, last_label_at: datetime) -> datetime | None:
         """Return when a snapshot of where the labels ended is due; None: never.
@@ -522,7 +475,7 @@ class Checkpoints(Projection):
                 tally.unclear,
                 cells.targeted,
                 self._choose_methods(kind, tally),
-                cells.shares if tally.population == LIVE else None,
+                cells.shares if tally.population == populations.LIVE else None,
             )
         )
         self._is_recorded = True

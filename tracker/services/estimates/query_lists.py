@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -16,22 +17,9 @@ from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.deciding.comparison import differs_from
 from tracker.storage.detectors import Detector, find_version, list_versions
+from tracker.storage.estimates import counts as storage
 from tracker.storage.estimates.cells import Counts
-from tracker.storage.estimates.counts import (
-    count_all_erased,
-    count_erased,
-    count_logged,
-)
-from tracker.storage.queries.finding import (
-    SORTS,
-    Between,
-    Conditions,
-    are_few,
-    count_queries,
-    has_key,
-    has_label,
-    list_sorted,
-)
+from tracker.storage.queries import finding
 from tracker.storage.queries.queries import Query, build_conditions, has_tag
 from tracker.words import ANSWER, UNCLEAR
 
@@ -99,13 +87,16 @@ class QueryFilter:
 
 def build_filter(
     session: Session, detector: Detector, wanted: QueryFilter, *, at: datetime
-) -> Conditions:
+) -> finding.Conditions:
     """Return the conditions that the queries which are *wanted* meet.
 
     Raises InvalidInputError, which names the field, where *wanted* makes no sense.
     """
     wanted = _resolve(session, detector, wanted)
-    _check_classes(detector, wanted)
+    if wanted.predicted is not None:
+        check_prediction(detector, wanted.predicted, field="predicted")
+    if wanted.label is not None:
+        check_class(detector, wanted.label, field="label", may_be_unclear=True)
     texts = {"key": wanted.key, "tag": wanted.tag, "labeler": wanted.labeler}
     for field, text in texts.items():
         if text is not None and not is_storable(text):
@@ -137,19 +128,12 @@ def build_filter(
     if wanted.tag is not None:
         found += has_tag(session, wanted.tag)
     if wanted.labeler is not None or wanted.labelled_since is not None:
-        found.append(has_label(wanted.labeler, wanted.labelled_since))
+        found.append(finding.has_label(wanted.labeler, wanted.labelled_since))
     if wanted.key is not None:
-        found += has_key(wanted.key)
-    span = Between("asked_at", wanted.since, below=wanted.until)
+        found += finding.has_key(wanted.key)
+    span = finding.Between("asked_at", wanted.since, below=wanted.until)
     where = parse_where(session, detector, wanted.where, at=at)
     return [*found, *(one.test(session) for one in (span, *where))]
-
-
-def _check_classes(detector: Detector, wanted: QueryFilter) -> None:
-    if wanted.predicted is not None:
-        check_prediction(detector, wanted.predicted, field="predicted")
-    if wanted.label is not None:
-        check_class(detector, wanted.label, field="label", may_be_unclear=True)
 
 
 def _find_other(session: Session, detector: Detector, name: str) -> int:
@@ -185,18 +169,9 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     queries of each: a walk from the newest query might meet nothing for a million.
     """
     wanted = _resolve(session, detector, wanted)
-    conditions = build_filter(session, detector, wanted, at=at)
-    counts = _count_labels(session, detector, wanted)
-    return _walk(
-        session,
-        conditions,
-        _seeks(wanted, counts, sort),
-        sort=sort,
-        after=after,
-        limit=limit,
-        is_backwards=is_backwards,
-        are_few=bool(wanted.where) and are_few(session, conditions),
-    )
+    which: dict[str, Any] = {"at": at, "sort": sort, "after": after, "limit": limit}
+    which["is_backwards"] = is_backwards
+    return _walk(session, detector, wanted, **which)[0]
 
 
 def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
@@ -216,68 +191,51 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     predictions and versions, and no query is looked at.
     """
     wanted = _resolve(session, detector, wanted)
-    conditions = build_filter(session, detector, wanted, at=at)
-    counts = _count_labels(session, detector, wanted)
-    seeks = _seeks(wanted, counts, sort)
-    found = _walk(
-        session,
-        conditions,
-        seeks,
-        sort=sort,
-        after=after,
-        limit=limit,
-        are_few=bool(wanted.where) and are_few(session, conditions),
-    )
+    which: dict[str, Any] = {"at": at, "sort": sort, "after": after, "limit": limit}
+    found, conditions, counts = _walk(session, detector, wanted, **which)
     if wanted.is_open:
         total = count_shown(session, detector.id)
     elif wanted.is_told and wanted.labelled is not False:
         known = counts or _count_all(session, detector, wanted)
-        erased = count_erased(session, detector.id)
+        erased = storage.count_erased(session, detector.id)
         total = sum(
             wanted.count(one) - wanted.count(erased.get(version_id, Counts()))
             for version_id, one in known.items()
         )
         if counts is None:
             unlabelled = [*conditions, Query.label.is_(None)]
-            total += count_queries(session, unlabelled, at_most=at_most)
+            total += finding.count_queries(session, unlabelled, at_most=at_most)
     else:
-        total = count_queries(session, conditions, at_most=at_most)
+        total = finding.count_queries(session, conditions, at_most=at_most)
     return found, total if at_most is None else min(total, at_most)
 
 
 def count_shown(session: Session, detector_id: int) -> int:
-    """Return how many queries a detector has, without the erased ones."""
-    logged = count_logged(session, list_versions(session, detector_id))
-    return sum(logged.values()) - count_all_erased(session, detector_id)
+    logged = storage.count_logged(session, list_versions(session, detector_id))
+    return sum(logged.values()) - storage.count_all_erased(session, detector_id)
 
 
-def _walk(  # noqa: PLR0913 - a place in a list, and which way to go from it.
+def _walk(
     session: Session,
-    conditions: Conditions,
-    seeks: Sequence[Conditions],
+    detector: Detector,
+    wanted: QueryFilter,
     *,
-    sort: str,
-    after: Query | None,
-    limit: int,
-    is_backwards: bool = False,
-    are_few: bool = False,
-) -> Sequence[Query]:
-    found = [
-        list_sorted(
-            session,
-            [*conditions, *seek],
-            sort=sort,
-            after=after,
-            limit=limit,
-            is_backwards=is_backwards,
-            are_few=are_few,
-        )
-        for seek in seeks
+    at: datetime,
+    **which: Any,
+) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
+    """Return one page of a list, the conditions of all pages, and what was counted."""
+    conditions = build_filter(session, detector, wanted, at=at)
+    counts = _count_labels(session, detector, wanted)
+    seeks = _seeks(wanted, counts, which["sort"])
+    which["are_few"] = bool(wanted.where) and finding.are_few(session, conditions)
+    pages = [
+        finding.list_sorted(session, [*conditions, *seek], **which) for seek in seeks
     ]
-    if len(found) == 1:
-        return found[0]
-    reverse = SORTS[sort][1] != is_backwards
-    return sorted(chain(*found), key=lambda one: one.id, reverse=reverse)[:limit]
+    if len(pages) == 1:
+        return pages[0], conditions, counts
+    reverse = finding.SORTS[which["sort"]][1] != which.get("is_backwards", False)
+    found = sorted(chain(*pages), key=lambda one: one.id, reverse=reverse)
+    return found[: which["limit"]], conditions, counts
 
 
 def _count_labels(
@@ -301,13 +259,11 @@ def _count_all(
 
 
 def _seeks(
-    wanted: QueryFilter,
-    counts: Mapping[int, Counts] | None,
-    sort: str,
-) -> Sequence[Conditions]:
+    wanted: QueryFilter, counts: Mapping[int, Counts] | None, sort: str
+) -> Sequence[finding.Conditions]:
     """Return conditions that together hold what passes, nothing of it twice."""
     # What is tagged has an index of its own; another order is no walk along ids.
-    if counts is None or wanted.tag is not None or SORTS[sort][0] != "id":
+    if counts is None or wanted.tag is not None or finding.SORTS[sort][0] != "id":
         return [[]]
     combinations = {
         (cell.label, cell.predicted)

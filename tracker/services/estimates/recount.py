@@ -17,13 +17,8 @@ from tracker.services.estimates.projections import (
 )
 from tracker.services.estimates.slice_counts import Slices
 from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.estimates import counts as storage
 from tracker.storage.estimates.cells import Counts, pool
-from tracker.storage.estimates.counts import (
-    count_logged,
-    count_pending_labels,
-    count_window,
-    recount_queries,
-)
 from tracker.storage.estimates.projections import Kept, list_all_projections
 from tracker.storage.estimates.slices import list_counted
 from tracker.storage.estimates.thresholds import count_confidences
@@ -51,10 +46,10 @@ def recount(session: Session, detector: Detector) -> list[Difference]:
     versions = list_versions(session, detector.id)
     fold = replay(session, detector, _KINDS, list_counted(detector))
     kept = list_all_projections(session, detector.id)
-    waiting = count_pending_labels(session, [detector.id])
-    current = count_window(session, detector.id, since=None, until=None)
-    logged = count_logged(session, versions)
-    queries = recount_queries(session, detector.id)
+    waiting = storage.count_pending_labels(session, [detector.id])
+    current = storage.count_window(session, detector.id, since=None, until=None)
+    logged = storage.count_logged(session, versions)
+    queries = storage.recount_queries(session, detector.id)
     found: list[Difference] = []
     for version in versions:
         replayed = fold.of_version(version.id)

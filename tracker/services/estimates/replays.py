@@ -17,12 +17,8 @@ from typing import Any, NamedTuple
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import (
-    Decision,
-    compare_with_target,
-    decide,
-)
-from tracker.services.evidence.measure import Measure, read_measure, spread
+from tracker.services.estimates.decision import Decision, compare_with_target, decide
+from tracker.services.evidence.measure import read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.evidence.random_queue import draw_rank
 from tracker.services.versions import choose_versions
@@ -183,35 +179,28 @@ def decide_replay(
 ) -> list[Decision]:
     """Decide by a replay on the detector's measure, and on those beside it."""
     wanted = [(detector.measure, target), *detector.also]
-    return [
-        _decide(detector.classes, read_measure(name), aim, replay, level, len(wanted))
-        for name, aim in wanted
-    ]
-
-
-def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what it is decided by.
-    classes: Sequence[str],
-    measure: Measure,
-    target: float,
-    replay: Replay,
-    level: float,
-    promises: int,
-) -> Decision:
-    wrong, right = Counter(replay.cells), Counter(replay.cells)
-    for label, number in replay.missing.items():
-        # A wrong prediction of the class lowers its precision too.
-        wrong[label, NO_ANSWER if measure.of in {None, label} else measure.of] += number
-        right[label, label] += number
-    at = replay_level(shared_level(level, promises))
-    found, low, high = (
-        decide(
-            measure, target, spread(one, classes), at, is_foreseen=not replay.missing
+    at = replay_level(shared_level(level, len(wanted)))
+    decided = []
+    for name, aim in wanted:
+        measure = read_measure(name)
+        wrong, right = Counter(replay.cells), Counter(replay.cells)
+        for label, number in replay.missing.items():
+            # A wrong prediction of the class lowers its precision too.
+            said = NO_ANSWER if measure.of in {None, label} else measure.of
+            wrong[label, said] += number
+            right[label, label] += number
+        is_foreseen = not replay.missing
+        found, low, high = (
+            decide(
+                *(measure, aim, spread(one, detector.classes), at),
+                is_foreseen=is_foreseen,
+            )
+            for one in (replay.cells, wrong, right)
         )
-        for one in (replay.cells, wrong, right)
-    )
-    if not replay.missing:
-        return found
-    verdict = compare_with_target(low.low, high.high, target)
-    bounds = {"low": low.low, "high": high.high, "verdict": verdict}
-    more = None if verdict == "undecided" else 0
-    return found.model_copy(update={**bounds, "labels_to_decide": more})
+        if replay.missing:
+            verdict = compare_with_target(low.low, high.high, aim)
+            more = None if verdict == "undecided" else 0
+            bounds = {"low": low.low, "high": high.high, "labels_to_decide": more}
+            found = found.model_copy(update={**bounds, "verdict": verdict})
+        decided.append(found)
+    return decided

@@ -9,14 +9,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.charts.words import (
-    chosen,
-    count_in_words,
-    interval,
-    plural,
-    short_day,
-    shorten,
-)
+from tracker.charts import words
 from tracker.services.estimates.calendar import AccuracyChange, Now
 from tracker.services.estimates.counted import choose_now
 from tracker.services.estimates.decision import Decision, foresee
@@ -45,17 +38,17 @@ _COLUMNS: Mapping[type, Sequence[str]] = {
 
 def right_how_often(measure: Measure, said: str) -> str:
     """Return the sentence of *measure*, without its ends, for an interval in words."""
-    of = shorten(measure.of or "")
+    of = words.shorten(measure.of or "")
     when = {RECALL: f"when the truth is {of}, ", PRECISION: f"when it says {of}, "}
     return f"{when.get(measure.kind, '')}it is right {said} of the time"
 
 
 def counting_the_same(classes: Sequence[str]) -> str:
     """Return how the classes make up their mean."""
-    names = [shorten(name) for name in classes]
+    names = [words.shorten(name) for name in classes]
     if len(names) == 2:
         return f"{names[0]} and {names[1]} counting the same"
-    return f"all {count_in_words(len(names))} classes counting the same"
+    return f"all {words.count_in_words(len(names))} classes counting the same"
 
 
 def say_change(change: AccuracyChange) -> str:
@@ -63,7 +56,7 @@ def say_change(change: AccuracyChange) -> str:
     name, day = read_measure(change.measure).name, f"{change.since:%-d %B %Y}"
     if change.reference is None:
         return f"the {name} {change.state}, about {day}"
-    stated = chosen(change.reference)
+    stated = words.chosen(change.reference)
     return f"the {name} is below the stated {stated} on average, since about {day}"
 
 
@@ -75,8 +68,8 @@ def say_more(change: AccuracyChange, sentence: str) -> str:
     said, first, last = [], change.since_from, change.since_to
     if change.reference is None and first != last:
         said.append(f"{first:%-d %B %Y} to {last:%-d %B %Y} would fit as well. ")
-    if change.before.labels and interval(change.before) not in sentence:
-        said.append(f"Before, it was {interval(change.before)} on average. ")
+    if change.before.labels and words.interval(change.before) not in sentence:
+        said.append(f"Before, it was {words.interval(change.before)} on average. ")
     return "".join(said)
 
 
@@ -127,24 +120,20 @@ class Report:
 
     @property
     def is_needy(self) -> bool:
-        """Whether somebody should look at it first."""
         return self.state not in {"met", "none"}
 
     @property
     def mistakes(self) -> int:
-        """The scored labels that the detector had not predicted."""
         return self.estimate.labels - sum(self.estimate.correct)
 
     @cached_property
     def interval(self) -> Accuracy:
-        """The interval that decides, of the measure that a target is on."""
         return score_own(self.estimate, self.detector.measure)
 
     @property
     def said(self) -> str:
-        """The interval in percent."""
         found = self.estimate.decision
-        return interval(self.interval, beside=found.target if found else None)
+        return words.interval(self.interval, beside=found.target if found else None)
 
     @property
     def of(self) -> str:
@@ -171,7 +160,7 @@ class Report:
     def since_said(self) -> str:
         """That day, such as "12 Nov"."""
         since, at = self.since, self.estimate.computed_at.date()
-        return short_day(since, at) if since else ""
+        return words.short_day(since, at) if since else ""
 
     @property
     def unlabelled(self) -> str | None:
@@ -187,7 +176,7 @@ class Report:
         if not self.estimate.labels:
             if not self.queries:
                 return "Not measured yet. Send the first prediction."
-            waits = plural(self.queries, "query waits", "queries wait")
+            waits = words.plural(self.queries, "query waits", "queries wait")
             return f"Not measured yet: {waits}."
         found = self.estimate.decision
         if found is None and self._judged and self.estimate.population.kind != LIVE:
@@ -195,7 +184,7 @@ class Report:
             return self._judged
         is_open = found is None or found.verdict == "undecided"
         if self.unlabelled and is_open:
-            name = shorten(self.unlabelled)
+            name = words.shorten(self.unlabelled)
             return f"Not measured yet: no label of {name} so far."
         return " ".join(filter(None, (self._measured, self._judged)))
 
@@ -206,7 +195,9 @@ class Report:
         if self.since:
             said = f"since {self.since_said} {said}"
         if self.before:
-            return f"{said[0].upper()}{said[1:]}; before, {interval(self.before)}."
+            return (
+                f"{said[0].upper()}{said[1:]}; before, {words.interval(self.before)}."
+            )
         same = "" if self.of or self.since else f", {self.counts_same}"
         return f"{said[0].upper()}{said[1:]}{same}."
 
@@ -224,7 +215,6 @@ class Report:
 
     @property
     def counts_same(self) -> str:
-        """How the classes make up the mean."""
         return counting_the_same(self.detector.classes)
 
     @property
@@ -232,7 +222,7 @@ class Report:
         found = self.estimate.decision
         if found:
             said = STATES[found.verdict].said
-            return f"Target {chosen(found.target)}: {said}."
+            return f"Target {words.chosen(found.target)}: {said}."
         because = self.estimate.no_decision_because
         if self.estimate.target is None or because is None:
             return ""
@@ -283,7 +273,6 @@ class Reports:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._known: dict[int, tuple[Any, Estimate]] = {}
 
     def list(

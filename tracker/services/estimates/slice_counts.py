@@ -1,25 +1,46 @@
-"""The running counts of slices while the job folds labels in."""
+"""The running counts of slices: while the job folds labels in, and of one value."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from sqlalchemy.orm import Session
+
+from tracker import stats
 from tracker.services.estimates.projections import Place, Projection, VersionFold
-from tracker.services.estimates.slice_values import MOST_VALUES, OTHER, read_value
 from tracker.services.evidence.measure import read_measure, spread
-from tracker.stats import (
-    SliceEvidence,
-    SliceJudgement,
-    SliceState,
-    SliceWatch,
-    judge_slices,
-)
-from tracker.storage.estimates.cells import Change, Counts
-from tracker.storage.estimates.projections import Kept
-from tracker.storage.estimates.slices import EVIDENCE, SLICE, SLICED
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.cells import Change, Counts, pool
+from tracker.storage.estimates.counts import count_pending_labels
+from tracker.storage.estimates.projections import Kept, load_projections
+from tracker.storage.estimates.slices import EVIDENCE, SLICE, SLICED, list_counted
+from tracker.storage.queries.finding import Condition, Metadata
 from tracker.words import NO_VALUE
 
+# So many values of a key are told apart; the rest are one slice.
+MOST_VALUES = 500
+OTHER = "(other)"
+_LONGEST_VALUE = 200
 _SPECIAL = frozenset({OTHER, NO_VALUE})
+
+
+def read_value(details: Mapping[str, Any], name: str) -> str:
+    """Return which slice of the key *name* a query with these metadata is in.
+
+    Numbers and truth values are written as ``where=`` finds them.
+    """
+    value = details.get(name)
+    if value is None:
+        return NO_VALUE
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() else repr(value)
+    if isinstance(value, int):
+        value = str(value)
+    if not isinstance(value, str) or len(value) > _LONGEST_VALUE:
+        return OTHER
+    return value
 
 
 def _parse_details(text: str | None) -> Mapping[str, Any]:
@@ -40,7 +61,6 @@ class Slices(Projection):
 
     @property
     def worse(self) -> list[dict[str, Any]]:
-        """The slices that have been shown to be worse, as an event says it."""
         return [one for key in self._keys.values() for one in key.worse]
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:
@@ -68,7 +88,6 @@ class Slices(Projection):
             key.close(rows)
 
     def dump(self) -> dict[Place, Kept]:
-        """Return a row for each key and each slice that was touched."""
         found: dict[Place, Kept] = {}
         for key in self._keys.values():
             found |= key.dump()
@@ -94,10 +113,10 @@ class _SlicesOfKey:
     def __init__(self, name: str, fold: VersionFold) -> None:
         self._name = name
         self._fold = fold
-        self._measure = read_measure(fold.measure)
+        self._measure = read_measure(fold.detector.measure)
         self._rows: dict[str, dict[str, Any]] = {}
         # By what is compared: of the balanced accuracy each class by itself.
-        self._watches: dict[str, SliceWatch] = {}
+        self._watches: dict[str, stats.SliceWatch] = {}
         # How many values there are, stored ones included.
         self._values = 0
         self._touched: set[str] = set()
@@ -135,7 +154,7 @@ class _SlicesOfKey:
         if whole is not None:
             self._values = whole.state["values"]
             for name, counted in whole.state["compared"].items():
-                self._watches[name] = SliceWatch({"all": counted, "slices": {}})
+                self._watches[name] = stats.SliceWatch({"all": counted, "slices": {}})
         for (place, key), kept in rows.items():
             if place == SLICE + self._name:
                 self._rows[key] = kept.state | {
@@ -156,7 +175,7 @@ class _SlicesOfKey:
         name = self._compare(change)
         if name is not None and change.added is not None:
             self._compared.add((name, value))
-            watch = self._watches.setdefault(name, SliceWatch())
+            watch = self._watches.setdefault(name, stats.SliceWatch())
             watch.add(value, change.added.label == change.added.predicted)
 
     def _touch(self, value: str) -> str:
@@ -188,7 +207,7 @@ class _SlicesOfKey:
                 found.setdefault((name, value), as_evidence(kept))
         judged = judge_compared(
             found,
-            self._fold.level,
+            self._fold.detector.confidence_level,
             slices=MOST_VALUES + 2,
             measures=len(self._measure.list_compared(self._fold.classes)),
         )
@@ -201,7 +220,7 @@ class _SlicesOfKey:
     def _remember_told(self, rows: Callable[[str], Sequence[Kept]]) -> None:
         """Tell of no slice once more in a recount, unless the measure is another."""
         told = [one for one in rows(SLICED) if one.key == self._name]
-        if told and told[0].state["measure"] == self._fold.measure:
+        if told and told[0].state["measure"] == self._fold.detector.measure:
             for kept in rows(SLICE + self._name):
                 if kept.key in self._rows:
                     self._rows[kept.key]["is_told"] = kept.state["is_told"]
@@ -224,7 +243,7 @@ class _SlicesOfKey:
             return {}
         states = {name: watch.dump() for name, watch in self._watches.items()}
         whole = {
-            "measure": self._fold.measure,
+            "measure": self._fold.detector.measure,
             "compared": {name: one["all"] for name, one in states.items()},
             "values": self._values,
         }
@@ -241,54 +260,102 @@ class _SlicesOfKey:
         return found
 
 
-Evidence = Mapping[tuple[str, str], SliceEvidence]
+Evidence = Mapping[tuple[str, str], stats.SliceEvidence]
 """The evidence by what is compared and the value of the slice."""
 
 
 class Joined(NamedTuple):
     """What is shown of a slice, and in which of the measures that are compared."""
 
-    state: SliceState
+    state: stats.SliceState
     likely: Literal["better", "worse"] | None
     worse: list[str]
     better: list[str]
 
 
-NO_EVIDENCE = SliceEvidence(0, 0, 0.0, 0.0, 0.0, 0.0)
+NO_EVIDENCE = stats.SliceEvidence(0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 def _dump_key(name: str, value: str) -> str:
     return json.dumps([name, value], ensure_ascii=False)
 
 
-def as_evidence(kept: Kept) -> SliceEvidence:
-    return SliceEvidence(**kept.state)
+def as_evidence(kept: Kept) -> stats.SliceEvidence:
+    return stats.SliceEvidence(**kept.state)
 
 
 def judge_compared(
     evidence: Evidence, level: float, *, slices: int, measures: int
-) -> dict[str, dict[str, SliceJudgement]]:
+) -> dict[str, dict[str, stats.SliceJudgement]]:
     """Return what is shown of each slice in each measure that is compared.
 
     All together, by a rule that is wrong of any of them with a chance of at most the
     error of the level, for so many slices and measures as there may be.
     """
-    found: dict[str, dict[str, SliceJudgement]] = {}
-    judged = judge_slices(list(evidence.values()), level, room_for=slices * measures)
+    found: dict[str, dict[str, stats.SliceJudgement]] = {}
+    judged = stats.judge_slices(
+        list(evidence.values()), level, room_for=slices * measures
+    )
     for (name, value), one in zip(evidence, judged, strict=True):
         found.setdefault(value, {})[name] = one
     return found
 
 
-def join_states(judged: Mapping[str, SliceJudgement]) -> Joined:
+def join_states(judged: Mapping[str, stats.SliceJudgement]) -> Joined:
     """Return what is shown of a slice: worse if it is so in any compared measure."""
     worse = [name for name, one in judged.items() if one.state == "worse"]
     better = [name for name, one in judged.items() if one.state == "better"]
     maybe = {one.likely for one in judged.values()} - {None}
     likely = maybe.pop() if len(maybe) == 1 and not (worse or better) else None
-    state: SliceState = "no_difference_shown"
+    state: stats.SliceState = "no_difference_shown"
     if worse or better:
         state = "worse" if worse else "better"
     elif all(one.state == "too_few_labels" for one in judged.values()):
         state = "too_few_labels"
     return Joined(state, likely, worse, better)
+
+
+def count_slice(
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    wanted: Sequence[Condition],
+) -> Counts | None:
+    """Count the labels of the queries that are *wanted*, with those that wait.
+
+    None where they are no slice that is kept.
+    """
+    if len(wanted) != 1 or not isinstance(wanted[0], Metadata):
+        return None
+    one, place = wanted[0], (SLICE + wanted[0].name, wanted[0].text)
+    if one.name not in list_counted(detector) or not _is_slice(one):
+        return None
+    rows = load_projections(
+        session,
+        [
+            (detector.id, version.id, *key)
+            for version in versions
+            for key in (place, (SLICED, one.name))
+        ],
+    )
+    waiting = count_pending_labels(session, [detector.id], [one.test(session)])
+    parts = [waiting[v.id] for v in versions if v.id in waiting]
+    for version in versions:
+        row = rows.get((detector.id, version.id, *place))
+        whole = rows.get((detector.id, version.id, SLICED, one.name))
+        if row is not None:
+            parts.append(Counts.load(row.state["counts"]))
+        elif whole is not None and whole.state["values"] >= MOST_VALUES:
+            return None
+    return pool(parts)
+
+
+def _is_slice(wanted: Metadata) -> bool:
+    """Return whether a slice holds just the queries that are wanted.
+
+    The others have one value that is written in several ways.
+    """
+    if wanted.text in {OTHER, "null"}:
+        return False
+    value = wanted.text if wanted.number is None else wanted.number
+    return read_value({wanted.name: value}, wanted.name) == wanted.text

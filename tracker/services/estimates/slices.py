@@ -4,7 +4,6 @@ The parts of a detector's queries with their counts, as they are cut.
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,42 +15,26 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates import slice_counts
 from tracker.services.estimates.counted import Unit, unit_of
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import ClassEstimate
-from tracker.services.estimates.intervals import ALL, MethodWord
-from tracker.services.estimates.slice_counts import (
-    NO_EVIDENCE,
-    Joined,
-    as_evidence,
-    join_states,
-    judge_compared,
-)
-from tracker.services.estimates.slice_values import OTHER
+from tracker.services.estimates.intervals import ALL, MethodWord, build_score
+from tracker.services.estimates.slice_counts import OTHER
+from tracker.services.estimates.weeks import begin
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, PopulationWord, standings_of
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfDetector, Score, Shape
-from tracker.stats import (
-    SliceEvidence,
-    SliceState,
-    anytime,
-    compare_once,
-    shared_level,
-)
+from tracker.stats import SliceEvidence, SliceState, anytime, compare_once, shared_level
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.estimates import slices
 from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_window
-from tracker.storage.estimates.slices import (
-    CutCounts,
-    count_cut,
-    list_counted,
-    list_evidence,
-    list_slices,
-)
+from tracker.storage.estimates.projections import list_projections
 from tracker.words import ANYTIME, BALANCED, OVERALL, UNSTATED
 
 METADATA = "metadata."
@@ -82,12 +65,12 @@ def read_parts(
     live = standings_of(LIVE, detector.label_sampling)
     if by.startswith(METADATA):
         name = by.removeprefix(METADATA)
-        if name not in list_counted(detector):
+        if name not in slices.list_counted(detector):
             return []
         evidence: dict[str, dict[str, SliceEvidence]] = {}
-        for kept in list_evidence(session, versions[0], name):
+        for kept in list_projections(session, versions[0], slices.EVIDENCE + name):
             compared, value = json.loads(kept.key)
-            evidence.setdefault(value, {})[compared] = as_evidence(kept)
+            evidence.setdefault(value, {})[compared] = slice_counts.as_evidence(kept)
         return [
             Part(
                 row.key,
@@ -96,54 +79,44 @@ def read_parts(
                 None if row.key in ("", OTHER) else f"{by}:{row.key}",
                 evidence.get(row.key, {}),
             )
-            for row in list_slices(session, versions[0], name)
+            for row in list_projections(session, versions[0], slices.SLICE + name)
         ]
     if by == "version":
-        return _cut_by_version(session, detector, versions)
-    found = count_cut(session, detector.id, [versions[0].id], _CUTS[by], live)
-    if by == "week":
-        found = _join_weeks(found)
+        counts = current_counts(session, versions)
         return [
-            Part(value, one.queries, one.cells, _week_condition(value))
-            for value, one in sorted(found.items())
+            Part(
+                one.name,
+                one.queries,
+                counts[one.id].select(live).confusion,
+                f"version:{one.name}",
+            )
+            for one in versions
         ]
+    found = slices.count_cut(session, detector.id, [versions[0].id], _CUTS[by], live)
+    if by == "week":
+        return _join_weeks(found)
     return [
         Part(value, one.queries, one.cells, f"predicted:{value}")
         for value, one in sorted(found.items())
     ]
 
 
-def _cut_by_version(
-    session: Session, detector: Detector, versions: Sequence[Version]
-) -> list[Part]:
-    counts = current_counts(session, versions)
-    live = standings_of(LIVE, detector.label_sampling)
-    return [
-        Part(
-            version.name,
-            version.queries,
-            counts[version.id].select(live).confusion,
-            f"version:{version.name}",
-        )
-        for version in versions
-    ]
-
-
-def _join_weeks(days: Mapping[str, CutCounts]) -> dict[str, CutCounts]:
-    weeks: dict[str, CutCounts] = {}
+def _join_weeks(days: Mapping[str, slices.CutCounts]) -> list[Part]:
+    queries, cells = Counter[date](), dict[date, Counter[tuple[str, str]]]()
     for text, one in days.items():
         day = date.fromisoformat(text)
-        monday = (day - timedelta(days=day.weekday())).isoformat()
-        queries, cells = weeks.get(monday, CutCounts(0, {}))
-        for cell, number in one.cells.items():
-            cells[cell] = cells.get(cell, 0) + number
-        weeks[monday] = CutCounts(queries + one.queries, cells)
-    return weeks
-
-
-def _week_condition(monday: str) -> str:
-    sunday = date.fromisoformat(monday) + timedelta(days=6)
-    return f"asked_at:{monday}..{sunday.isoformat()}"
+        monday = begin(day, "week")
+        queries[monday] += one.queries
+        cells.setdefault(monday, Counter()).update(one.cells)
+    return [
+        Part(
+            str(monday),
+            number,
+            cells[monday],
+            f"asked_at:{monday}..{monday + timedelta(days=6)}",
+        )
+        for monday, number in sorted(queries.items())
+    ]
 
 
 # What is said first comes first.
@@ -288,12 +261,11 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
     # A slice by the prediction has right ones of one class only, so that class
     # accuracies say nothing of it.
     measure = read_measure(OVERALL if by == "predicted" else detector.measure)
-    whole: Counter[tuple[str, str]] = Counter()
-    for part in parts:
-        whole.update(part.cells)
-    if by == "version":
-        whole.subtract(_count_others(session, detector))
-    overall, measured = _score_whole(whole, detector.classes, measure, level)
+    whole = _add_up(session, detector, parts, by)
+    overall, measured = (
+        _bound(*_count([whole], detector.classes, one), level)[0]
+        for one in (Measure(OVERALL), measure)
+    )
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -303,7 +275,7 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         confidence_level=level,
         method=ANYTIME,
         is_counted=not is_metadata
-        or by.removeprefix(METADATA) in list_counted(detector),
+        or by.removeprefix(METADATA) in slices.list_counted(detector),
         is_for_every_look=is_metadata,
         queries=sum(part.queries for part in parts),
         measure=str(measure),
@@ -316,6 +288,21 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
     )
 
 
+def _add_up(
+    session: Session, detector: Detector, parts: Sequence[Part], by: str
+) -> Cells:
+    whole = Counter[tuple[str, str]]()
+    for part in parts:
+        whole.update(part.cells)
+    if by == "version":
+        # Labels of inputs that another version counts too.
+        ends: dict[str, Any] = {"since": None, "until": None}
+        found = count_window(session, detector.id, **ends, are_others=True)
+        live = standings_of(LIVE, detector.label_sampling)
+        whole.subtract(pool(found.values()).select(live).confusion)
+    return whole
+
+
 def _count_unstated(
     session: Session, detector: Detector, versions: Sequence[Version]
 ) -> int:
@@ -325,17 +312,9 @@ def _count_unstated(
     return counts.count(standings_of(UNSTATED, None))
 
 
-def _count_others(session: Session, detector: Detector) -> Cells:
-    """Return the labels of inputs that another version counts too."""
-    found = count_window(session, detector.id, since=None, until=None, are_others=True)
-    others = pool(found.values())
-    return others.select(standings_of(LIVE, detector.label_sampling)).confusion
-
-
 def _count(
     cells: Sequence[Cells], classes: Sequence[str], measure: Measure
 ) -> tuple[Any, Any]:
-    """Return right and counted ones: a row for each of *cells*, with all parts."""
     rows = [measure.count_right(spread(one, classes)) for one in cells]
     counts = np.array(rows, dtype=np.int64)
     return counts[:, 0], counts[:, 1]
@@ -346,34 +325,9 @@ def _bound(k: Any, n: Any, level: float) -> list[Score]:
     low, high = anytime(k, n, shared_level(level, k.size))
     with np.errstate(invalid="ignore"):
         shares = (k / n).mean(axis=1)
-    return [
-        _score(*row)
-        for row in zip(
-            k.sum(axis=1).tolist(),
-            n.sum(axis=1).tolist(),
-            shares.tolist(),
-            low.mean(axis=1).tolist(),
-            high.mean(axis=1).tolist(),
-            strict=True,
-        )
-    ]
-
-
-def _score(correct: int, labelled: int, share: float, low: float, high: float) -> Score:
-    accuracy = None if math.isnan(share) else share
-    return Score(
-        correct=correct, labelled=labelled, accuracy=accuracy, low=low, high=high
-    )
-
-
-def _score_whole(
-    cells: Cells, classes: Sequence[str], measure: Measure, level: float
-) -> tuple[Score, Score]:
-    overall, measured = (
-        _bound(*_count([cells], classes, one), level)[0]
-        for one in (Measure(OVERALL), measure)
-    )
-    return overall, measured
+    sums, means = (k.sum(axis=1), n.sum(axis=1)), (low.mean(axis=1), high.mean(axis=1))
+    rows = zip(*(one.tolist() for one in (*sums, shares, *means)), strict=True)
+    return [build_score(*row) for row in rows]
 
 
 def _describe(
@@ -400,7 +354,7 @@ def _describe(
 
 def _judge(
     parts: Sequence[Part], compared: Sequence[str], k: Any, n: Any, level: float
-) -> list[Joined]:
+) -> list[slice_counts.Joined]:
     """Judge the slices by their counts in each measure that is *compared*."""
     evidence: dict[tuple[str, str], SliceEvidence] = {}
     for place, name in enumerate(compared):
@@ -411,23 +365,23 @@ def _judge(
             found = compare_once(correct, labelled)
         else:
             found = [
-                _kept_evidence(part, name)._replace(correct=right, labelled=number)
+                (part.evidence or {})
+                .get(name, slice_counts.NO_EVIDENCE)
+                ._replace(correct=right, labelled=number)
                 for part, right, number in some
             ]
         for (part, *_), one in zip(some, found, strict=True):
             evidence[name, part.value] = one
-    judged = judge_compared(evidence, level, slices=len(parts), measures=len(compared))
-    return [join_states(judged.get(part.value, {})) for part in parts]
-
-
-def _kept_evidence(part: Part, name: str) -> SliceEvidence:
-    return (part.evidence or {}).get(name, NO_EVIDENCE)
+    judged = slice_counts.judge_compared(
+        evidence, level, slices=len(parts), measures=len(compared)
+    )
+    return [slice_counts.join_states(judged.get(part.value, {})) for part in parts]
 
 
 def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
     names: Sequence[str],
     part: Part,
-    judged: Joined,
+    judged: slice_counts.Joined,
     correct: Sequence[int],
     labelled: Sequence[int],
     bounds: Any,
@@ -467,6 +421,10 @@ def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
     )
 
 
+_OF_SLICE = ("value", "queries", "share", "labels", "state")
+_OF_SCORE = ("correct", "labelled", "accuracy", "low", "high")
+
+
 def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:
     """Yield rows for the overall accuracy of each slice, each class, the measure."""
     for one in found.items:
@@ -474,11 +432,7 @@ def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:
             "detector": found.name,
             "version": found.version,
             "by": found.by,
-            "value": one.value,
-            "queries": one.queries,
-            "share": one.share,
-            "labels": one.labels,
-            "state": one.state,
+            **{name: getattr(one, name) for name in _OF_SLICE},
             "measure": found.measure,
         }
         scores: list[tuple[str, Score]] = [(OVERALL, one.overall)]
@@ -489,11 +443,7 @@ def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:
             yield {
                 **head,
                 "scope": scope,
-                "correct": score.correct,
-                "labelled": score.labelled,
-                "accuracy": score.accuracy,
-                "low": score.low,
-                "high": score.high,
+                **{name: getattr(score, name) for name in _OF_SCORE},
                 "confidence_level": found.confidence_level,
                 "method": found.method,
             }

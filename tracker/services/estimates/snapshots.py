@@ -5,7 +5,6 @@ Rows that are computed together give the bits that each gives alone, and cost a 
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,27 +18,11 @@ from tracker.services.estimates.measures import (
     count_trials,
     score_measure,
 )
+from tracker.services.estimates.projections import Point
 from tracker.shapes import Score
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.snapshots import add_snapshots
 from tracker.words import EXACT, REPLAYED, STORED_METHODS
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The counts of a version at the moment of a snapshot."""
-
-    kind: str
-    population: str
-    correct: tuple[int, ...]
-    labelled: tuple[int, ...]
-    predicted: tuple[int, ...]
-    unclear: int
-    targeted: int
-    methods: tuple[str, ...]
-    # How frequent the classes are taken to be; see `balanced_anytime`.
-    shares: tuple[float, ...] | None = None
-
 
 Found = dict[int, list[tuple[int, str, list[Score]]]]
 """By version: the number of a point, a method or measure, and the scores of it."""
@@ -47,9 +30,12 @@ Found = dict[int, list[tuple[int, str, list[Score]]]]
 _Placed = tuple[int, int, Point]
 
 
-def compute_snapshots(points: Mapping[int, Sequence[Point]], level: float) -> Found:
-    """Return the estimates by each stored method of the points of each version."""
-    found: Found = {version_id: [] for version_id in points}
+def score_points(
+    points: Mapping[int, Sequence[Point]], level: float
+) -> tuple[Found, Found]:
+    """Return the estimates of points by each stored method, and other measures."""
+    by_method: Found = {version_id: [] for version_id in points}
+    by_measure: Found = {version_id: [] for version_id in points}
     for same in _alike(points):
         for method in STORED_METHODS:
             chosen = [place for place in same if method in place[2].methods]
@@ -61,14 +47,7 @@ def compute_snapshots(points: Mapping[int, Sequence[Point]], level: float) -> Fo
             at = method_level(method, level, same[0][2].population)
             rows = score(correct, labelled, method, at, shares)
             for (version_id, number, _), scores in zip(chosen, rows, strict=True):
-                found[version_id].append((number, method, scores))
-    return found
-
-
-def measure_points(points: Mapping[int, Sequence[Point]], level: float) -> Found:
-    """Return every other measure of the points of each version."""
-    found: Found = {version_id: [] for version_id in points}
-    for same in _alike(points):
+                by_method[version_id].append((number, method, scores))
         correct = [point.correct for _, _, point in same]
         for measure in KEPT_MEASURES:
             trials = [
@@ -77,8 +56,8 @@ def measure_points(points: Mapping[int, Sequence[Point]], level: float) -> Found
             ]
             rows = score_measure(measure, correct, trials, EXACT, level)
             for (version_id, number, _), scores in zip(same, rows, strict=True):
-                found[version_id].append((number, measure, scores))
-    return found
+                by_measure[version_id].append((number, measure, scores))
+    return by_method, by_measure
 
 
 def _alike(points: Mapping[int, Sequence[Point]]) -> Iterator[list[_Placed]]:
@@ -114,7 +93,6 @@ def store_snapshots(
     snapshots: list[dict[str, Any]] = []
     intervals: list[dict[str, Any]] = []
     measures: list[dict[str, Any]] = []
-    formulas = {name: stats.get_method(name).formula for name in stats.METHODS}
     for version, run_id, level, points, of_methods, of_measures in taken:
         snapshots += [
             {
@@ -132,24 +110,23 @@ def store_snapshots(
             }
             for number, point in enumerate(points, start=1)
         ]
-        intervals += [
-            {"method": method, "formula": formulas[method], **row}
-            for method, row in _dump_scores(version, of_methods)
-        ]
-        measures += [
-            {"measure": measure, "formula": formulas[EXACT], **row}
-            for measure, row in _dump_scores(version, of_measures)
-        ]
+        intervals += _dump_scores(version, "method", of_methods)
+        measures += _dump_scores(version, "measure", of_measures)
     if snapshots:
         add_snapshots(session, snapshots, intervals, measures)
 
 
 def _dump_scores(
-    version: Version, found: Sequence[tuple[int, str, list[Score]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of the next snapshots, each after its method or measure."""
-    of_version = {"detector_id": version.detector_id, "version_id": version.id}
+    version: Version, kind: str, found: Sequence[tuple[int, str, list[Score]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the next snapshots, by method or measure."""
+    head: dict[str, Any] = {
+        "detector_id": version.detector_id,
+        "version_id": version.id,
+    }
     for number, name, scores in found:
-        snapshot = of_version | {"sequence": version.sequence + 1 + number}
+        method = EXACT if kind == "measure" else name
+        head |= {kind: name, "formula": stats.get_method(method).formula}
+        head["sequence"] = version.sequence + 1 + number
         for position, one in enumerate(scores):
-            yield name, {**snapshot, "position": position, **vars(one)}
+            yield {**head, "position": position, **vars(one)}

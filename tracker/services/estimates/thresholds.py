@@ -17,12 +17,6 @@ from tracker.services.evidence.populations import POOLED, PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
-from tracker.stats import (
-    calibration_error,
-    lowest_in_band,
-    lowest_threshold,
-    simultaneous_band,
-)
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import STEPS, pool
@@ -136,17 +130,9 @@ class _Read(NamedTuple):
     # When the first query of each version came.
     begun: list[datetime]
 
-    def began_after(self, at: datetime | None) -> bool:
-        """Return whether nobody can have seen a label at this instant."""
-        return at is not None and all(at <= one for one in self.begun)
-
 
 def get_thresholds(
-    session: Session,
-    detector: Detector,
-    *,
-    target: float | None = None,
-    **choices: Any,
+    session: Session, detector: Detector, *, target: float | None = None, **choices: Any
 ) -> Thresholds:
     """Return the accuracy above each of at most ten confidence thresholds.
 
@@ -167,11 +153,7 @@ def get_calibration(
 
 
 def get_thresholds_and_calibration(
-    session: Session,
-    detector: Detector,
-    *,
-    target: float | None = None,
-    **choices: Any,
+    session: Session, detector: Detector, *, target: float | None = None, **choices: Any
 ) -> tuple[Thresholds, Calibration]:
     """Return both; the queries are counted once."""
     read = _read(session, detector, **choices)
@@ -184,11 +166,14 @@ def _find_thresholds(
     head = read.head
     points = _build_points(_at_equal_shares(read.bins), head["confidence_level"])
     target = typed or detector.target
-    is_stored = target == detector.target and read.began_after(detector.target_at)
+    # Whether it was set when nobody can have seen a label.
+    at = detector.target_at
+    is_early = at is not None and all(at <= one for one in read.begun)
+    is_stored = is_early and target == detector.target
     lowest = None
     # Labels that may have been picked decide nothing.
     if target is not None and points and head["population"] != UNSTATED:
-        find = lowest_threshold if is_stored else lowest_in_band
+        find = stats.lowest_threshold if is_stored else stats.lowest_in_band
         lowest = find(
             [point.correct for point in points],
             [point.labelled for point in points],
@@ -218,25 +203,20 @@ def _calibrate(read: _Read) -> Calibration:
     k, n = [one.correct for one in tenths], [one.labelled for one in tenths]
     means = [min(one.confidence / one.queries, 1.0) for one in tenths]
     shares = [one.queries / head["queries"] for one in tenths]
-    band = simultaneous_band(k, n, head["confidence_level"])
+    band = stats.simultaneous_band(k, n, head["confidence_level"])
     bins = [
         CalibrationBin(
             start=one.step / _BINS,
             end=(one.step + 1) / _BINS,
-            queries=one.queries,
             share=share,
             confidence=mean,
-            correct=one.correct,
-            labelled=one.labelled,
-            accuracy=stats.class_accuracy(one.correct, one.labelled),
-            low=low,
-            high=high,
+            **_score(one, low, high),
         )
         for one, share, mean, low, high in zip(
             tenths, shares, means, band.low.tolist(), band.high.tolist(), strict=True
         )
     ]
-    error = calibration_error(band, k, n, means, shares)
+    error = stats.calibration_error(band, k, n, means, shares)
     return Calibration(
         **head, bins=bins, ece=ExpectedCalibrationError(**error._asdict())
     )
@@ -279,24 +259,25 @@ def _read(
 def _build_points(above: Sequence[ConfidenceBin], level: float) -> list[ThresholdPoint]:
     if not above:
         return []
-    band = simultaneous_band(
+    band = stats.simultaneous_band(
         [one.correct for one in above], [one.labelled for one in above], level
     )
     return [
         ThresholdPoint(
             threshold=one.least,
-            queries=one.queries,
             share=one.queries / above[0].queries,
-            correct=one.correct,
-            labelled=one.labelled,
-            accuracy=stats.class_accuracy(one.correct, one.labelled),
-            low=low,
-            high=high,
+            **_score(one, low, high),
         )
         for one, low, high in zip(
             above, band.low.tolist(), band.high.tolist(), strict=True
         )
     ]
+
+
+def _score(one: ConfidenceBin, low: float, high: float) -> dict[str, Any]:
+    found = {name: getattr(one, name) for name in ("queries", "correct", "labelled")}
+    accuracy = stats.class_accuracy(one.correct, one.labelled)
+    return found | {"accuracy": accuracy, "low": low, "high": high}
 
 
 def _at_equal_shares(bins: Sequence[ConfidenceBin]) -> list[ConfidenceBin]:

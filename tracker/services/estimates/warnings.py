@@ -9,19 +9,12 @@ import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import stats
 from tracker.services.estimates.counts import pick_population
 from tracker.services.estimates.intervals import bound
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import standings_of
 from tracker.shapes import Shape
-from tracker.stats import (
-    Interval,
-    burst_look,
-    bursts_are_beyond_doubt,
-    completed_interval,
-    count_unanswered,
-    find_bursts,
-)
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Standings
 from tracker.storage.estimates.label_changes import list_first_labelled
@@ -97,8 +90,13 @@ class Look:
         """Return what the first look behind *after* found that leaves no doubt."""
         for look in range(after + 1, self.last + 1):
             some = self.rows[: _labels_of(look)]
-            found = find_bursts(_mistakes(some))
-            if bursts_are_beyond_doubt(found, len(some)):
+            # By class which are mistakes, in the order of their queries.
+            mistakes: dict[str, list[bool]] = {}
+            for row in sorted(some, key=lambda row: (row.asked_at, row.id)):
+                is_wrong = row.label != row.predicted
+                mistakes.setdefault(row.label, []).append(is_wrong)
+            found = stats.find_bursts(list(mistakes.values()))
+            if stats.bursts_are_beyond_doubt(found, len(some)):
                 self.found = {
                     "labels": len(some),
                     "neighbours": found.neighbours,
@@ -126,16 +124,8 @@ def read_look(
     return Look.read(session, detector, version, population, look)
 
 
-def _mistakes(rows: Sequence[Any]) -> list[list[bool]]:
-    """Return by class which labels are mistakes, in the order of their queries."""
-    by_class: dict[str, list[bool]] = {}
-    for row in sorted(rows, key=lambda row: (row.asked_at, row.id)):
-        by_class.setdefault(row.label, []).append(row.label != row.predicted)
-    return list(by_class.values())
-
-
 def _looks_at(labels: int) -> int:
-    return min(burst_look(labels), _MOST_LOOKS)
+    return min(stats.burst_look(labels), _MOST_LOOKS)
 
 
 def _labels_of(look: int) -> int:
@@ -188,18 +178,13 @@ def bound_unclear(
     right, counted = measure.count_right(spread(found.confusion, detector.classes))
     wrong, more = _count_missing(measure, detector.classes, unclear)
 
-    def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> Interval:
+    def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> stats.Interval:
         some, of = (tuple(np.asarray(one).tolist()) for one in (k, n))
         low, high = bound(some, of, level, shares)
-        return Interval(np.asarray(low), np.asarray(high))
+        return stats.Interval(np.asarray(low), np.asarray(high))
 
-    bounds = completed_interval(
-        interval,
-        right,
-        counted,
-        level,
-        wrong=wrong,
-        right=more,
+    bounds = stats.completed_interval(
+        interval, right, counted, level, wrong=wrong, right=more
     )
     return UnclearBounds(
         measure=str(measure),
@@ -219,7 +204,7 @@ def _count_missing(
     if measure.kind == PRECISION:
         predicted = unclear.get(measure.of or "", 0)
         return [predicted], [predicted]
-    wrong, right = count_unanswered([unclear.get(name, 0) for name in classes])
+    wrong, right = stats.count_unanswered([unclear.get(name, 0) for name in classes])
     # What got no answer, or one that is no class, may be of any class, and is wrong.
     wrong = wrong + (answers - right.sum())
     if measure.kind == RECALL:

@@ -129,15 +129,15 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     target = targets.get(str(chosen))
     known_shares = pool(current_counts(session, versions).values()).shares
     shares = None if known_shares is None else known_shares.of(detector.classes)
-    desk = _Desk(session, detector, chosen, by, computed_at, shares)
-    found = [
-        one
-        for known in versions
-        for born in [desk.find_birth(known)]
-        for days in [load_days(session, detector, known)]
-        for since, until in desk.list_spans(known, limit)
-        if (one := desk.read(known, born, days, since, until, target)) is not None
-    ]
+    found: list[SpanAccuracy] = []
+    for known in versions:
+        kept = load_states(session, [known]).get(known.id, {})
+        born = find_birth(session, known, kept.get((CALENDAR, ""), {}), detector.zone)
+        days = load_days(session, detector, known)
+        of = (session, detector, known, begin(born, by), days)
+        desk = _Desk(*of, chosen, target, by, computed_at, shares)
+        spans = (desk.read(*ends) for ends in desk.list_spans(limit))
+        found += [one for one in spans if one is not None]
     return Weeks(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -169,25 +169,22 @@ class _Desk(NamedTuple):
 
     session: Session
     detector: Detector
+    version: Version
+    # The first day of the span that the places of the others go by.
+    born: date
+    # The labels by the day on which their queries were asked.
+    days: Mapping[date, Counts]
     measure: Measure
+    target: float | None
     by: Cut
     at: datetime
     # How frequent the classes are taken to be.
     shares: tuple[float, ...] | None
 
-    def find_birth(self, version: Version) -> date:
-        """Return the first day of the span that the places of the others go by."""
-        zone = self.detector.zone
-        kept = load_states(self.session, [version]).get(version.id, {})
-        state = kept.get((CALENDAR, ""), {})
-        return begin(find_birth(self.session, version, state, zone), self.by)
-
-    def list_spans(
-        self, version: Version, limit: int
-    ) -> Iterator[tuple[datetime, datetime]]:
+    def list_spans(self, limit: int) -> Iterator[tuple[datetime, datetime]]:
         """Yield the ends of *limit* spans, from the newest with a query backwards."""
         newest = storage.find_newest_asked(
-            self.session, self.detector.id, version.id, by=self.at
+            self.session, self.detector.id, self.version.id, by=self.at
         )
         if newest is None:
             return
@@ -199,17 +196,9 @@ class _Desk(NamedTuple):
                 return
             day = begin(day - timedelta(days=1), self.by)
 
-    def read(  # noqa: PLR0913, PLR0917 - a version with what is known of it, and a span.
-        self,
-        version: Version,
-        born: date,
-        days: Mapping[date, Counts],
-        since: datetime,
-        until: datetime,
-        target: float | None,
-    ) -> SpanAccuracy | None:
+    def read(self, since: datetime, until: datetime) -> SpanAccuracy | None:
         """Return what is known of a span, None if no query was asked in it."""
-        of = storage.SpanOfQueries(self.detector.id, version.id, since, until)
+        of = storage.SpanOfQueries(self.detector.id, self.version.id, since, until)
         queries, ranked = storage.count_asked_in(self.session, of)
         if not queries:
             return None
@@ -217,10 +206,10 @@ class _Desk(NamedTuple):
         drawn = None
         if ranked:
             arrivals = storage.find_arrivals(self.session, of)
-            drawn = self._count(version, of)
-        share = self._share(born, since)
+            drawn = self._count(of)
+        share = self._share(since)
         first, last = (day_in(one, self.detector.zone) for one in (since, until))
-        counts = pool(one for day, one in days.items() if first <= day < last)
+        counts = pool(one for day, one in self.days.items() if first <= day < last)
         by_labels, labels = self._read_labels(counts, share)
         ways = [by_labels]
         if drawn is not None:
@@ -235,12 +224,13 @@ class _Desk(NamedTuple):
             labels=labels,
             is_closed=until <= self.at
             and (newest is None or newest.date() < self.at.date()),
-            below_target=None if target is None else best.high < target,
+            below_target=None if self.target is None else best.high < self.target,
             **best._asdict(),
         )
 
-    def _share(self, born: date, since: datetime) -> float:
+    def _share(self, since: datetime) -> float:
         """Return the error of the span that begins at *since*."""
+        born = self.born
         day = day_in(since, self.detector.zone)
         if self.by == "month":
             place = 12 * (day.year - born.year) + day.month - born.month
@@ -249,9 +239,7 @@ class _Desk(NamedTuple):
         share = stats.span_share(place, are_days=self.by == "day")
         return (1.0 - self.detector.confidence_level) * share
 
-    def _count(
-        self, version: Version, of: storage.SpanOfQueries
-    ) -> storage.Drawn | None:
+    def _count(self, of: storage.SpanOfQueries) -> storage.Drawn | None:
         """Count what was drawn, None where it is not known how many there are.
 
         So it is of classes by their labels, of predictions of whole groups, and where
@@ -261,7 +249,8 @@ class _Desk(NamedTuple):
         is_known = self.measure.kind == OVERALL or (
             self.measure.kind == PRECISION and not has_groups
         )
-        is_kept = version.deleted_to is None or version.deleted_to < of.since
+        deleted_to = self.version.deleted_to
+        is_kept = deleted_to is None or deleted_to < of.since
         if not is_known or not is_kept:
             return None
         found = storage.count_span(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
-from tracker.services.estimates.counts import find_standings
+from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.intervals import check_method, score_window
 from tracker.services.fields import parse_when
 from tracker.services.wording import invalid
@@ -79,7 +79,6 @@ class _Labels:
     def count(
         self, chosen: slice | npt.NDArray[np.intp], number: int
     ) -> tuple[list[int], list[int]]:
-        """Return how many of each of *number* classes are correct, and labelled."""
         classes, is_correct = self.classes[chosen], self.is_correct[chosen]
         labelled = np.bincount(classes, minlength=number)
         correct = np.bincount(classes[is_correct], minlength=number)
@@ -100,19 +99,17 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
     moments: Sequence[Moment],
     *,
     window: str,
-    total: int,
     at: datetime,
 ) -> list[Moment]:
     """Return the balanced accuracy of *window* at some of *moments*, in order.
 
-    It goes by the labels as they are known now, of which *total* are scored, in the
-    order in which they came.  It begins where the window is full: with the last 20,000
-    labels at the earliest.
+    It goes by the labels as they are known now, in the order in which they came.  It
+    begins where the window is full: with the last 20,000 labels at the earliest.
     """
     span = parse_window(window, None, EXACT, at=at)
     lasts = None if span.since is None else at - span.since
     size = len(detector.classes)
-    labels = _load(session, detector, version, total)
+    labels = _load(session, detector, version)
     most = min(_MOST_MOMENTS, max(5, _MOST_SCORED // size))
     step = max(1, -(-len(moments) // most))
     places, counted = [], []
@@ -125,23 +122,22 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
     if not counted:
         return []
     correct, labelled = zip(*counted, strict=True)
-    scores = score_window(correct, labelled, EXACT, detector.confidence_level)
+    scores = score_window(correct, labelled, detector.confidence_level)
     return [
         Moment(labels=one.labels, computed_at=one.computed_at, **dict(score[0]))
         for one, score in zip(places, scores, strict=True)
     ]
 
 
-def _load(
-    session: Session, detector: Detector, version: Version, total: int
-) -> _Labels:
-    standings = find_standings(session, detector, [version])
+def _load(session: Session, detector: Detector, version: Version) -> _Labels:
+    counts = current_counts(session, [version])[version.id]
+    _, standings = pick_population(detector, counts)
     rows = list_newest_scored(
         session, detector.id, version.id, standings, limit=_MOST_READ
     )[::-1]
     number_of = {name: number for number, name in enumerate(detector.classes)}
     return _Labels(
-        before=max(0, total - len(rows)),
+        before=max(0, counts.scored(standings) - len(rows)),
         classes=np.array([number_of[row.label] for row in rows], dtype=np.int64),
         is_correct=np.array([row.label == row.predicted for row in rows], dtype=bool),
         asked=np.array([row.asked_at.timestamp() for row in rows]),

@@ -51,16 +51,13 @@ class Measure(NamedTuple):
             return [f"{RECALL}:{name}" for name in classes]
         return [str(self)]
 
-    def count_right(
-        self, confusion: Confusion
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def count_right(self, confusion: Confusion) -> Right:
         """Return how many are right of how many counted ones.
 
         For each class where the classes count the same, and one number else.
         """
-        classes = list(confusion)
-        right = {name: confusion[name].get(name, 0) for name in classes}
-        labelled = {name: sum(confusion[name].values()) for name in classes}
+        right = {name: row.get(name, 0) for name, row in confusion.items()}
+        labelled = {name: sum(row.values()) for name, row in confusion.items()}
         if self.kind == BALANCED:
             return tuple(right.values()), tuple(labelled.values())
         if self.kind == OVERALL:
@@ -70,23 +67,6 @@ class Measure(NamedTuple):
             return (right[self.of],), (labelled[self.of],)
         predicted = sum(row.get(self.of, 0) for row in confusion.values())
         return (right[self.of],), (predicted,)
-
-    def pick(
-        self,
-        classes: Sequence[str],
-        correct: Sequence[int],
-        labelled: Sequence[int],
-        predicted: Sequence[int],
-    ) -> Right:
-        """Return what `count_right` does, from counts by class."""
-        if self.kind == BALANCED:
-            return tuple(correct), tuple(labelled)
-        if self.kind == OVERALL:
-            return (sum(correct),), (sum(labelled),)
-        assert self.of is not None
-        place = list(classes).index(self.of)
-        counted = labelled if self.kind == RECALL else predicted
-        return (correct[place],), (counted[place],)
 
 
 def spread(

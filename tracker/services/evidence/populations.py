@@ -3,25 +3,18 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from tracker.words import (
-    RANDOM,
-    REPLAYED,
-    REPLAYED_UNSTATED,
-    TARGETED,
-    UNSTATED,
-    one_of,
-)
+from tracker import words
 
 # A detector's word that labels without a sampling are of queries chosen without regard
 # to the answer, or of all queries.
-RANDOM_ENOUGH = (RANDOM, "all")
+RANDOM_ENOUGH = (words.RANDOM, "all")
 
 Standings = frozenset[str]
 
 LIVE, POOLED = "live", "pooled"
 # In the order in which an estimate looks for labels.
-POPULATIONS = (LIVE, REPLAYED, UNSTATED)
-PopulationWord = Annotated[str, one_of((*POPULATIONS, POOLED))]
+POPULATIONS = (LIVE, words.REPLAYED, words.UNSTATED)
+PopulationWord = Annotated[str, words.one_of((*POPULATIONS, POOLED))]
 
 
 def standings_of(population: str, label_sampling: str | None) -> Standings:
@@ -33,19 +26,21 @@ def standings_of(population: str, label_sampling: str | None) -> Standings:
     """
     is_said = label_sampling in RANDOM_ENOUGH
     if population == LIVE:
-        return frozenset({RANDOM, *([UNSTATED] if is_said else [])})
-    if population == REPLAYED:
-        return frozenset({REPLAYED, *([REPLAYED_UNSTATED] if is_said else [])})
+        return frozenset({words.RANDOM, *([words.UNSTATED] if is_said else [])})
+    if population == words.REPLAYED:
+        return frozenset(
+            {words.REPLAYED, *([words.REPLAYED_UNSTATED] if is_said else [])}
+        )
     if label_sampling is None:
-        return frozenset({UNSTATED, REPLAYED_UNSTATED})
+        return frozenset({words.UNSTATED, words.REPLAYED_UNSTATED})
     return frozenset()
 
 
 def base_standing(sampling: str, *, is_replayed: bool) -> str:
     """Return the standing of a query apart from its group and others' answers."""
-    if not is_replayed or sampling == TARGETED:
+    if not is_replayed or sampling == words.TARGETED:
         return sampling
-    return REPLAYED_UNSTATED if sampling == UNSTATED else REPLAYED
+    return words.REPLAYED_UNSTATED if sampling == words.UNSTATED else words.REPLAYED
 
 
 def population_of(standing: str, label_sampling: str | None) -> str | None:
@@ -58,9 +53,9 @@ def population_of(standing: str, label_sampling: str | None) -> str | None:
 
 def targeted_standings(label_sampling: str | None) -> Standings:
     """Return the standings of labels that count as picked on purpose."""
-    if label_sampling == TARGETED:
-        return frozenset({TARGETED, UNSTATED, REPLAYED_UNSTATED})
-    return frozenset({TARGETED})
+    if label_sampling == words.TARGETED:
+        return frozenset({words.TARGETED, words.UNSTATED, words.REPLAYED_UNSTATED})
+    return frozenset({words.TARGETED})
 
 
 def compared_standings(
@@ -73,7 +68,9 @@ def compared_standings(
     """
     if population is not None:
         return standings_of(population, label_sampling)
-    return standings_of(LIVE, label_sampling) | standings_of(REPLAYED, label_sampling)
+    return standings_of(LIVE, label_sampling) | standings_of(
+        words.REPLAYED, label_sampling
+    )
 
 
 def choose_population(

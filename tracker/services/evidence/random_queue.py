@@ -22,7 +22,6 @@ _GROUP_BITS, _MEMBER_BITS = 32, 21
 
 
 def draw_seed() -> str:
-    """Return a seed that nobody can foresee."""
     return secrets.token_hex(16)
 
 

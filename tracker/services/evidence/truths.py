@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker import words
 from tracker.errors import ConflictError
 from tracker.services.by import By
 from tracker.services.evidence.random_queue import rank_version
@@ -27,21 +28,11 @@ from tracker.storage.labelling.inputs import find_references, put_references
 from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import (
-    DISPUTED,
-    GROUPED,
-    INPUT,
-    OPEN,
-    RANDOM,
-    REPLAYED,
-    REPLAYED_UNSTATED,
-    UNSTATED,
-)
 
 # The label and the query of a reference, of which a copy still tells that it is one.
 _NO_LABEL = 0
-_SCORED = {RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED}
-_ASKED = {OPEN, DISPUTED}
+_SCORED = {words.RANDOM, words.UNSTATED, words.REPLAYED, words.REPLAYED_UNSTATED}
+_ASKED = {words.OPEN, words.DISPUTED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +64,14 @@ class Truth:
     @classmethod
     def of_reference(cls, reference: Mapping[str, Any]) -> "Truth":
         """Return the truth that a reference states, which is no query's label."""
-        sampling = reference["sampling"]
+        label, sampling = reference["label"], reference["sampling"]
+        decision = Decision(
+            label, sampling, sampling, is_replayed=False, agreement=None, is_open=False
+        )
         return cls(
             _NO_LABEL,
             _NO_LABEL,
-            Decision(
-                reference["label"],
-                sampling,
-                sampling,
-                is_replayed=False,
-                agreement=None,
-                is_open=False,
-            ),
+            decision,
             reference["labeler"],
             reference["labelled_at"],
             reference["created_at"],
@@ -92,7 +79,6 @@ class Truth:
 
     @property
     def label(self) -> str:
-        """The class that the queries of the input have."""
         return self.decision.label
 
     @property
@@ -115,11 +101,11 @@ def _read_decision(label: Mapping[str, Any], query: Mapping[str, Any]) -> Decisi
         label.get("truth") or label["label"],
         query["sampling"],
         standing,
-        is_replayed=standing in {REPLAYED, REPLAYED_UNSTATED},
+        is_replayed=standing in {words.REPLAYED, words.REPLAYED_UNSTATED},
         agreement=agreement,
-        is_open=standing == OPEN,
-        is_scored=standing not in {OPEN, DISPUTED}
-        and not (standing == GROUPED and agreement == DISPUTED),
+        is_open=standing == words.OPEN,
+        is_scored=standing not in {words.OPEN, words.DISPUTED}
+        and not (standing == words.GROUPED and agreement == words.DISPUTED),
     )
 
 
@@ -142,7 +128,7 @@ class Truths:
         self._detector_id = detector.id
         self._at = by.at
         # Whether queries with one input share their label.
-        self._shares = detector.label_of == INPUT
+        self._shares = detector.label_of == words.INPUT
         self.units = Units(session, detector, elected)
         # The batches of the labels that were passed on.
         self.batches: list[int] = []
@@ -221,7 +207,6 @@ class Truths:
         self._truths |= {name: Truth.of_reference(row) for name, row in rows.items()}
 
     def get(self, name: str | None) -> Truth | None:
-        """Return the truth of an input that is held."""
         return None if name is None else self._truths.get(name)
 
     def keep_rank(self, query: Mapping[str, Any]) -> float | None:
@@ -406,6 +391,12 @@ class Truths:
         self.units.write()
 
 
+_JOINED = (
+    *("id", "key", "group", "version_id", "label_id"),
+    *("sampling", "standing", "is_replayed", "agreement"),
+)
+
+
 def join_input(
     session: Session, detector: Detector, query: Query, name: str, by: By
 ) -> None:
@@ -420,24 +411,11 @@ def join_input(
         return
     if current.input is not None:
         raise other_input(current.input, name)
-    row = {
-        "id": current.id,
-        "key": current.key,
-        "input": name,
-        "group": current.group,
-        "version_id": current.version_id,
-        "label_id": current.label_id,
-        "sampling": current.sampling,
-        "standing": current.standing,
-        "is_replayed": current.is_replayed,
-        "agreement": current.agreement,
-    }
-    truths.join([row])
+    truths.join([{one: getattr(current, one) for one in _JOINED} | {"input": name}])
     by.record(session, "input added", dump_id("iq", query.id), input=name)
 
 
 def other_input(stored: str | None, given: str) -> ConflictError:
-    """Return the error of a query that has an input and is given another."""
     return ConflictError(
         f"the query has the input {show(stored)} already, not {show(given)}"
     )

@@ -19,12 +19,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from tracker.services.evidence.populations import (
-    LIVE,
-    POPULATIONS,
-    base_standing,
-    population_of,
-)
+from tracker.services.evidence import populations
 from tracker.services.evidence.random_queue import group_span, rank_member
 from tracker.storage.labelling.inputs import find_firsts as find_first_inputs
 from tracker.storage.queries import groups as storage
@@ -33,7 +28,7 @@ from tracker.words import REPLAYED
 Place = tuple[int, str, str]
 """A version, a group and a population."""
 # The queue asks for nothing more of a group that has a unit in one of them.
-_ASKED_FOR = (LIVE, REPLAYED)
+_ASKED_FOR = (populations.LIVE, REPLAYED)
 # What a detector's ``group_by`` begins with.
 METADATA = "metadata."
 _LONGEST_NAME = 200
@@ -74,7 +69,6 @@ class Units:
     def __init__(
         self, session: Session, detector: Any, elected: Elected | None = None
     ) -> None:
-        """Work for *detector*; nothing is read yet."""
         self._session = session
         self._detector = detector
         self._elected = Elected() if elected is None else elected
@@ -86,7 +80,6 @@ class Units:
         self._chosen: dict[tuple[int, str], int] = {}
 
     def missing(self, groups: Iterable[str | None]) -> set[str]:
-        """Return those of *groups* that were not read."""
         return {name for name in groups if name is not None} - self._held
 
     def read(self, groups: Iterable[str | None]) -> None:
@@ -99,8 +92,8 @@ class Units:
         erased = {erased_name(detector.queue_seed, name): name for name in names}
         wanted = [*names, *erased]
         for row in storage.find_units(self._session, detector.id, wanted):
-            base = base_standing(row.sampling, is_replayed=row.is_replayed)
-            population = population_of(base, detector.label_sampling)
+            base = populations.base_standing(row.sampling, is_replayed=row.is_replayed)
+            population = populations.population_of(base, detector.label_sampling)
             if population is not None:
                 name = erased.get(row.group, row.group)
                 self._units[row.version_id, name, population] = row.id
@@ -112,8 +105,8 @@ class Units:
         replayed.
         """
         for query, sampling, is_replayed in members:
-            base = base_standing(sampling, is_replayed=is_replayed)
-            population = population_of(base, self._detector.label_sampling)
+            base = populations.base_standing(sampling, is_replayed=is_replayed)
+            population = populations.population_of(base, self._detector.label_sampling)
             if query["group"] is None or query["is_repeat"] or population is None:
                 continue
             place = query["version_id"], query["group"], population
@@ -126,8 +119,8 @@ class Units:
         *base* is its standing apart from the group and from others' answers.
         """
         number, group = int(query["id"]), query["group"]
-        now = population_of(base, self._detector.label_sampling)
-        for population in POPULATIONS:
+        now = populations.population_of(base, self._detector.label_sampling)
+        for population in populations.POPULATIONS:
             place = query["version_id"], group, population
             # Chance has drawn it since, and moved it from one population to another.
             if population != now and self._units.get(place) == number:

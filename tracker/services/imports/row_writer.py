@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.evidence import random_queue, standing
-from tracker.services.evidence.consensus import are_compared
 from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.random_queue import draw_rank_of_new
+from tracker.services.evidence.standing import are_compared
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import Elected, Units
 from tracker.services.fields import dump_metadata

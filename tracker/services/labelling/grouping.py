@@ -13,9 +13,14 @@ from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from tracker.services.evidence.consensus import are_compared, find_consensus
 from tracker.services.evidence.random_queue import draw_rank
-from tracker.services.evidence.standing import Decision, dump_decision, stand
+from tracker.services.evidence.standing import (
+    Decision,
+    are_compared,
+    dump_decision,
+    find_consensus,
+    stand,
+)
 from tracker.services.evidence.units import Units, erased_name, name_group
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id

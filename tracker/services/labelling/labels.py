@@ -12,11 +12,13 @@ from sqlalchemy.orm import Session
 from tracker.errors import ForbiddenError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
-from tracker.services.evidence.consensus import SettledError, are_compared, is_closed
 from tracker.services.evidence.standing import (
+    SettledError,
+    are_compared,
     choose_word_sampling,
     decide,
     dump_decision,
+    is_closed,
 )
 from tracker.services.evidence.truths import Truth, Truths
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import Any, Literal, NamedTuple
 
-from tracker.words import GROUPED, REPEAT, UNCLEAR, WITHDRAWN
+from tracker.words import UNCLEAR, WITHDRAWN
 
 # Where the class shares that `anytime` bets on come from.
 SharesSource = Literal["stated", "first_labels"]
@@ -151,14 +151,6 @@ class Counts:
     last_label_at: datetime | None = None
     # Of a version as a whole, once it has a label.
     shares: Shares | None = None
-
-    @property
-    def repeats(self) -> int:
-        return self.count(frozenset({REPEAT}))
-
-    @property
-    def grouped(self) -> int:
-        return self.count(frozenset({GROUPED}))
 
     def count(self, standings: Standings) -> int:
         return sum(n for cell, n in self.cells.items() if cell.standing in standings)

@@ -1,13 +1,6 @@
 """Counting queries and their labels by the database, and what waits for the job."""
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
@@ -25,35 +18,21 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
+from tracker.storage import labels
 from tracker.storage.base import on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import day_of, minute_of
 from tracker.storage.estimates.cells import Cell, Counts, day_in, pool
 from tracker.storage.estimates.pending import (
-    END,
     Pending,
     PendingBatch,
-    belongs_to,
-    ends_of,
-    lies_among,
     list_pending_batches,
+    of_pending,
 )
-from tracker.storage.labels import (
-    Label,
-    is_correction,
-    is_of_query,
-    is_replaced,
-    truth_of,
-)
+from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import (
-    GROUPED,
-    REPLAYED,
-    REPLAYED_UNSTATED,
-    SAMPLINGS,
-    UNSTATED,
-)
+from tracker.words import GROUPED, REPLAYED, REPLAYED_UNSTATED, SAMPLINGS, UNSTATED
 
 # What decides where the label of a query counts.
 _COUNTED = (Query.version_id, Query.standing, Query.label, Query.predicted)
@@ -77,10 +56,7 @@ def count_pending_labels(
 
 
 def count_pending_days(
-    session: Session,
-    zones: Mapping[int, tzinfo],
-    *,
-    until: datetime | None = None,
+    session: Session, zones: Mapping[int, tzinfo], *, until: datetime | None = None
 ) -> dict[int, dict[date, Counts]]:
     """Return what the waiting labels change of each day asked, by version.
 
@@ -124,7 +100,7 @@ def count_pending(
     conditions = tuple(conditions)
 
     def rows(columns: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-        found = of_pending(columns, Label, batches).join(Query, is_of_query())
+        found = of_pending(columns, Label, batches).join(Query, labels.is_of_query())
         return found.where(*conditions)
 
     place: list[Any] = [Query.detector_id, Query.version_id, *by]
@@ -146,8 +122,8 @@ def count_changes(
     changes: dict[tuple[Any, ...], Counts] = {}
     for is_old in (False, True):
         shown = aliased(Label) if is_old else Label
-        kind = (shown.standing, truth_of(shown), Query.predicted)
-        corrects = is_correction(Label, shown) if is_old else false()
+        kind = (shown.standing, labels.truth_of(shown), Query.predicted)
+        corrects = labels.is_correction(Label, shown) if is_old else false()
         chosen = select(
             *place,
             *kind,
@@ -157,7 +133,7 @@ def count_changes(
         )
         statement = rows(chosen).group_by(*place, *kind)
         if is_old:
-            statement = statement.join(shown, is_replaced(shown))
+            statement = statement.join(shown, labels.is_replaced(shown))
         # What was replaced was known until both were there.
         both = (Label.created_at, shown.created_at)
         if since is not None:
@@ -174,20 +150,6 @@ def count_changes(
     return changes
 
 
-def count_pending_queries(
-    session: Session, batches: Pending, *, until: int | None = None
-) -> dict[tuple[int, int], int]:
-    """Count the queries of pending *batches* by detector and version.
-
-    Or those whose ids are below *until*.
-    """
-    place = (Query.detector_id, Query.version_id)
-    statement = of_pending(select(*place, func.count()), Query, batches)
-    statement = statement.where(Query.id + 0 < (END if until is None else until))
-    rows = session.execute(statement.group_by(*place))
-    return {(detector_id, version_id): n for detector_id, version_id, n in rows}
-
-
 def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
     """Count the queries and labels of pending *batches* together by detector."""
     columns = select(PendingBatch.detector_id, func.count())
@@ -197,19 +159,6 @@ def count_pending_rows(session: Session, batches: Pending) -> dict[int, int]:
     for detector_id, number in session.execute(rows):
         found[detector_id] += number
     return found
-
-
-def of_pending(
-    columns: Select[*tuple[Any, ...]], rows_of: type[Query | Label], batches: Pending
-) -> Select[*tuple[Any, ...]]:
-    """Select *columns* of the queries or labels of pending *batches*."""
-    return (
-        columns.select_from(PendingBatch)
-        .join(rows_of, belongs_to(rows_of.id))
-        .where(PendingBatch.detector_id.in_(batches))
-        .where(on_postgresql(rows_of.detector_id.in_(batches)))
-        .where(lies_among(rows_of.id, **ends_of(batches)))
-    )
 
 
 def count_window(  # noqa: PLR0913 - one argument for each filter.
@@ -281,11 +230,14 @@ def count_logged(session: Session, versions: Collection[Version]) -> dict[int, i
     Those that wait for the job are added, and nothing is counted that was before.
     """
     batches = list_pending_batches(session, {one.detector_id for one in versions})
-    waiting = count_pending_queries(session, batches) if batches else {}
-    return {
-        one.id: one.queries - one.deleted + waiting.get((one.detector_id, one.id), 0)
-        for one in versions
-    }
+    numbers = {one.id: one.queries - one.deleted for one in versions}
+    if batches:
+        waiting = of_pending(select(Query.version_id, func.count()), Query, batches)
+        statement = waiting.group_by(Query.detector_id, Query.version_id)
+        for version_id, number in session.execute(statement):
+            if version_id in numbers:
+                numbers[version_id] += number
+    return numbers
 
 
 def recount_queries(session: Session, detector_id: int) -> dict[int, tuple[int, int]]:
@@ -325,7 +277,7 @@ def count_weights(
             Label.weight,
             func.count().label("labels"),
         )
-        .join_from(Label, Query, is_of_query())
+        .join_from(Label, Query, labels.is_of_query())
         .where(
             Label.detector_id == detector_id,
             Label.weight.is_not(None),
@@ -406,7 +358,7 @@ _DELAY = (Query.asked_at, Query.predicted, Label.labelled_at)
 _DELAYS = (
     select(*_DELAY, func.count())
     .select_from(Label)
-    .join(Query, is_of_query())
+    .join(Query, labels.is_of_query())
     .where(
         Query.detector_id == bindparam("detector_id"),
         Query.version_id.in_(bindparam("ids", expanding=True)),

@@ -9,49 +9,29 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, bindparam, func, null, select
 from sqlalchemy.orm import Session, aliased
 
+from tracker.storage import labels
 from tracker.storage.base import on_postgresql, stream
 from tracker.storage.detectors import Version
+from tracker.storage.estimates import pending
 from tracker.storage.estimates.cells import STEPS, Cell, Change, Standings, day_in
-from tracker.storage.estimates.pending import (
-    END,
-    Pending,
-    PendingBatch,
-    belongs_to,
-    ends_of,
-    first_id,
-    is_pending,
-    lies_among,
-)
-from tracker.storage.labels import (
-    Label,
-    is_correction,
-    is_of_query,
-    is_replaced,
-    truth_of,
-)
+from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query, has_standing
 
 
-def find_cut(session: Session, batches: Pending, *, most: int) -> int | None:
+def find_cut(session: Session, batches: pending.Pending, *, most: int) -> int | None:
     """Return the id before which *most* labels of pending *batches* lie, or some more.
 
     None if there are no more in all.  Labels before it replace none behind it.
     """
-    waiting = (
-        select(Label.id)
-        .join(PendingBatch, belongs_to(Label.id))
-        .where(PendingBatch.detector_id.in_(batches))
-        .where(on_postgresql(Label.detector_id.in_(batches)))
-        .where(lies_among(Label.id, **ends_of(batches)))
-    )
-    in_order = waiting.order_by(PendingBatch.id, Label.id)
-    cut = session.scalar(in_order.offset(most).limit(1))
+    waiting = pending.of_pending(select(Label.id), Label, batches)
+    in_order = waiting.order_by(pending.PendingBatch.id, Label.id)
+    cut: int | None = session.scalar(in_order.offset(most).limit(1))
     while cut is not None:
         # A long import draws its ids early, so its labels may replace later ones.
         behind = select(func.max(Label.replaces_id)).where(
             Label.id.in_(waiting.where(Label.id + 0 < cut)), Label.replaces_id >= cut
         )
-        replaced = session.scalar(
+        replaced: int | None = session.scalar(
             behind.where(on_postgresql(Label.detector_id.in_(batches)))
         )
         if replaced is None:
@@ -62,7 +42,7 @@ def find_cut(session: Session, batches: Pending, *, most: int) -> int | None:
 
 def iter_pending_changes(
     session: Session,
-    batches: Pending,
+    batches: pending.Pending,
     *,
     zones: Mapping[int, tzinfo],
     until: int | None = None,
@@ -73,8 +53,8 @@ def iter_pending_changes(
     Or those whose ids are below *until*.  Days asked are those in the zone of each
     detector.
     """
-    values = {"detectors": list(batches), **ends_of(batches)}
-    values["until"] = END if until is None else until
+    values = {"detectors": list(batches), **pending.ends_of(batches)}
+    values["until"] = pending.END if until is None else until
     statement = _select_pending(has_metadata=has_metadata).params(values)
     return _stream_changes(session, statement, zones)
 
@@ -85,13 +65,13 @@ def _select_pending(*, has_metadata: bool) -> Select[*tuple[Any, ...]]:
     among: Any = bindparam("detectors", type_=Query.detector_id.type, expanding=True)
     return (
         _select_changes(Label.detector_id.in_(among), has_metadata=has_metadata)
-        .join(PendingBatch, belongs_to(Label.id))
-        .where(PendingBatch.detector_id.in_(among))
-        .where(lies_among(Label.id, bindparam("first"), bindparam("last")))
+        .join(pending.PendingBatch, pending.belongs_to(Label.id))
+        .where(pending.PendingBatch.detector_id.in_(among))
+        .where(on_postgresql(Label.id.between(bindparam("first"), bindparam("last"))))
         # The sum keeps SQLite from taking it for the most telling condition.
         .where(Label.id + 0 < bindparam("until"))
         # The order of the labels' ids, in which SQLite finds those of one detector.
-        .order_by(PendingBatch.id, Label.id)
+        .order_by(pending.PendingBatch.id, Label.id)
     )
 
 
@@ -102,7 +82,7 @@ def iter_folded_changes(
     statement = (
         _select_changes(Label.detector_id == detector_id, has_metadata=has_metadata)
         .where(Query.detector_id == detector_id)
-        .where(~is_pending(detector_id, Label.id))
+        .where(~pending.is_pending(detector_id, Label.id))
         .order_by(Label.id)
     )
     return _stream_changes(session, statement, {detector_id: zone})
@@ -118,7 +98,7 @@ def _select_changes(
             Label.detector_id,
             Label.id,
             Label.replaces_id,
-            truth_of(Label),
+            labels.truth_of(Label),
             Label.standing,
             Label.created_at,
             Query.version_id,
@@ -126,14 +106,14 @@ def _select_changes(
             Query.asked_at,
             Query.confidence,
             details,
-            truth_of(old),
+            labels.truth_of(old),
             old.standing,
             old.created_at,
-            is_correction(Label, old),
+            labels.is_correction(Label, old),
         )
         .select_from(Label)
-        .join(Query, is_of_query())
-        .outerjoin(old, is_replaced(old))
+        .join(Query, labels.is_of_query())
+        .outerjoin(old, labels.is_replaced(old))
         .where(on_postgresql(is_theirs))
     )
 
@@ -179,7 +159,10 @@ def in_order_of_replacement(
         if (
             replaced is not None
             and replaced > change.id
-            and (waiting is None or first_id(replaced // first_id(1)) in waiting)
+            and (
+                waiting is None
+                or pending.first_id(replaced // pending.first_id(1)) in waiting
+            )
         ):
             held.setdefault(replaced, []).append(change)
             continue
@@ -193,40 +176,30 @@ def in_order_of_replacement(
             free.extend(held.pop(following.id, ()))
 
 
+_QUERY = (Query.detector_id, Query.version_id, Query.id, Query.details)
+
+
 def iter_pending_queries(
-    session: Session, batches: Pending, *, until: int | None = None
+    session: Session, batches: pending.Pending, *, until: int | None = None
 ) -> Generator[Change]:
     """Stream the queries of pending *batches* in order, with their metadata.
 
     Or those whose ids are below *until*.
     """
-    statement = (
-        select(Query.detector_id, Query.version_id, Query.id, Query.details)
-        .join(PendingBatch, belongs_to(Query.id))
-        .where(PendingBatch.detector_id.in_(batches))
-        .where(on_postgresql(Query.detector_id.in_(batches)))
-        .where(lies_among(Query.id, **ends_of(batches)))
-        .where(Query.id + 0 < (END if until is None else until))
-        .order_by(Query.id)
-    )
+    statement = pending.of_pending(select(*_QUERY), Query, batches, until=until)
     return _stream_queries(session, statement)
 
 
 def iter_folded_queries(session: Session, detector_id: int) -> Generator[Change]:
-    """Stream the queries that no longer wait for the job, in order."""
-    statement = (
-        select(Query.detector_id, Query.version_id, Query.id, Query.details)
-        .where(Query.detector_id == detector_id)
-        .where(~is_pending(detector_id, Query.id))
-        .order_by(Query.id)
-    )
+    is_folded = ~pending.is_pending(detector_id, Query.id)
+    statement = select(*_QUERY).where(Query.detector_id == detector_id, is_folded)
     return _stream_queries(session, statement)
 
 
 def _stream_queries(
     session: Session, statement: Select[*tuple[Any, ...]]
 ) -> Generator[Change]:
-    with closing(stream(session, statement)) as rows:
+    with closing(stream(session, statement.order_by(Query.id))) as rows:
         for detector_id, version_id, id_, metadata in rows:
             yield Change(detector_id, version_id, id_, metadata=metadata)
 
@@ -242,7 +215,7 @@ def list_first_labelled(
     statement = (
         select(Query.id, Query.label, Query.predicted, Query.asked_at)
         .select_from(Label)
-        .join(Query, is_of_query())
+        .join(Query, labels.is_of_query())
         .where(Query.detector_id == version.detector_id)
         .where(Query.version_id == version.id)
         .where(on_postgresql(Label.detector_id == version.detector_id))

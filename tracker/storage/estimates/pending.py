@@ -19,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     CursorResult,
     ForeignKey,
+    Select,
     Table,
     Text,
     and_,
@@ -35,13 +36,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    UtcDateTime,
-    on_postgresql,
-    remember,
-)
+from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql, remember
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.inserting import Prepared
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
@@ -141,21 +136,38 @@ def is_pending(
     return waits.exists()
 
 
-def lies_among(
-    column: InstrumentedAttribute[int], first: Any, last: Any
-) -> ColumnElement[bool]:
-    """Return the condition that an id *column* lies between two ends of batches.
-
-    It follows from ``belongs_to``.  PostgreSQL cannot know that, guesses that each
-    batch holds a ninth of the table, and without this would go through all of it.
-    """
-    return on_postgresql(column.between(first, last))
-
-
 def ends_of(batches: Pending) -> dict[str, int]:
+    """Return the first and the last id that a row of *batches* may have.
+
+    That rows lie between them follows from ``belongs_to``.  PostgreSQL cannot know
+    that, guesses that each batch holds a ninth of the table, and would read all of it.
+    """
     first = min(some[0] for some in batches.values())
     last = max(some[-1] for some in batches.values())
     return {"first": first_id(first), "last": first_id(last + 1) - 1}
+
+
+def of_pending(
+    columns: Select[*tuple[Any, ...]],
+    rows_of: Any,
+    batches: Pending,
+    *,
+    until: int | None = None,
+) -> Select[*tuple[Any, ...]]:
+    """Select *columns* of the queries or labels of pending *batches*.
+
+    Or of those whose ids are below *until*.
+    """
+    first, last = ends_of(batches).values()
+    found = (
+        columns.select_from(PendingBatch)
+        .join(rows_of, belongs_to(rows_of.id))
+        .where(PendingBatch.detector_id.in_(batches))
+        .where(on_postgresql(rows_of.detector_id.in_(batches)))
+        .where(on_postgresql(rows_of.id.between(first, last)))
+    )
+    # The sum keeps SQLite from taking it for the most telling condition.
+    return found if until is None else found.where(rows_of.id + 0 < until)
 
 
 def _select_pending() -> Any:
@@ -286,21 +298,6 @@ def delete_batches(session: Session, detector_id: int, batches: Sequence[int]) -
     return deleted
 
 
-def advance_batch(session: Session, detector_id: int, batch: int, next_id: int) -> bool:
-    """Note that the rows of a batch before *next_id* are folded in.
-
-    False means that the batch is no longer there, or is further.
-    """
-    result = session.execute(
-        update(PendingBatch)
-        .where(PendingBatch.detector_id == detector_id, PendingBatch.id == batch)
-        .where(func.coalesce(PendingBatch.next_id, 0) < next_id)
-        .values(next_id=next_id)
-    )
-    assert isinstance(result, CursorResult)
-    return result.rowcount == 1
-
-
 def end_batches(
     session: Session, folded: Iterable[tuple[int, Sequence[int], int | None]]
 ) -> bool:
@@ -313,7 +310,17 @@ def end_batches(
         for batch in batches:
             if until is None or first_id(batch + 1) <= until:
                 whole.append(batch)
-            elif not advance_batch(session, detector_id, batch, until):
+                continue
+            # Not if the batch is no longer there, or is further.
+            result = session.execute(
+                update(PendingBatch)
+                .where(PendingBatch.detector_id == detector_id)
+                .where(PendingBatch.id == batch)
+                .where(func.coalesce(PendingBatch.next_id, 0) < until)
+                .values(next_id=until)
+            )
+            assert isinstance(result, CursorResult)
+            if result.rowcount != 1:
                 return False
         if delete_batches(session, detector_id, whole) < len(whole):
             return False

@@ -4,16 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    JSON,
-    Text,
-    bindparam,
-    delete,
-    exists,
-    or_,
-    select,
-    tuple_,
-)
+from sqlalchemy import JSON, Text, bindparam, delete, exists, or_, select, tuple_
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, remember
@@ -47,10 +38,7 @@ class Projection(Base):
     """The state of a projection of one version under a key."""
 
     __tablename__ = "projections"
-    __table_args__ = (
-        of_version(),
-        {"sqlite_with_rowid": False},
-    )
+    __table_args__ = (of_version(), {"sqlite_with_rowid": False})
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     version_id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -103,30 +91,19 @@ def list_projections(session: Session, version: Version, name: str) -> Sequence[
     return [Kept(*row) for row in session.execute(statement)]
 
 
-def list_states(
-    session: Session, version: tuple[int, int], name: str, *, until: str
-) -> Sequence[dict[str, Any]]:
-    """Return the states of a version by detector and id, under keys up to *until*."""
-    statement = select(Projection.state).where(
-        Projection.detector_id == version[0],
-        Projection.version_id == version[1],
-        Projection.name == name,
-        Projection.key <= until,
-    )
-    return session.scalars(statement).all()
-
-
-def load_by_name(
+def load_by_name(  # noqa: PLR0913 - one argument for each filter.
     session: Session,
     detector_ids: Collection[int],
     name: str,
     version_ids: Collection[int] | None = None,
     *,
     key: str | None = None,
+    until: str | None = None,
 ) -> dict[int, dict[str, dict[str, Any]]]:
     """Return the states of a projection of detectors, by version and key.
 
-    Of some versions if *version_ids* are given, and under one *key* if that is.
+    Of some versions if *version_ids* are given, and under one *key*, or under keys up
+    to *until*.
     """
     statement = select(Projection.version_id, Projection.key, Projection.state).where(
         Projection.detector_id.in_(detector_ids), Projection.name == name
@@ -135,6 +112,8 @@ def load_by_name(
         statement = statement.where(Projection.version_id.in_(version_ids))
     if key is not None:
         statement = statement.where(Projection.key == key)
+    if until is not None:
+        statement = statement.where(Projection.key <= until)
     found: dict[int, dict[str, dict[str, Any]]] = {}
     for version_id, at, state in session.execute(statement):
         found.setdefault(version_id, {})[at] = state

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
@@ -25,13 +25,8 @@ from tracker.storage.estimates.counts import (
     sum_minutes,
 )
 from tracker.storage.estimates.pending import is_pending
-from tracker.storage.estimates.projections import KNOWN, list_states
-from tracker.storage.labels import (
-    Label,
-    is_correction,
-    is_of_query,
-    truth_of,
-)
+from tracker.storage.estimates.projections import KNOWN, load_by_name
+from tracker.storage.labels import Label, is_correction, is_of_query, truth_of
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import Query
 from tracker.words import UNCLEAR
@@ -57,7 +52,7 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
     Of versions that *are pooled* an input counts by one of them.
     It reads the labels themselves, so many of them or all.
     """
-    shape = _Shape(is_of_last=last is not None, is_as_known=known_at is not None)
+    shape = (last is not None, known_at is not None)
     limits = [one.test(session) for one in where]
     if since is not None:
         limits.append(Query.asked_at >= since)
@@ -79,9 +74,11 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
         counts.add(Cell(standing, label, predicted), number)
         counts.last_label_at = max(counts.last_label_at or at, at)
     if last is None:
-        counts.corrections = _count_corrections(
-            session, detector_id, version_ids, known_at
-        )
+        corrections = _select_corrections(detector_id, version_ids)
+        if known_at is not None:
+            corrections = corrections.where(Label.created_at <= known_at)
+        number = session.scalar(corrections.with_only_columns(func.count()))
+        counts.corrections = number or 0
     return counts
 
 
@@ -99,7 +96,8 @@ def count_known_days(
     """
     of, parts = (detector_id, version_id), list[Mapping[date, Counts]]()
     last = known_at.astimezone(UTC).date().isoformat()
-    for state in list_states(session, of, KNOWN, until=last):
+    kept = load_by_name(session, [detector_id], KNOWN, [version_id], until=last)
+    for state in kept.get(version_id, {}).values():
         row = Arrival.load(state)
         if row.until > known_at:
             parts.append(_count_arrived(session, of, zone, row, known_at))
@@ -163,23 +161,29 @@ def list_corrections(
 
     Each row has ``label``, the class ``before`` it and ``created_at``.
     """
+    statement = _select_corrections(detector_id, [version_id])
+    newest_first = statement.order_by(Label.id.desc()).limit(limit)
+    return session.execute(newest_first).all()
+
+
+def _select_corrections(
+    detector_id: int, version_ids: Sequence[int]
+) -> Select[*tuple[Any, ...]]:
     replaced = aliased(Label)
-    statement = (
+    return (
         select(
             truth_of(Label).label("label"),
             truth_of(replaced).label("before"),
             Label.created_at,
         )
+        .select_from(Label)
         .join(Query, is_of_query())
         .join(replaced, replaced.id == Label.replaces_id)
-        .where(Query.detector_id == detector_id, Query.version_id == version_id)
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
         .where(on_postgresql(Label.detector_id == detector_id))
         .where(on_postgresql(replaced.detector_id == detector_id))
         .where(is_correction(Label, replaced))
-        .order_by(Label.id.desc())
-        .limit(limit)
     )
-    return session.execute(statement).all()
 
 
 def _newest_first(
@@ -221,18 +225,11 @@ def _is_current(*, is_as_known: bool) -> ColumnElement[bool]:
     return and_(Label.created_at <= known_at, ~replaced)
 
 
-class _Shape(NamedTuple):
-    """Which labels a statement counts, apart from the queries' limits."""
-
-    is_of_last: bool
-    is_as_known: bool
-
-
 def _select_kinds(
-    shape: _Shape,
-    limits: Sequence[ColumnElement[bool]] = (),
-    by: Sequence[ColumnElement[Any]] = (),
+    shape: tuple[bool, bool], limits: Sequence[ColumnElement[bool]] = ()
 ) -> Select[*tuple[Any, ...]]:
+    """Count labels by kind: only the last ones, or those known at an instant."""
+    is_of_last, is_as_known = shape
     statement = (
         select(
             Label.id,
@@ -240,52 +237,27 @@ def _select_kinds(
             truth_of(Label).label("label"),
             Query.predicted,
             Label.created_at,
-            *by,
         )
         .where(Query.detector_id == bindparam("detector_id"))
         .where(Query.version_id.in_(bindparam("ids", expanding=True)))
         .where(on_postgresql(Label.detector_id == bindparam("detector_id")))
         .where(*limits)
     )
-    if shape.is_of_last:
+    if is_of_last:
         among: BindParameter[Any] = bindparam("standings", expanding=True)
         scored = Label.standing.in_(among) & (truth_of(Label) != UNCLEAR)
-        statement = _newest_first(
-            statement.where(scored), is_as_known=shape.is_as_known
-        ).limit(bindparam("last"))
+        ordered = _newest_first(statement.where(scored), is_as_known=is_as_known)
+        statement = ordered.limit(bindparam("last"))
     else:
         statement = statement.select_from(Label).join(Query, is_of_query())
-        statement = statement.where(_is_current(is_as_known=shape.is_as_known))
+        statement = statement.where(_is_current(is_as_known=is_as_known))
     rows = statement.subquery()
-    names = [*(column.name for column in by), "standing", "label", "predicted"]
-    kinds = [rows.c[name] for name in names]
+    kinds = [rows.c[name] for name in ("standing", "label", "predicted")]
     return select(*kinds, func.count(), func.max(rows.c.created_at)).group_by(*kinds)
 
 
 # Built once: a page of the history asks for them.
 _KINDS = {
-    shape: _select_kinds(shape)
-    for shape in (_Shape(*both) for both in product((False, True), repeat=2))
+    (last, known): _select_kinds((last, known))
+    for last, known in product((False, True), repeat=2)
 }
-
-
-def _count_corrections(
-    session: Session,
-    detector_id: int,
-    version_ids: Sequence[int],
-    known_at: datetime | None,
-) -> int:
-    replaced = aliased(Label)
-    statement = (
-        select(func.count())
-        .select_from(Label)
-        .join(Query, is_of_query())
-        .join(replaced, replaced.id == Label.replaces_id)
-        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .where(on_postgresql(Label.detector_id == detector_id))
-        .where(on_postgresql(replaced.detector_id == detector_id))
-        .where(is_correction(Label, replaced))
-    )
-    if known_at is not None:
-        statement = statement.where(Label.created_at <= known_at)
-    return session.scalar(statement) or 0

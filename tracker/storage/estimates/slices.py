@@ -8,15 +8,11 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import flag_modified
 
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector
 from tracker.storage.dialect import day_of
+from tracker.storage.estimates import projections
 from tracker.storage.estimates.cells import Standings
 from tracker.storage.estimates.pending import add_batch
-from tracker.storage.estimates.projections import (
-    Kept,
-    delete_projections,
-    list_projections,
-)
 from tracker.storage.queries.queries import Query, has_standing
 
 # The projection of the keys, with the labels compared so far; and before the name of
@@ -26,19 +22,11 @@ SLICE = "slices."
 EVIDENCE = "slice_evidence."
 
 
-def list_slices(session: Session, version: Version, name: str) -> Sequence[Kept]:
-    return list_projections(session, version, SLICE + name)
-
-
-def list_evidence(session: Session, version: Version, name: str) -> Sequence[Kept]:
-    return list_projections(session, version, EVIDENCE + name)
-
-
 def delete_slices(session: Session, detector_id: int, names: Iterable[str]) -> None:
     for name in names:
-        delete_projections(session, detector_id, SLICE + name)
-        delete_projections(session, detector_id, EVIDENCE + name)
-        delete_projections(session, detector_id, SLICED, key=name)
+        projections.delete_projections(session, detector_id, SLICE + name)
+        projections.delete_projections(session, detector_id, EVIDENCE + name)
+        projections.delete_projections(session, detector_id, SLICED, key=name)
 
 
 def list_uncounted(detector: Detector) -> list[str]:

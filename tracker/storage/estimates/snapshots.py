@@ -215,17 +215,13 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     *measure* than recall has rows of the method exact alone.
     """
     place = (Snapshot.version_id, Snapshot.sequence)
-    statement = _rows(measure).where(
+    statement = _rows(measure, method).where(
         Snapshot.detector_id.in_({one.detector_id for one in versions}),
         Snapshot.version_id.in_([one.id for one in versions]),
     )
-    if measure == RECALL:
-        order = (SnapshotInterval.method, SnapshotInterval.position)
-        statement = statement.order_by(*place, *order)
-    else:
-        statement = statement.order_by(*place, SnapshotMeasure.position)
-    if measure == RECALL and method is not None:
-        statement = statement.where(SnapshotInterval.method == method)
+    of = (SnapshotInterval.method, SnapshotInterval.position)
+    order = of if measure == RECALL else (SnapshotMeasure.position,)
+    statement = statement.order_by(*place, *order)
     if since is not None:
         statement = statement.where(Snapshot.computed_at >= since)
     if until is not None:
@@ -235,49 +231,30 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     return stream(session, statement)
 
 
-def list_intervals_of(
+def list_intervals_of(  # noqa: PLR0913 - one argument for each filter.
     session: Session,
     version: Version,
     sequences: Sequence[int],
     *,
+    measure: str = RECALL,
     method: str,
     positions: Sequence[int] | None = None,
 ) -> Sequence[Any]:
     """Return the rows of these snapshots of a version by *method*, in order."""
+    of: Any = SnapshotInterval if measure == RECALL else SnapshotMeasure
     statement = (
-        _rows()
-        .where(_of(version), _among(SnapshotInterval, version, sequences))
-        .where(SnapshotInterval.method == method)
-        .order_by(Snapshot.sequence, SnapshotInterval.position)
+        _rows(measure, method)
+        .where(_of(version), of.sequence.in_(sequences))
+        # It follows from the join; without it PostgreSQL may read a whole version.
+        .where(of.detector_id == version.detector_id, of.version_id == version.id)
+        .order_by(Snapshot.sequence, of.position)
     )
     if positions is not None:
-        statement = statement.where(SnapshotInterval.position.in_(positions))
+        statement = statement.where(of.position.in_(positions))
     return session.execute(statement).all()
 
 
-def list_measures_of(
-    session: Session, version: Version, sequences: Sequence[int], *, measure: str
-) -> Sequence[Any]:
-    """Return the rows of these snapshots by another *measure* than recall, in order."""
-    statement = (
-        _rows(measure)
-        .where(_of(version), _among(SnapshotMeasure, version, sequences))
-        .order_by(Snapshot.sequence, SnapshotMeasure.position)
-    )
-    return session.execute(statement).all()
-
-
-def _among(
-    of: type[SnapshotInterval | SnapshotMeasure],
-    version: Version,
-    sequences: Sequence[int],
-) -> ColumnElement[bool]:
-    # It follows from the join; without it PostgreSQL may read all rows of a version.
-    is_theirs = (of.detector_id == version.detector_id) & (of.version_id == version.id)
-    return is_theirs & of.sequence.in_(sequences)
-
-
-def _rows(measure: str = RECALL) -> Select[*tuple[Any, ...]]:
+def _rows(measure: str = RECALL, method: str | None = None) -> Select[*tuple[Any, ...]]:
     of: Any = SnapshotInterval if measure == RECALL else SnapshotMeasure
     statement = select(
         Snapshot.version_id,
@@ -302,5 +279,5 @@ def _rows(measure: str = RECALL) -> Select[*tuple[Any, ...]]:
         & (of.sequence == Snapshot.sequence),
     )
     if measure != RECALL:
-        statement = statement.where(of.measure == measure)
-    return statement
+        return statement.where(of.measure == measure)
+    return statement if method is None else statement.where(of.method == method)

@@ -9,16 +9,11 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from tracker.storage.dialect import floor
+from tracker.storage.estimates import projections
 from tracker.storage.estimates.cells import STEPS, Cell, Standings
-from tracker.storage.estimates.counts import count_pending, of_pending
-from tracker.storage.estimates.pending import END, Pending, list_pending_batches
-from tracker.storage.estimates.projections import (
-    Kept,
-    Row,
-    load_by_name,
-    load_projections,
-    store_projections,
-)
+from tracker.storage.estimates.counts import count_pending
+from tracker.storage.estimates.pending import Pending, list_pending_batches, of_pending
+from tracker.storage.estimates.projections import Kept, Row
 from tracker.storage.queries.queries import Query
 from tracker.words import UNCLEAR, WITHDRAWN
 
@@ -68,19 +63,19 @@ class Bin:
             self.labels[standing] = [a + b for a, b in zip(mine, numbers, strict=True)]
 
 
-Bins = dict[int, Bin]
+class Bins(dict[int, Bin]):
+    """Bins by their steps."""
+
+    def dump(self) -> dict[str, Any]:
+        return {str(step): astuple(one) for step, one in sorted(self.items())}
+
+    @classmethod
+    def load(cls, state: Mapping[str, Any]) -> "Bins":
+        return cls({int(step): Bin(*parts) for step, parts in state.items()})
 
 
 def key_of(step: int) -> str:
     return str(step * 10 // STEPS)
-
-
-def load_bins(state: Mapping[str, Any]) -> Bins:
-    return {int(step): Bin(*parts) for step, parts in state.items()}
-
-
-def dump_bins(bins: Bins) -> dict[str, Any]:
-    return {str(step): astuple(one) for step, one in sorted(bins.items())}
 
 
 def _step(session: Session) -> Any:
@@ -97,10 +92,8 @@ def count_pending_confidences(
     place = (Query.detector_id, Query.version_id, _step(session))
     parts = func.sum(floor(session, Query.confidence * _PARTS + 0.5))
     columns = select(*place, func.count(), func.min(Query.confidence), parts)
-    statement = of_pending(columns, Query, batches).group_by(*place)
-    statement = statement.where(
-        Query.confidence.is_not(None), Query.id + 0 < (END if until is None else until)
-    )
+    rows = of_pending(columns, Query, batches, until=until)
+    statement = rows.where(Query.confidence.is_not(None)).group_by(*place)
     for detector_id, version_id, step, queries, least, total in session.execute(
         statement
     ):
@@ -122,7 +115,7 @@ def count_confidences(
     """
     place = session, detector_id, version_ids
     unpooled = _iter_unpooled(*place) if are_pooled else ()
-    bins: Bins = {}
+    bins = Bins()
     for step, one in chain(_iter_kept(*place), _iter_waiting(*place), unpooled):
         bins.setdefault(step, Bin()).add(one)
     found = []
@@ -141,9 +134,11 @@ def _iter_kept(
     session: Session, detector_id: int, version_ids: Collection[int]
 ) -> Iterator[tuple[int, Bin]]:
     for name in (CONFIDENCES, DELETED):
-        for rows in load_by_name(session, [detector_id], name, version_ids).values():
+        for rows in projections.load_by_name(
+            session, [detector_id], name, version_ids
+        ).values():
             for state in rows.values():
-                yield from load_bins(state).items()
+                yield from Bins.load(state).items()
 
 
 def _iter_waiting(
@@ -192,11 +187,11 @@ def forget_confidences(
         if confidence is not None:
             step, parts = int(confidence * STEPS), int(confidence * _PARTS + 0.5)
             row = (detector_id, version_id, DELETED, key_of(step))
-            one = bins.setdefault(row, {}).setdefault(step, Bin())
+            one = bins.setdefault(row, Bins()).setdefault(step, Bin())
             one.add(Bin(-1, confidence, -parts))
-    for row, kept in load_projections(session, bins).items():
-        for step, one in load_bins(kept.state).items():
+    for row, kept in projections.load_projections(session, bins).items():
+        for step, one in Bins.load(kept.state).items():
             bins[row].setdefault(step, Bin()).add(one)
-    store_projections(
-        session, {row: Kept(row[-1], dump_bins(some)) for row, some in bins.items()}
+    projections.store_projections(
+        session, {row: Kept(row[-1], some.dump()) for row, some in bins.items()}
     )

@@ -22,8 +22,7 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import day_of, floor, hour_of
-from tracker.storage.estimates.counts import of_pending
-from tracker.storage.estimates.pending import END, Pending
+from tracker.storage.estimates.pending import Pending, of_pending
 from tracker.storage.inserting import Prepared
 from tracker.storage.queries.queries import Query
 from tracker.words import DISPUTED, GROUPED, OPEN, UNCLEAR
@@ -103,21 +102,13 @@ def count_span(
     is_right = and_(rows.c.gap == 0, rows.c.right == 1, rows.c.wrong == 0)
     is_wrong = and_(rows.c.gap == 0, rows.c.right == 0, rows.c.wrong == 1)
     counted = func.count()
-    size, right, wrong, gap = session.execute(
-        select(
-            counted,
-            counted.filter(is_right),
-            counted.filter(is_wrong),
-            func.min(place).filter(is_gap),
-        ).select_from(rows)
-    ).one()
+    numbers = (counted, counted.filter(is_right), counted.filter(is_wrong))
+    whole = select(*numbers, func.min(place).filter(is_gap)).select_from(rows)
+    size, right, wrong, gap = session.execute(whole).one()
     if gap is None:
         return Drawn(size, right, wrong, size, right, size - right - wrong)
-    drawn, drawn_right, drawn_wrong = session.execute(
-        select(counted, counted.filter(is_right), counted.filter(is_wrong))
-        .select_from(rows)
-        .where(place < gap)
-    ).one()
+    below = select(*numbers).select_from(rows).where(place < gap)
+    drawn, drawn_right, drawn_wrong = session.execute(below).one()
     unclear = drawn - drawn_right - drawn_wrong
     return Drawn(size, right, wrong, drawn, drawn_right, unclear)
 
@@ -244,8 +235,7 @@ def count_hours(
         hour_of(session, Query.asked_at, Query.created_at).label("hour"),
         is_new.label("is_new"),
     )
-    rows = of_pending(each, Query, batches)
-    found = rows.where(Query.id + 0 < (END if until is None else until)).subquery()
+    found = of_pending(each, Query, batches, until=until).subquery()
     place = (found.c.detector_id, found.c.version_id, found.c.hour)
     statement = select(*place, func.count(), func.sum(found.c.is_new)).group_by(*place)
     return [HourCount(*row) for row in session.execute(statement)]

@@ -1,6 +1,7 @@
 """The history of a detector: its chart, its table and its files."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,26 +21,20 @@ from tracker.services.estimates.charts import build_chart, list_changes, list_st
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
-from tracker.services.estimates.history import (
-    list_rows,
-    list_scopes,
-)
+from tracker.services.estimates.history import list_rows, list_scopes
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.fields import parse_when
-from tracker.services.labelling.auditing.audits import AuditResult, find_result
+from tracker.services.labelling.auditing.audits import find_result
 from tracker.services.telling.events import find_last_verdicts
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, Version, list_versions
-from tracker.storage.estimates.snapshots import (
-    Snapshot,
-    find_newest_snapshot,
-    list_snapshots,
-)
-from tracker.storage.labelling.audits import Audit, list_audits
+from tracker.storage.estimates import snapshots as storage
+from tracker.storage.estimates.snapshots import Snapshot
+from tracker.storage.labelling.audits import list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import pages
@@ -87,12 +82,14 @@ class Line:
 @requires("viewer")
 def show_history(detector_id: str) -> ResponseReturnValue:
     """Show what changed: on the calendar, or along the labels."""
-    by = request.args.get("by") or _view_of(request.args)
+    asked = request.args
+    is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
+    by = asked.get("by") or (_LABELS if is_of_labels else "week")
     if by not in _VIEWS:
         raise invalid("by", by, f"it must be one of {', '.join(_VIEWS)}")
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        chosen = _choose_chart(request.args)
+        chosen = _choose_chart(asked)
         check_method(chosen["method"])
         versions = choose_versions(session, detector, chosen["version"])
         version = versions[-1] if versions else None
@@ -102,13 +99,15 @@ def show_history(detector_id: str) -> ResponseReturnValue:
         estimate = get_estimate(
             session,
             detector,
-            version=None if version is None else version.name,
+            version=version.name if version else None,
             method=DECIDING_METHOD,
             span=NOW,
             computed_at=now(),
         )
-        row = Report(detector, estimate, queries=0, failure=None)
+        row = Report(detector, estimate, queries=0)
         events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
+        found = list_audits(session, detector.id, limit=_PAGE)
+        audits = [(audit, find_result(audit)) for audit in found]
         along = _along_labels if by == _LABELS else _along_weeks
         return render_template(
             "history/history.html",
@@ -116,12 +115,12 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             by=by,
             row=row,
             change=estimate.change,
-            mistakes=estimate.labels - sum(estimate.correct),
+            mistakes=row.mistakes,
             lately=_describe_lately(session, detector, row),
             told=[(event, tell_briefly(event)) for event in events],
             **chosen | {"version": version},
             **along(session, detector, version, row, chosen),
-            closed_audits=_list_closed(session, detector),
+            closed_audits=[one for one in audits if one[1] is not None],
             compared=read_comparison(session, detector),
             cohorts=get_cohorts(
                 session,
@@ -131,12 +130,6 @@ def show_history(detector_id: str) -> ResponseReturnValue:
                 limit=_COHORTS,
             ),
         )
-
-
-def _view_of(asked: Mapping[str, str]) -> str:
-    """Return the view that the choices in an address are of."""
-    is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
-    return _LABELS if is_of_labels else "week"
 
 
 def _along_labels(
@@ -169,7 +162,7 @@ def _along_weeks(
         detector,
         computed_at=now(),
         by=request.args.get("by") or "week",  # type: ignore[arg-type]
-        version=None if version is None else version.name,
+        version=version.name if version else None,
         measure=request.args.get("measure") or detector.measure,
     )
     is_decided = found.measure == detector.measure
@@ -236,15 +229,6 @@ def describe_lately(
     return f"No change seen: {lately}, all {whole.estimate}."
 
 
-def _list_closed(
-    session: Session, detector: Detector
-) -> list[tuple[Audit, AuditResult]]:
-    """Return the newest audits that are closed, with what they said then."""
-    audits = list_audits(session, detector.id, limit=_PAGE)
-    results = [(audit, find_result(audit)) for audit in audits]
-    return [(audit, result) for audit, result in results if result is not None]
-
-
 def _told(
     session: Session, detector: Detector, version: Version | None
 ) -> dict[str, Any]:
@@ -271,29 +255,28 @@ def _compare(
 ) -> dict[str, Any]:
     """Return the whole beside a window, now and as it was known at an instant."""
     window = request.args.get("window", "") or _WINDOW
-    choices: dict[str, Any] = {
-        "version": None if version is None else version.name,
-        "computed_at": now(),
-    }
-    moments = []
-    for name, instant in (("As known now", None), ("As known then", known_at)):
-        if instant is None and name != "As known now":
+    known: dict[str, Any] = {"version": version and version.name, "computed_at": now()}
+    moments: list[tuple[Any, ...]] = []
+    for name, instant in {"As known now": None, "As known then": known_at}.items():
+        if instant is None and moments:
             continue
-        known: dict[str, Any] = {**choices, "as_known_at": instant}
+        known["as_known_at"] = instant
         whole = get_estimate(
             session, detector, method=DECIDING_METHOD, span="all", **known
         )
         last = get_estimate(session, detector, window=window, **known)
         moments.append((name, read_balanced(whole), whole, read_balanced(last), last))
-    first, newest = 1, 0 if version is None else version.sequence
+    then = None
+    if version is not None and known_at is not None:
+        then = storage.find_newest_snapshot(session, version, by=known_at)
     return {
         "window": window,
         # One that was typed into the address stands beside the usual ones.
         "windows": list(dict([(window, window), *_WINDOWS]).items()),
         "moments": moments,
-        "first": first,
-        "newest": newest,
-        "then": _find_then(session, version, known_at),
+        "first": 1,
+        "newest": 0 if version is None else version.sequence,
+        "then": then and then.sequence,
     }
 
 
@@ -301,19 +284,10 @@ def _find_instant(session: Session, version: Version) -> datetime | None:
     number = parse_whole(request.args.get("then", "")) or 0
     if number >= version.sequence:
         return None
-    found = list_snapshots(
+    found = storage.list_snapshots(
         session, version, beyond=max(number, 1) - 1, is_oldest_first=True, limit=1
     )
     return found[0].computed_at if found else None
-
-
-def _find_then(
-    session: Session, version: Version | None, known_at: datetime | None
-) -> int | None:
-    if version is None or known_at is None:
-        return None
-    snapshot = find_newest_snapshot(session, version, by=known_at)
-    return None if snapshot is None else snapshot.sequence
 
 
 def choose_measure() -> str:
@@ -336,64 +310,31 @@ def _table(
     is_oldest_first = request.args.get("order") == "oldest"
     beyond = parse_whole(request.args.get("beyond", ""))
     scope = request.args.get("scope", "")
-    scopes = _choose_columns(detector, measure, scope)
+    scopes = list_scopes(detector, measure)
+    if len(scopes) > 1 + _MOST_COLUMNS:
+        scopes = [scopes[0], *([scope] if scope in scopes[1:] else [])]
     most = _FIRST_PAGE if beyond is None else _PAGE
     page = max_snapshots(method, len(detector.classes), of=most)
     snapshots: Sequence[Snapshot] = []
+    readings: dict[int, list[Reading]] = defaultdict(list)
     if version is not None:
-        snapshots = list_snapshots(
-            session,
-            version,
-            beyond=beyond,
-            is_oldest_first=is_oldest_first,
-            limit=page + 1,
-        )
+        choice: dict[str, Any] = {"beyond": beyond, "is_oldest_first": is_oldest_first}
+        snapshots = storage.list_snapshots(session, version, **choice, limit=page + 1)
+        numbers = [one.sequence for one in snapshots[:page]]
+        how: dict[str, Any] = {"measure": measure, "method": method, "scopes": scopes}
+        for (_, at), row in list_rows(session, detector, version, numbers, **how):
+            readings[at].append(read(row, name=row.scope, tone=0))
     shown = snapshots[:page]
     return {
         "measure": measure,
         "whole": scopes[0],
         "columns": scopes[1:],
         "scope": scope,
-        "lines": _read_lines(
-            session, detector, version, shown, measure, method, scopes
-        ),
+        "lines": [Line(one, readings[one.sequence]) for one in shown],
         "order": "oldest" if is_oldest_first else "newest",
         "beyond": beyond,
         "following": shown[-1].sequence if len(snapshots) > page else None,
     }
-
-
-def _choose_columns(detector: Detector, measure: str, scope: str) -> list[str]:
-    whole, *classes = list_scopes(detector, measure)
-    if len(classes) <= _MOST_COLUMNS:
-        return [whole, *classes]
-    return [whole, scope] if scope in classes else [whole]
-
-
-def _read_lines(  # noqa: PLR0913, PLR0917 - what the table shows.
-    session: Session,
-    detector: Detector,
-    version: Version | None,
-    snapshots: Sequence[Snapshot],
-    measure: str,
-    method: str,
-    scopes: list[str],
-) -> list[Line]:
-    found: dict[int, list[Reading]] = {snapshot.sequence: [] for snapshot in snapshots}
-    if version is None:
-        return []
-    rows = list_rows(
-        session,
-        detector,
-        version,
-        [snapshot.sequence for snapshot in snapshots],
-        measure=measure,
-        method=method,
-        scopes=scopes,
-    )
-    for (_, sequence), row in rows:
-        found[sequence].append(read(row, name=row.scope, tone=0))
-    return [Line(snapshot, found[snapshot.sequence]) for snapshot in snapshots]
 
 
 @pages.get("/detectors/<detector_id>/chart.<any(json,svg,png):suffix>")
@@ -409,17 +350,14 @@ def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
         if tag in request.if_none_match:
             return Response(status=304)
         spec = build_chart(session, detector, **chosen, computed_at=now())
-    answer = _render(spec, suffix)
+    if suffix == "json":
+        answer = jsonify(spec)
+    elif suffix == "svg":
+        answer = Response(render_svg(spec), mimetype="image/svg+xml")
+    else:
+        answer = Response(render_png(spec), mimetype="image/png")
     answer.set_etag(tag)
     return answer
-
-
-def _render(spec: dict[str, Any], suffix: str) -> Response:
-    if suffix == "svg":
-        return Response(render_svg(spec), mimetype="image/svg+xml")
-    if suffix == "png":
-        return Response(render_png(spec), mimetype="image/png")
-    return jsonify(spec)
 
 
 def _fingerprint_chart(

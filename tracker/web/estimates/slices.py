@@ -10,21 +10,13 @@ from tracker.http import database, now, requires
 from tracker.rounding import roughly
 from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector
+from tracker.services.estimates import slices as services
 from tracker.services.estimates.repeats import get_repeats
-from tracker.services.estimates.slices import (
-    METADATA,
-    SLICE_COLUMNS,
-    SliceEstimate,
-    Slices,
-    get_slices,
-    iter_slice_rows,
-    list_cuts,
-)
+from tracker.services.estimates.slices import SliceEstimate, Slices
 from tracker.services.evidence.measure import read_measure
 from tracker.shapes import Score
 from tracker.stats import TOO_WIDE, slice_intervals
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector
 from tracker.web.blueprint import Sort, pages, sort_rows
 from tracker.web.downloads import download
 from tracker.web.drawing.answers import near_axis
@@ -71,9 +63,7 @@ class Picked:
         if one.accuracy is not None and other.accuracy is not None:
             difference = one.accuracy - other.accuracy
         change = Change(
-            difference=difference,
-            low=one.low - other.high,
-            high=one.high - other.low,
+            difference=difference, low=one.low - other.high, high=one.high - other.low
         )
         return draw_change(change, self.slices[0].value, 0)
 
@@ -113,13 +103,9 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
     asked = request.args
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        by = _choose(detector, asked.get("by", ""))
-        found = get_slices(
-            session,
-            detector,
-            by=by,
-            version=_version(),
-            computed_at=now(),
+        by = asked.get("by") or services.list_cuts(detector)[0]
+        found = services.get_slices(
+            session, detector, by=by, version=_version(), computed_at=now()
         )
         text, sort = asked.get("q", "").strip(), asked.get("sort", "")
         least = asked.get("least", 0, type=int)
@@ -130,13 +116,18 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
         ]
         # Unless a column is named, the worst come first, as they are.
         sort_rows(rows, SORTS, sort, usual=lambda _: 0)
+        # What the axis must hold; slices with too few labels are cut.
+        lows = [one.measured.low for one in rows if one.state != "too_few_labels"]
         picked = Picked([x for x in found.items if x.value in asked.getlist("pick")])
         return render_template(
             "slices/slices.html",
             detector=detector,
             found=found,
             by=by,
-            cuts=[(cut, cut.removeprefix(METADATA)) for cut in list_cuts(detector)],
+            cuts=[
+                (cut, cut.removeprefix(services.METADATA))
+                for cut in services.list_cuts(detector)
+            ],
             matching=len(rows),
             most_queries=max((one.queries for one in found.items), default=0) or 1,
             rows=rows if "all" in asked else rows[:_MOST],
@@ -151,7 +142,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             measured=read_measure(found.measure).name,
             points=build_points([picked.bar]) if picked.bar else None,
             whole=read(found.measured, name="All together", tone=0),
-            axis=near_axis(*(_list_lows(rows) or [_USUAL])),
+            axis=near_axis(*(lows or [_USUAL])),
             noun=_noun(found),
         )
 
@@ -188,24 +179,13 @@ def _find_worst(found: Slices) -> Worst | None:
     return Worst(one, measure.name, here.accuracy, rest)
 
 
-def _list_lows(rows: Sequence[SliceEstimate]) -> list[float]:
-    """Return what the axis must hold; slices with too few labels are cut."""
-    return [one.measured.low for one in rows if one.state != "too_few_labels"]
-
-
 def _version() -> str | None:
     version = request.args.get("version") or None
     return None if version == "*" else version
 
 
-def _choose(detector: Detector, by: str) -> str:
-    """Return the key to slice by: the requested one, or the first."""
-    return by or list_cuts(detector)[0]
-
-
 def _noun(found: Slices) -> Sequence[str]:
-    """Return the word for one slice and for several."""
-    name = found.by.removeprefix(METADATA)
+    name = found.by.removeprefix(services.METADATA)
     if name == "predicted":
         return ("prediction", "predictions")
     return (name, name if name.endswith("s") else f"{name}s")
@@ -217,10 +197,10 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
     """Download the slices of a detector."""
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        found = get_slices(
+        found = services.get_slices(
             session,
             detector,
-            by=_choose(detector, request.args.get("by", "")),
+            by=request.args.get("by") or services.list_cuts(detector)[0],
             version=_version(),
             computed_at=now(),
         )
@@ -229,8 +209,8 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
         dump_id("det", detector.id),
         "slices",
         suffix,
-        SLICE_COLUMNS,
-        lambda _session: iter_slice_rows(found),
+        services.SLICE_COLUMNS,
+        lambda _session: services.iter_slice_rows(found),
     )
 
 

@@ -9,11 +9,8 @@ from flask.typing import ResponseReturnValue
 
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.thresholds import (
-    CalibrationBin,
-    ThresholdPoint,
-    get_thresholds_and_calibration,
-)
+from tracker.services.estimates import thresholds
+from tracker.services.estimates.thresholds import CalibrationBin, ThresholdPoint
 from tracker.shapes import Score
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Reading, Tick, read
@@ -39,7 +36,6 @@ class Frame:
 
     @property
     def rows(self) -> list[Tick]:
-        """The numbers up the side."""
         return [
             Tick(f"{self.y(one):.2f}%", narrow(f"{100 * one:.0f} %"))
             for one in _spread(self.bottom)
@@ -69,28 +65,18 @@ def draw_thresholds(points: Sequence[ThresholdPoint], target: float | None) -> C
     # A threshold leaves the same queries until the next one.
     ends = [point.threshold for point in points[1:]] + [1.0]
     spans = list(zip(points, ends, strict=True))
-    known = [(point, end) for point, end in spans if point.accuracy is not None]
-    line = [
-        place
-        for point, end in known
-        for place in _step(frame, point.threshold, end, point.accuracy or 0.0)
-    ]
-    upper = [
-        place
-        for point, end in spans
-        for place in _step(frame, point.threshold, end, point.high)
-    ]
-    lower = [
-        place
-        for point, end in spans
-        for place in _step(frame, point.threshold, end, point.low)
-    ]
-    return Curve(frame, " ".join(line), " ".join([*upper, *lower[::-1]]))
 
+    def trace(field: str) -> list[str]:
+        return [
+            f"{frame.x(x):.3f},{frame.y(height):.3f}"
+            for point, end in spans
+            for height in [getattr(point, field)]
+            if height is not None
+            for x in (point.threshold, end)
+        ]
 
-def _step(frame: Frame, start: float, end: float, height: float) -> list[str]:
-    y = frame.y(height)
-    return [f"{frame.x(start):.3f},{y:.3f}", f"{frame.x(end):.3f},{y:.3f}"]
+    band = [*trace("high"), *trace("low")[::-1]]
+    return Curve(frame, " ".join(trace("accuracy")), " ".join(band))
 
 
 def _tenth(share: float) -> float:
@@ -136,7 +122,7 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
     target = _parse_target(request.args.get("target", ""))
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        found, calibration = get_thresholds_and_calibration(
+        found, calibration = thresholds.get_thresholds_and_calibration(
             session,
             detector,
             target=target,
@@ -178,11 +164,4 @@ def _parse_target(text: str) -> float | None:
 
 
 def _read(one: ThresholdPoint | CalibrationBin) -> Reading:
-    score = Score(
-        correct=one.correct,
-        labelled=one.labelled,
-        accuracy=one.accuracy,
-        low=one.low,
-        high=one.high,
-    )
-    return read(score, name="", tone=0)
+    return read(Score.from_row(one), name="", tone=0)

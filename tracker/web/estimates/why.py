@@ -10,11 +10,7 @@ from tracker import stats
 from tracker.charts.histogram import TailPicture, draw_curve, draw_tail
 from tracker.http import database, now, requires
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import (
-    ClassEstimate,
-    Estimate,
-    get_estimate,
-)
+from tracker.services.estimates.estimate import ClassEstimate, get_estimate
 from tracker.services.versions import choose_versions
 from tracker.stats import TailSide, chances_of_ever_missing
 from tracker.web.blueprint import pages
@@ -49,7 +45,11 @@ def show_why(detector_id: str) -> ResponseReturnValue:
         detector = get_detector(session, detector_id)
         versions = choose_versions(session, detector, asked)
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
-        scope = _choose_class(estimate, request.args.get("scope"))
+        name = request.args.get("scope")
+        known = [one for one in estimate.classes if one.labelled]
+        scope = next(
+            (one for one in known if one.name == name), next(iter(known), None)
+        )
         return render_template(
             "why/why.html",
             detector=detector,
@@ -58,7 +58,7 @@ def show_why(detector_id: str) -> ResponseReturnValue:
             scope=scope,
             tail_share=(1 - estimate.confidence_level) / 2,
             reading=None if scope is None else read(scope, name=scope.name, tone=0),
-            tail=None if scope is None else _draw_own(scope, _parse_supposed(scope)),
+            tail=None if scope is None else _draw_own(scope),
             published=[
                 draw_tail(*PUBLISHED[:2], supposed, "fewer")
                 for supposed in PUBLISHED[2]
@@ -82,13 +82,6 @@ def show_peeking(detector_id: str) -> ResponseReturnValue:
         )
 
 
-def _choose_class(estimate: Estimate, asked: str | None) -> ClassEstimate | None:
-    known = [scope for scope in estimate.classes if scope.labelled]
-    return next(
-        (scope for scope in known if scope.name == asked), known[0] if known else None
-    )
-
-
 def _parse_supposed(scope: ClassEstimate) -> float:
     percent = request.args.get("supposed", type=float)
     if percent is not None and 0 <= percent <= 100:
@@ -99,7 +92,8 @@ def _parse_supposed(scope: ClassEstimate) -> float:
     return round(scope.low if low_is_further else scope.high, 3)
 
 
-def _draw_own(scope: ClassEstimate, supposed: float) -> TailPicture:
+def _draw_own(scope: ClassEstimate) -> TailPicture:
+    supposed = _parse_supposed(scope)
     is_high = supposed * scope.labelled >= scope.correct
     side: TailSide = "fewer" if is_high else "more"
     return draw_tail(scope.correct, scope.labelled, supposed, side)

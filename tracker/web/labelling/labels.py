@@ -21,7 +21,7 @@ from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, database, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.report import Report
-from tracker.services.evidence.consensus import SettledError, is_closed
+from tracker.services.evidence.standing import SettledError, is_closed
 from tracker.services.fields import parse_input
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history

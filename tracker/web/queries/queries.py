@@ -11,7 +11,7 @@ from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, context, database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.query_lists import find_and_count, find_queries
-from tracker.services.evidence.consensus import is_closed
+from tracker.services.evidence.standing import is_closed
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
 from tracker.services.labelling.golds import Gold, get_gold, see_as
