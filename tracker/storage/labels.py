@@ -180,28 +180,24 @@ def count_since(
     """Return the number of labels of a detector, by *labeler* and by all.
 
     Only the newest labels are read, because an import may bring millions a day; the
-    third value says whether they reach back to *since*.  On SQLite, which has labels in
-    the order of their ids alone, the newest are those of all detectors.
+    third value says whether they reach back to *since*.
     """
     newest = (
-        select(Label.detector_id, Label.labeler, Label.created_at)
+        select(Label.labeler, Label.created_at)
         # A label taken over was given to another query.
-        .where(Label.source_label_id.is_(None))
-        .where(on_postgresql(Label.detector_id == detector_id))
+        .where(Label.detector_id == detector_id, Label.source_label_id.is_(None))
         .order_by(Label.id.desc())
         .limit(MOST_LOOKED_AT)
         .subquery()
     )
-    is_ours = newest.c.detector_id == detector_id
     # Ids are nearly in the order of time: a request takes its instant first.
     is_since = newest.c.created_at >= since
     statement = select(
-        func.count().filter(is_ours, is_since, newest.c.labeler == labeler),
-        func.count().filter(is_ours, is_since),
+        func.count().filter(is_since, newest.c.labeler == labeler),
         func.count().filter(is_since),
     ).select_from(newest)
-    by_labeler, by_all, seen = session.execute(statement).one()
-    return by_labeler, by_all, seen < MOST_LOOKED_AT
+    by_labeler, by_all = session.execute(statement).one()
+    return by_labeler, by_all, by_all < MOST_LOOKED_AT
 
 
 def iter_label_rows(

@@ -1,6 +1,6 @@
 """Queries that wait for their prediction, of which no accuracy knows yet."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +23,6 @@ from tracker.storage.base import (
     BigId,
     Key,
     Name,
-    are_among,
     find_by_id,
     list_newest,
 )
@@ -87,20 +86,33 @@ def forget_problems(session: Session, detector_id: int) -> None:
     session.execute(every.values(problem=None))
 
 
-def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
-    """Delete some queries from before an instant that wait and have no label."""
-    key = WaitingQuery.detector_id, WaitingQuery.id
-    old = (
-        select(*key)
-        .where(
-            WaitingQuery.created_at < before, cast(WaitingQuery.labels, Text) == "[]"
-        )
-        .limit(limit)
-        .with_for_update(skip_locked=True)
+_HAS_NO_LABEL = cast(WaitingQuery.labels, Text) == "[]"
+
+
+def list_unlabelled(
+    session: Session, *, before: datetime, limit: int
+) -> Sequence[tuple[int, int]]:
+    """Return detector and id of some queries from before an instant without a label."""
+    statement = select(WaitingQuery.detector_id, WaitingQuery.id).where(
+        WaitingQuery.created_at < before, _HAS_NO_LABEL
     )
-    found = [(*row,) for row in session.execute(old)]
-    session.execute(delete(WaitingQuery).where(are_among(WaitingQuery, found)))
-    withdraw(session, PREDICTION, *(str(query_id) for _, query_id in found))
+    return [(*row,) for row in session.execute(statement.limit(limit))]
+
+
+def delete_unlabelled(
+    session: Session, detector_id: int, query_ids: Collection[int]
+) -> int:
+    """Delete those of these queries that still wait and have no label, and count them.
+
+    Queries locked by others are skipped; a later run gets them.
+    """
+    own = WaitingQuery.detector_id == detector_id
+    old = select(WaitingQuery.id).where(
+        own, WaitingQuery.id.in_(query_ids), _HAS_NO_LABEL
+    )
+    found = session.scalars(old.with_for_update(skip_locked=True)).all()
+    session.execute(delete(WaitingQuery).where(own, WaitingQuery.id.in_(found)))
+    withdraw(session, PREDICTION, *map(str, found))
     return len(found)
 
 
