@@ -18,7 +18,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from sqlalchemy.orm import Session
 
-from tracker.charts.words import plain, plural
+from tracker.charts.words import plural
 from tracker.clock import Clock
 from tracker.errors import TrackerError
 from tracker.mcp.sentences import (
@@ -40,7 +40,7 @@ from tracker.services.detectors import check_class, describe_detectors, get_dete
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
 from tracker.services.estimates.measures import MeasureWord, add_measure
-from tracker.services.estimates.report import Report, say
+from tracker.services.estimates.report import say
 from tracker.services.estimates.slices import get_slices
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_when
@@ -140,9 +140,8 @@ class Desk:
             )
             is_of_some = since or until or where
             errors = None if is_of_some else find_label_errors(session, found, estimate)
-        answer = say(found, add_measure(estimate, "recall", errors)).dump()
-        sentence = say_estimate(estimate, read_measure(found.measure))
-        return _answer(sentence, answer)
+        said = say(found, add_measure(estimate, "recall", errors))
+        return _answer(say_estimate(said, read_measure(found.measure)), said.dump())
 
     def history(
         self,
@@ -277,9 +276,8 @@ class Desk:
             estimate = self._estimate(session, found, version, method="anytime")
             estimate = price_audit(session, found, estimate)
             plan = build_plan(estimate, Goal())
-            report = Report(found, estimate, estimate.population.of or 0)
-            first = plain(report.sentence, limit=500)
-        sentence = f"{first} {explain(estimate, plan, read_measure(found.measure))}"
+        said = say(found, add_measure(estimate, "recall"))
+        sentence = explain(said, plan, read_measure(found.measure))
         return _answer(sentence, estimate.dump())
 
     def _estimate(
