@@ -2,11 +2,15 @@
 
 from tracker.http.authentication import (
     PUBLIC,
+    SIGN_IN,
     SecondFactorError,
     UnauthorizedError,
+    add_session_cookie,
     authenticate_if_signed_in,
     authenticate_requests,
     check_second_factor,
+    check_sees,
+    keep_sign_in,
     required_role,
     requires,
 )
@@ -38,7 +42,6 @@ from tracker.http.responses import (
     no_content,
     problem,
 )
-from tracker.http.session_cookie import SIGN_IN, add_session_cookie, keep_sign_in
 
 __all__ = [
     "DEVICE_API",
@@ -61,6 +64,7 @@ __all__ = [
     "authenticate_requests",
     "by",
     "check_second_factor",
+    "check_sees",
     "compress",
     "context",
     "database",

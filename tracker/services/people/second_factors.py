@@ -15,11 +15,10 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
 from tracker.services.people.accounts import parse_name
-from tracker.services.people.sign_ins import digest_of
 from tracker.services.wording import missing
 from tracker.storage import people as storage
 from tracker.storage.dialect import lock
-from tracker.storage.people import Account, Passkey, SignInStep, Totp
+from tracker.storage.people import Account, Passkey, SignInStep, Totp, digest_of
 
 RECOVERY_CODES = 10
 STEP_LASTS = timedelta(minutes=10)

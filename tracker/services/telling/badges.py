@@ -15,12 +15,12 @@ from tracker.services.estimates.report import Report
 from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
-from tracker.services.people.sign_ins import digest_of
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage import telling as storage
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, find_detector
+from tracker.storage.people import digest_of
 from tracker.storage.telling import Badge
 from tracker.words import BALANCED, DECIDING_METHOD, UNSTATED, Verdict
 

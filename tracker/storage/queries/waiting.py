@@ -18,20 +18,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Key,
-    Name,
-    find_by_id,
-    list_newest,
-)
+from tracker.storage import base
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import PREDICTION, withdraw
+from tracker.words import DISPUTED
 
 
-class WaitingQuery(Base):
+class WaitingQuery(base.Base):
     """An input of which nobody has said yet what the detector makes of it.
 
     Its id is the one that the query keeps once it has a prediction; until then its
@@ -41,9 +35,9 @@ class WaitingQuery(Base):
     __tablename__ = "waiting_queries"
 
     detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    input: Mapped[str | None] = mapped_column(Name)
-    version: Mapped[str | None] = mapped_column(Name)
+    id: Mapped[int] = mapped_column(base.BigId, primary_key=True)
+    input: Mapped[str | None] = mapped_column(base.Name)
+    version: Mapped[str | None] = mapped_column(base.Name)
     created_at: Mapped[datetime]
     details: Mapped[str | None] = mapped_column("metadata", Text)
     image: Mapped[str | None] = mapped_column(Text)
@@ -54,10 +48,10 @@ class WaitingQuery(Base):
 
 
 def find_waiting(session: Session, query_id: int) -> WaitingQuery | None:
-    return find_by_id(session, WaitingQuery, query_id)
+    return base.find_by_id(session, WaitingQuery, query_id)
 
 
-def lock_waiting(session: Session, key: Key) -> WaitingQuery | None:
+def lock_waiting(session: Session, key: base.Key) -> WaitingQuery | None:
     """Return a query that nobody else labels or completes in this transaction."""
     options: Any = {"with_for_update": True, "populate_existing": True}
     return session.get(WaitingQuery, key, **options)
@@ -120,7 +114,7 @@ def list_waiting(
     session: Session, detector_id: int, *, before: int | None, limit: int
 ) -> Sequence[WaitingQuery]:
     own = WaitingQuery.detector_id == detector_id
-    return list_newest(session, WaitingQuery, own, before=before, limit=limit)
+    return base.list_newest(session, WaitingQuery, own, before=before, limit=limit)
 
 
 def list_page(
@@ -146,3 +140,40 @@ def list_page(
         known = kind.detector_id.in_(detector_ids), kind.id.in_(ids)
         found.extend(session.scalars(select(kind).where(*known)))
     return count, sorted(found, key=lambda row: row.id, reverse=True)
+
+
+def erase_content(
+    session: Session,
+    query: Query,
+    *,
+    group: str | None,
+    name: str | None,
+    erased_at: datetime,
+) -> None:
+    """Take away what *query* holds beyond what was counted of it.
+
+    Of its *group* and of the *name* of its input hashes stay.
+    """
+    query.group, query.input = group, name
+    query.details = query.image = query.image_url = None
+    query.queue_rank = query.tags = None
+    query.erased_at = erased_at
+    if query.agreement == DISPUTED:
+        # Nobody can settle it any more.
+        query.agreement = None
+    session.flush()
+
+
+def erase_image(session: Session, query: Query, *, erased_at: datetime) -> None:
+    query.image = query.image_url = None
+    query.image_erased_at = erased_at
+    session.flush()
+
+
+def has_image(session: Session, name: str) -> bool:
+    """Return whether a query of any detector has this image, also one that waits."""
+    kinds: tuple[type[Query | WaitingQuery], ...] = (Query, WaitingQuery)
+    return any(
+        session.scalar(select(kind.id).where(kind.image == name).limit(1)) is not None
+        for kind in kinds
+    )

@@ -13,7 +13,16 @@ from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, find_comparison, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
-from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
+from tracker.services.labelling.auditing.audit_draws import (
+    DRAW_COLUMNS,
+    Reason,
+    Record,
+    find_last_reason,
+    get_audit_record,
+    list_draw_rows,
+    load_record,
+    look_at,
+)
 from tracker.services.labelling.auditing.audit_estimates import (
     AuditMoment,
     SetEstimate,
@@ -26,13 +35,6 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
     extend_audit,
     pause_audit,
     resume_audit,
-)
-from tracker.services.labelling.auditing.audit_record import (
-    DRAW_COLUMNS,
-    Reason,
-    find_last_reason,
-    get_audit_record,
-    list_draw_rows,
 )
 from tracker.services.labelling.auditing.audit_sets import JUDGE, NewAudit
 from tracker.services.labelling.auditing.audits import (

@@ -20,12 +20,10 @@ from tracker.services.people.sign_ins import (
     TooManyTriesError,
     begin_try,
     create_link,
-    digest_of,
     invite,
     sign_out_of,
 )
 from tracker.services.people.sign_ins import sign_out_everywhere as services_sign_out
-from tracker.storage import people
 from tracker.storage import people as storage
 from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector, list_detectors
@@ -60,7 +58,7 @@ def change_password() -> ResponseReturnValue:
                 own,
                 request.form.get("password", ""),
                 by(),
-                excluding=digest_of(cookie[SIGN_IN]),
+                excluding=storage.digest_of(cookie[SIGN_IN]),
             )
     except InvalidInputError as error:
         # The entered passwords are secrets and not sent back.
@@ -83,7 +81,7 @@ def _check_old_password() -> str | None:
     if not is_right(request.form.get("old", ""), stored):
         raise InvalidInputError.of("old", "is not the password you have now")
     with database().write() as session:
-        people.delete_tries_of(session, digest_of(account().name))
+        storage.delete_tries_of(session, storage.digest_of(account().name))
     return stored
 
 
@@ -114,8 +112,8 @@ def _render_own(form: Form) -> str:
             "accounts/own.html",
             own=own,
             form=form,
-            browsers=people.list_sign_ins(session, own.id),
-            here=digest_of(cookie[SIGN_IN]),
+            browsers=storage.list_sign_ins(session, own.id),
+            here=storage.digest_of(cookie[SIGN_IN]),
             has_second_factor=has_second_factor(session, own.id),
             detectors=_seen(session, own),
         )
@@ -188,8 +186,8 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
     show = request.args.get("show", "")
     is_shown = _SHOWN.get(show, _SHOWN[""])
     with database().read() as session:
-        steps = people.list_second_factors(session)
-        last = people.find_last_seen(session)
+        steps = storage.list_second_factors(session)
+        last = storage.find_last_seen(session)
         accounts = [
             _Person(one, _seen(session, one), steps.get(one.id), last.get(one.id))
             for one in storage.list_accounts(session)
@@ -292,7 +290,7 @@ def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
             sees_all=shown.has_all_detectors,
             detectors=list_detectors(session),
             chosen=[dump_id("det", number) for number in given],
-            browsers=people.list_sign_ins(session, shown.id),
+            browsers=storage.list_sign_ins(session, shown.id),
             roles=ROLES,
             new_link=link,
             has_second_factor=has_second_factor(session, shown.id),

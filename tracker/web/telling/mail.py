@@ -10,7 +10,6 @@ from tracker.errors import InvalidInputError, NotFoundError
 from tracker.http import PUBLIC, account, by, context, database, now, requires
 from tracker.services.fields import parse_input
 from tracker.services.people.accounts import get_account
-from tracker.services.telling import mail
 from tracker.services.telling import mail as services
 from tracker.services.telling.mail import MailChoice
 from tracker.storage.detectors import list_detectors
@@ -41,7 +40,7 @@ def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> st
         own=own,
         form=form,
         asked=asked,
-        is_being_asked=mail.is_being_asked(session, own.id),
+        is_being_asked=services.is_being_asked(session, own.id),
         events=list(EVENTS),
         chosen=chosen,
         muted=list_detectors(session, among=muted),
@@ -68,7 +67,7 @@ def choose_mail() -> ResponseReturnValue:
     with database().write() as session:
         own = get_account(session, account().name)
         services.choose_mail(session, own, choice, by())
-        is_asked = mail.is_being_asked(session, own.id)
+        is_asked = services.is_being_asked(session, own.id)
     flash("Saved. Open the link in the mail we send you." if is_asked else "Saved.")
     return redirect(url_for("pages.show_mail"), 303)
 
@@ -78,7 +77,7 @@ def choose_mail() -> ResponseReturnValue:
 def ask_address_again() -> ResponseReturnValue:
     """Send the confirmation mail again."""
     with database().write() as session:
-        mail.ask_again(session, get_account(session, account().name), by())
+        services.ask_again(session, get_account(session, account().name), by())
     flash("Another mail will be sent within ten minutes.")
     return redirect(url_for("pages.show_mail"), 303)
 
@@ -90,7 +89,7 @@ def show_confirm(token: str) -> ResponseReturnValue:
     key = context().settings.load_secret_key()
     with database().read() as session:
         own = get_account(session, account().name)
-        email = mail.find_asked_address(session, own, key, token, now())
+        email = services.find_asked_address(session, own, key, token, now())
     return render_template("mail/confirm.html", email=email, token=token)
 
 
@@ -101,7 +100,7 @@ def confirm_address(token: str) -> ResponseReturnValue:
     key = context().settings.load_secret_key()
     with database().write() as session:
         own = get_account(session, account().name)
-        mail.confirm_address(session, own, key, token, by())
+        services.confirm_address(session, own, key, token, by())
     flash("The address is confirmed.")
     return redirect(url_for("pages.show_mail"), 303)
 

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError
+from tracker import errors, stats
 from tracker.services.by import By
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.weeks import Cut
@@ -26,17 +26,6 @@ from tracker.services.labelling.auditing.audit_sets import (
 from tracker.services.queries.where import parse_where
 from tracker.services.wording import invalid, missing, show
 from tracker.shapes import Accuracy, Score, Shape
-from tracker.stats import (
-    Floats,
-    Forecast,
-    Goal,
-    Ints,
-    Ledger,
-    Strata,
-    foresee,
-    next_round,
-    rank_of,
-)
 from tracker.storage.base import dump_id, find_by_id, parse_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
@@ -280,13 +269,13 @@ class AuditPlan:
     """A set of queries as it is now, and what an audit of it is expected to take."""
 
     version_id: int | None
-    ids: Ints
-    strata: Strata
-    index: Ints
-    known: Ints
+    ids: stats.Ints
+    strata: stats.Strata
+    index: stats.Ints
+    known: stats.Ints
     uses: list[str]
-    goal: Goal
-    forecast: Forecast
+    goal: stats.Goal
+    forecast: stats.Forecast
 
 
 def plan_audit(
@@ -308,8 +297,8 @@ def plan_audit(
         session, detector, new, version_id, at=at, arrived_before=arrived_before
     )
     aim = aim_index(detector.classes, stored_aim(new))
-    goal = Goal(aim, half_width_of(new), new.target)
-    forecast = foresee(strata, known, goal, detector.confidence_level)
+    goal = stats.Goal(aim, half_width_of(new), new.target)
+    forecast = stats.foresee(strata, known, goal, detector.confidence_level)
     if new.labels is not None:
         goal, forecast = _for_budget(new.labels, len(ids), goal, forecast)
     return AuditPlan(version_id, ids, strata, index, known, uses, goal, forecast)
@@ -324,8 +313,8 @@ def check_aim(detector: Detector, new: NewAudit) -> None:
 
 
 def _for_budget(
-    budget: int, queries: int, goal: Goal, forecast: Forecast
-) -> tuple[Goal, Forecast]:
+    budget: int, queries: int, goal: stats.Goal, forecast: stats.Forecast
+) -> tuple[stats.Goal, stats.Forecast]:
     """Return the half-width that so many labels should give, for the bets to go by."""
     labels = min(budget, queries)
     usual = max(1, forecast.labels)
@@ -334,7 +323,7 @@ def _for_budget(
     wide = goal.half_width * ratio**0.5
     at_random = min(queries, round(labels * forecast.at_random / usual))
     wide = min(_WIDEST, max(_NARROWEST, wide))
-    return goal._replace(half_width=wide), Forecast(labels, at_random)
+    return goal._replace(half_width=wide), stats.Forecast(labels, at_random)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +333,7 @@ class SpanToAudit:
     schedule_id: int
     arrived_before: datetime
     # What the audits before it teach of the strata of the plan.
-    learn: Callable[[AuditPlan], Floats | None]
+    learn: Callable[[AuditPlan], stats.Floats | None]
 
 
 def create_audit(
@@ -362,13 +351,13 @@ def create_audit(
     is empty or too large.
     """
     if storage.is_name_taken(session, Audit, detector.id, new.name):
-        raise ConflictError(f"there is an audit named {show(new.name)} already")
+        raise errors.ConflictError(f"there is an audit named {show(new.name)} already")
     arrived_before = None if span is None else span.arrived_before
     plan = plan_audit(session, detector, new, at=by.at, arrived_before=arrived_before)
     carried = None if span is None else span.learn(plan)
     empty = np.zeros(0, dtype=np.int64)
-    ledger = Ledger(plan.strata, (), (), empty, empty)
-    first = next_round(ledger, plan.known, plan.goal, carried=carried)
+    ledger = stats.Ledger(plan.strata, (), (), empty, empty)
+    first = stats.next_round(ledger, plan.known, plan.goal, carried=carried)
     audit = _build_audit(detector, new, plan, by)
     if span is not None:
         audit.schedule_id = span.schedule_id
@@ -432,8 +421,10 @@ def get_audit(session: Session, reference: str) -> Audit:
     return audit
 
 
-def goal_of(audit: Audit) -> Goal:
-    return Goal(aim_index(audit.classes, audit.aim), audit.half_width, audit.target)
+def goal_of(audit: Audit) -> stats.Goal:
+    return stats.Goal(
+        aim_index(audit.classes, audit.aim), audit.half_width, audit.target
+    )
 
 
 def aim_index(classes: list[str], aim: str | None) -> int | None:
@@ -451,17 +442,17 @@ def label_code(classes: list[str], label: str) -> int:
     return classes.index(label) if label in classes else len(classes)
 
 
-def carried_of(audit: Audit) -> Floats | None:
+def carried_of(audit: Audit) -> stats.Floats | None:
     """Return what an audit was taught by those before it."""
     return None if audit.carried is None else np.asarray(audit.carried)
 
 
-def strata_of(audit: Audit) -> Strata:
+def strata_of(audit: Audit) -> stats.Strata:
     stored = {
         name: np.asarray(audit.strata[name], dtype=np.int64)
         for name in ("predicted", "bins", "sizes", "verdicts")
     }
-    return Strata(len(audit.classes), **stored)
+    return stats.Strata(len(audit.classes), **stored)
 
 
 def half_width_of(new: NewAudit) -> float | None:
@@ -476,7 +467,9 @@ def _draw_key(seed: str | None) -> str:
     return hashlib.sha256(f"audit {seed}".encode()).hexdigest()
 
 
-def _add_items(session: Session, audit: Audit, ids: Ints, index: Ints) -> None:
+def _add_items(
+    session: Session, audit: Audit, ids: stats.Ints, index: stats.Ints
+) -> None:
     key = bytes.fromhex(audit.secret)
     for start in range(0, len(ids), _AT_ONCE):
         part = ids[start : start + _AT_ONCE].tolist()
@@ -485,7 +478,7 @@ def _add_items(session: Session, audit: Audit, ids: Ints, index: Ints) -> None:
             {
                 "audit_id": [audit.id] * len(part),
                 "stratum": index[start : start + _AT_ONCE].tolist(),
-                "rank": [rank_of(key, f"iq_{number}") for number in part],
+                "rank": [stats.rank_of(key, f"iq_{number}") for number in part],
                 "query_id": part,
                 "detector_id": [audit.detector_id] * len(part),
                 "known_from": [None] * len(part),
