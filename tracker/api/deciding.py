@@ -72,8 +72,7 @@ def list_replay(path: parameters.IdPath, query: ReplayChoice) -> dict[str, Any]:
 
 
 @comparison_routes.get(
-    "/detectors/<id>/comparison",
-    responses=answers({200: Comparison}, 404, 409),
+    "/detectors/<id>/comparison", responses=answers({200: Comparison}, 404, 409)
 )
 @requires("viewer")
 def compare_versions(
@@ -94,8 +93,7 @@ gates_routes = build_routes("gates", "Whether a version is good enough.")
 
 
 @gates_routes.post(
-    "/detectors/<id>/gate",
-    responses=answers({200: Gate}, 404, 409, 413, 415, 422),
+    "/detectors/<id>/gate", responses=answers({200: Gate}, 404, 409, 413, 415, 422)
 )
 @requires("viewer")
 def ask(path: parameters.IdPath, body: GateChoice) -> dict[str, Any]:

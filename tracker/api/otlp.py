@@ -144,8 +144,7 @@ def _parse(content: bytes, *, is_json: bool) -> ExportLogsServiceRequest:
 
 
 def _read_judgements(
-    sent: ExportLogsServiceRequest,
-    is_json: bool,
+    sent: ExportLogsServiceRequest, is_json: bool
 ) -> tuple[list[NewJudgement], list[str]]:
     found, errors = [], []
     for resource in sent.resource_logs:

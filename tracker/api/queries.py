@@ -128,11 +128,7 @@ def log_query(path: parameters.IdPath) -> Response:
     def log(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
         query, is_new = services.log_query(
-            session,
-            detector,
-            new,
-            http.by(),
-            image=stored,
+            session, detector, new, http.by(), image=stored
         )
         return _describe(session, query), 201 if is_new else 200
 

@@ -88,8 +88,7 @@ class NewDetector(fields.Input):
         "evenly over `measure` and these.",
     )
     queue_rate: fields.Rate = Field(
-        default=1.0,
-        description="The share of queries in the random queue.",
+        default=1.0, description="The share of queries in the random queue."
     )
     gold_rate: fields.GoldRate = Field(
         default=0.0, description="The share of gold queries in the random queue."
@@ -553,11 +552,7 @@ def check_is_open(detector: storage.AnyDetector) -> None:
 
 
 def check_class(
-    detector: storage.AnyDetector,
-    name: str,
-    *,
-    field: str,
-    may_be_unclear: bool,
+    detector: storage.AnyDetector, name: str, *, field: str, may_be_unclear: bool
 ) -> None:
     """Raise InvalidInputError unless *name* is a class of the detector."""
     if name in detector.classes or (may_be_unclear and name == UNCLEAR):

@@ -2,14 +2,7 @@
 
 import json
 import re
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Hashable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 

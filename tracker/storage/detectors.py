@@ -379,10 +379,7 @@ def hold_open(session: Session, detector_id: int) -> Any:
     minutes.
     """
     statement = sa.select(
-        Detector.name,
-        Detector.archived_at,
-        Detector.group_by,
-        Detector.label_sampling,
+        Detector.name, Detector.archived_at, Detector.group_by, Detector.label_sampling
     )
     chosen = statement.where(Detector.id == detector_id)
     found = session.execute(chosen.with_for_update(read=True)).one()

@@ -89,12 +89,7 @@ def add_labels_of(
     )
     moment = sa.literal(at, Label.created_at.type)
     found = sa.select(
-        Query.label_id,
-        Query.id,
-        *kept,
-        sa.literal(labeler),
-        moment,
-        moment,
+        Query.label_id, Query.id, *kept, sa.literal(labeler), moment, moment
     )
     are_new = Query.id.between(*ids) & Query.label_id.is_not(None)
     are_near = on_postgresql(Query.detector_id == detector_id)

@@ -23,10 +23,7 @@ from tracker.http import answer_idempotently, context, database, now, requires
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import estimate as services
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.measures import (
-    MeasuredEstimate,
-    add_measure,
-)
+from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.report import say
 from tracker.services.estimates.weeks import AverageWord
 from tracker.services.labelling.rechecks import find_label_errors
@@ -105,8 +102,7 @@ def get_estimate(path: IdPath, query: EstimateChoice) -> dict[str, Any]:
 
 
 @routes.post(
-    "/detectors/<id>/recompute",
-    responses=answers({200: Estimate}, 404, 409, 422),
+    "/detectors/<id>/recompute", responses=answers({200: Estimate}, 404, 409, 422)
 )
 @requires("editor")
 def recompute(path: IdPath) -> Response:

@@ -165,8 +165,7 @@ class ChartChoice(Parameters):
     """What the chart shows, and how."""
 
     version: Text | None = Field(
-        default=None,
-        description="The version; by default the one that is shown.",
+        default=None, description="The version; by default the one that is shown."
     )
     method: Method = Field(default="exact", description="How intervals are computed.")
     x: Axis = Field(default="labels", description="The horizontal axis.")
@@ -207,8 +206,7 @@ def get_chart_svg(path: IdPath, query: ChartChoice) -> Response:
 
 
 @charts_routes.get(
-    "/detectors/<id>/chart.png",
-    responses=answers_file("image/png", problems=(404,)),
+    "/detectors/<id>/chart.png", responses=answers_file("image/png", problems=(404,))
 )
 @requires("viewer")
 def get_chart_png(path: IdPath, query: ChartChoice) -> Response:

@@ -83,8 +83,7 @@ class CohortChoice(Parameters):
 
 
 @cohorts_routes.get(
-    "/detectors/<id>/cohorts",
-    responses=answers({200: cohorts.Cohorts}, 404),
+    "/detectors/<id>/cohorts", responses=answers({200: cohorts.Cohorts}, 404)
 )
 @requires("viewer")
 def get_cohorts(path: IdPath, query: CohortChoice) -> dict[str, Any]:
@@ -181,8 +180,7 @@ class ThresholdChoice(CalibrationChoice):
 
 
 @confidences_routes.get(
-    "/detectors/<id>/thresholds",
-    responses=answers({200: thresholds.Thresholds}, 404),
+    "/detectors/<id>/thresholds", responses=answers({200: thresholds.Thresholds}, 404)
 )
 @requires("viewer")
 def get_thresholds(path: IdPath, query: ThresholdChoice) -> dict[str, Any]:
@@ -196,8 +194,7 @@ def get_thresholds(path: IdPath, query: ThresholdChoice) -> dict[str, Any]:
 
 
 @confidences_routes.get(
-    "/detectors/<id>/calibration",
-    responses=answers({200: thresholds.Calibration}, 404),
+    "/detectors/<id>/calibration", responses=answers({200: thresholds.Calibration}, 404)
 )
 @requires("viewer")
 def get_calibration(path: IdPath, query: CalibrationChoice) -> dict[str, Any]:

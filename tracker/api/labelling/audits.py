@@ -53,8 +53,7 @@ class AuditList(Page):
     prefix = "aud"
 
     every: Cut | None = Field(
-        default=None,
-        description="Only those that schedules made of each such span.",
+        default=None, description="Only those that schedules made of each such span."
     )
 
 

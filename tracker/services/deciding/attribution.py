@@ -43,8 +43,7 @@ class NewInvestigation(Input):
     now_since: Instant = Field(description="When the week now began.")
     now_until: Instant = Field(description="When it ended; not part of it.")
     anchors: Annotated[int, Field(ge=1, le=MOST_ANCHORS)] = Field(
-        default=400,
-        description="Queries of the week then to draw, with replacement.",
+        default=400, description="Queries of the week then to draw, with replacement."
     )
 
 

@@ -10,10 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.services.deciding import pairs
 from tracker.services.estimates.counted import Unit
 from tracker.services.estimates.decision import refuse_unstated
-from tracker.services.estimates.estimate import (
-    Estimate,
-    get_estimate,
-)
+from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.replays import find_replay
 from tracker.services.evidence.populations import (

@@ -216,10 +216,7 @@ def _supposed(scope: ClassEstimate) -> float:
 
 @lru_cache(maxsize=256)
 def _sum_coverage(
-    method: str,
-    labelled: tuple[int, ...],
-    accuracy: tuple[float, ...],
-    level: float,
+    method: str, labelled: tuple[int, ...], accuracy: tuple[float, ...], level: float
 ) -> Coverage:
     """Return the coverage for two classes, over all outcomes but negligible ones."""
     described = stats.get_method(method)

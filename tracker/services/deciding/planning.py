@@ -214,10 +214,7 @@ def _foresee(
 
 
 def build_plan(
-    estimate: Estimate,
-    goal: Goal,
-    *,
-    among: Collection[str] | None = None,
+    estimate: Estimate, goal: Goal, *, among: Collection[str] | None = None
 ) -> LabelPlan:
     """Return what it takes from *estimate* to *goal*, for each class or those *among*.
 

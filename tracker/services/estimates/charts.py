@@ -251,11 +251,7 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
 
 
 def _first_with(
-    session: Session,
-    detector: Detector,
-    version: Version,
-    verdict: str,
-    skipped: range,
+    session: Session, detector: Detector, version: Version, verdict: str, skipped: range
 ) -> Any:
     """Return the first row among the *skipped* snapshots that gives this verdict.
 

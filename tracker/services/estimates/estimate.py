@@ -71,14 +71,7 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import midnight_in, pool
 from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.finding import Between, find_asked_span
-from tracker.words import (
-    DECIDING_METHOD,
-    DISPUTED,
-    NO_ANSWER,
-    OPEN,
-    REPLAYED,
-    UNSTATED,
-)
+from tracker.words import DECIDING_METHOD, DISPUTED, NO_ANSWER, OPEN, REPLAYED, UNSTATED
 
 SpanWord = Literal["now", "all"]
 NOW: SpanWord = "now"

@@ -85,11 +85,7 @@ from tracker.storage.estimates.projections import (
     load_states,
     store_projections,
 )
-from tracker.storage.estimates.slices import (
-    delete_slices,
-    list_counted,
-    list_uncounted,
-)
+from tracker.storage.estimates.slices import delete_slices, list_counted, list_uncounted
 from tracker.storage.estimates.thresholds import Bin, count_pending_confidences
 from tracker.storage.estimates.weeks import count_hours
 from tracker.storage.imports.files import list_importing

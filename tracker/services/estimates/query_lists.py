@@ -299,9 +299,7 @@ def _count_all(
 
 
 def _seeks(
-    wanted: QueryFilter,
-    counts: Mapping[int, Counts] | None,
-    sort: str,
+    wanted: QueryFilter, counts: Mapping[int, Counts] | None, sort: str
 ) -> Sequence[Conditions]:
     """Return conditions that together hold what passes, nothing of it twice."""
     # What is tagged has an index of its own; another order is no walk along ids.

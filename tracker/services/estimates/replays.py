@@ -17,11 +17,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import (
-    Decision,
-    compare_with_target,
-    decide,
-)
+from tracker.services.estimates.decision import Decision, compare_with_target, decide
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.evidence.random_queue import draw_rank

@@ -34,13 +34,7 @@ from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy, OfDetector, Score, Shape
-from tracker.stats import (
-    SliceEvidence,
-    SliceState,
-    anytime,
-    compare_once,
-    shared_level,
-)
+from tracker.stats import SliceEvidence, SliceState, anytime, compare_once, shared_level
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates.cells import Counts, pool

@@ -142,11 +142,7 @@ class _Read(NamedTuple):
 
 
 def get_thresholds(
-    session: Session,
-    detector: Detector,
-    *,
-    target: float | None = None,
-    **choices: Any,
+    session: Session, detector: Detector, *, target: float | None = None, **choices: Any
 ) -> Thresholds:
     """Return the accuracy above each of at most ten confidence thresholds.
 
@@ -167,11 +163,7 @@ def get_calibration(
 
 
 def get_thresholds_and_calibration(
-    session: Session,
-    detector: Detector,
-    *,
-    target: float | None = None,
-    **choices: Any,
+    session: Session, detector: Detector, *, target: float | None = None, **choices: Any
 ) -> tuple[Thresholds, Calibration]:
     """Return both; the queries are counted once."""
     read = _read(session, detector, **choices)

@@ -194,12 +194,7 @@ def bound_unclear(
         return Interval(np.asarray(low), np.asarray(high))
 
     bounds = completed_interval(
-        interval,
-        right,
-        counted,
-        level,
-        wrong=wrong,
-        right=more,
+        interval, right, counted, level, wrong=wrong, right=more
     )
     return UnclearBounds(
         measure=str(measure),

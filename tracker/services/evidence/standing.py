@@ -128,10 +128,7 @@ def take_over(
         query, sampling, given, is_replayed=is_replayed, units=units
     )
     return given._replace(
-        sampling=sampling,
-        standing=standing,
-        is_replayed=is_replayed,
-        is_spent=is_spent,
+        sampling=sampling, standing=standing, is_replayed=is_replayed, is_spent=is_spent
     )
 
 

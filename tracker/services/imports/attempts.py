@@ -21,11 +21,7 @@ from tracker.services.imports.first_pass import Reads, checked
 from tracker.services.imports.images import ImageFiles, store_images
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reports import (
-    Outcome,
-    RejectedImportError,
-    pack_report,
-)
+from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
 from tracker.services.imports.writing import SecondPass, Written
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.tasks import dump_error

@@ -34,12 +34,7 @@ from tracker.services.fields import (
     parse_instants,
 )
 from tracker.services.imports.reading.mapping import Piece
-from tracker.services.imports.reading.rows import (
-    JUDGE,
-    Row,
-    RowPiece,
-    read_given,
-)
+from tracker.services.imports.reading.rows import JUDGE, Row, RowPiece, read_given
 from tracker.services.imports.reports import Outcome
 from tracker.services.wording import describe_errors
 from tracker.storage.detectors import Detector
@@ -303,9 +298,7 @@ def _has_no_label(row: Row, names: Set[str] | None) -> bool:
     return "label" not in given and not _is_complete(given)
 
 
-def _without_verdicts(
-    values: dict[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _without_verdicts(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     verdicts = {name: one for name, one in values.items() if name.startswith(JUDGE)}
     if not verdicts:
         return values, verdicts

@@ -152,10 +152,7 @@ def _group(
 
 
 def add_new(
-    session: Session,
-    queries: Mapping[str, Sequence[Any]],
-    rows: Columns,
-    by: By,
+    session: Session, queries: Mapping[str, Sequence[Any]], rows: Columns, by: By
 ) -> Mapping[str, Sequence[Any]]:
     """Insert *queries* that were made of *rows*, and their labels.
 

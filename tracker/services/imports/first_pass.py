@@ -23,11 +23,7 @@ from tracker.services.imports.contradictions import (
     brings_input,
     with_groups,
 )
-from tracker.services.imports.reading.mapping import (
-    MappedPiece,
-    MappedRows,
-    Piece,
-)
+from tracker.services.imports.reading.mapping import MappedPiece, MappedRows, Piece
 from tracker.services.imports.reading.rows import Row, iter_pieces, read_given
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import (

@@ -31,10 +31,7 @@ from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.judgements import add_verdicts
 from tracker.storage.labels import add_labels
 from tracker.storage.queries.groups import note_groups
-from tracker.storage.queries.lookup import (
-    find_queries_by_input,
-    find_queries_by_key,
-)
+from tracker.storage.queries.lookup import find_queries_by_input, find_queries_by_key
 from tracker.storage.queries.queries import Query, add_queries
 from tracker.words import UNSTATED
 

@@ -25,8 +25,7 @@ def save_mapping(
     known = (*detector.classes, UNCLEAR)
     wrong = [
         FieldError(
-            "class",
-            f"{show(name)}, for {show(value)}, is not a class of the detector",
+            "class", f"{show(name)}, for {show(value)}, is not a class of the detector"
         )
         for value, name in mapping.classes.items()
         if name not in known

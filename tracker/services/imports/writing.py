@@ -22,11 +22,7 @@ from tracker.services.imports.first_pass import (
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.reports import (
-    Outcome,
-    RejectedImportError,
-    pack_report,
-)
+from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
 from tracker.services.imports.row_keys import note_keyless
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage.database import Database

@@ -1,13 +1,6 @@
 """Counting queries and their labels by the database, and what waits for the job."""
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
@@ -47,13 +40,7 @@ from tracker.storage.labels import (
 )
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import (
-    GROUPED,
-    REPLAYED,
-    REPLAYED_UNSTATED,
-    SAMPLINGS,
-    UNSTATED,
-)
+from tracker.words import GROUPED, REPLAYED, REPLAYED_UNSTATED, SAMPLINGS, UNSTATED
 
 # What decides where the label of a query counts.
 _COUNTED = (Query.version_id, Query.standing, Query.label, Query.predicted)
@@ -77,10 +64,7 @@ def count_pending_labels(
 
 
 def count_pending_days(
-    session: Session,
-    zones: Mapping[int, tzinfo],
-    *,
-    until: datetime | None = None,
+    session: Session, zones: Mapping[int, tzinfo], *, until: datetime | None = None
 ) -> dict[int, dict[date, Counts]]:
     """Return what the waiting labels change of each day asked, by version.
 

@@ -3,14 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import (
-    CheckConstraint,
-    ForeignKey,
-    Index,
-    Text,
-    delete,
-    select,
-)
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.clock import Clock

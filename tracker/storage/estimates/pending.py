@@ -35,13 +35,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    UtcDateTime,
-    on_postgresql,
-    remember,
-)
+from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql, remember
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.inserting import Prepared
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each

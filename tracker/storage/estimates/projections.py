@@ -4,16 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    JSON,
-    Text,
-    bindparam,
-    delete,
-    exists,
-    or_,
-    select,
-    tuple_,
-)
+from sqlalchemy import JSON, Text, bindparam, delete, exists, or_, select, tuple_
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, remember
@@ -47,10 +38,7 @@ class Projection(Base):
     """The state of a projection of one version under a key."""
 
     __tablename__ = "projections"
-    __table_args__ = (
-        of_version(),
-        {"sqlite_with_rowid": False},
-    )
+    __table_args__ = (of_version(), {"sqlite_with_rowid": False})
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     version_id: Mapped[int] = mapped_column(BigId, primary_key=True)

@@ -26,12 +26,7 @@ from tracker.storage.estimates.counts import (
 )
 from tracker.storage.estimates.pending import is_pending
 from tracker.storage.estimates.projections import KNOWN, list_states
-from tracker.storage.labels import (
-    Label,
-    is_correction,
-    is_of_query,
-    truth_of,
-)
+from tracker.storage.labels import Label, is_correction, is_of_query, truth_of
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import Query
 from tracker.words import UNCLEAR

@@ -83,10 +83,7 @@ class PieceFile(PlacedFile):
     """The file of an import, read in transactions that *reads* opens, by the piece."""
 
     def __init__(
-        self,
-        reads: Callable[[], AbstractContextManager[Session]],
-        key: Key,
-        size: int,
+        self, reads: Callable[[], AbstractContextManager[Session]], key: Key, size: int
     ) -> None:
         super().__init__(size)
         self._reads = reads

@@ -18,10 +18,7 @@ class AuditSchedule(Base):
     """What is asked about each span; stated before the first of them begins."""
 
     __tablename__ = "audit_schedules"
-    __table_args__ = (
-        sa.UniqueConstraint("detector_id", "name"),
-        of_version(),
-    )
+    __table_args__ = (sa.UniqueConstraint("detector_id", "name"), of_version())
 
     detector_id: Mapped[int] = mapped_column(
         sa.ForeignKey(Detector.id), primary_key=True

@@ -111,10 +111,7 @@ def count_judgements(
     truth = sa.case((has_standing(Query, standings), Query.label), else_=None)
     each = (
         sa.select(
-            Judgement.judge,
-            Judgement.kind,
-            Judgement.judged,
-            truth.label("label"),
+            Judgement.judge, Judgement.kind, Judgement.judged, truth.label("label")
         )
         .join(Query, Query.id == Judgement.query_id)
         .where(

@@ -29,10 +29,7 @@ class RecheckSet(Base):
     """
 
     __tablename__ = "recheck_sets"
-    __table_args__ = (
-        of_version(),
-        {"sqlite_with_rowid": False},
-    )
+    __table_args__ = (of_version(), {"sqlite_with_rowid": False})
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     version_id: Mapped[int] = mapped_column(BigId, primary_key=True)

@@ -88,8 +88,7 @@ def list_rounds(session: Session, study: Study) -> Sequence[Any]:
             StudyRound.no_information,
         )
         .where(
-            StudyRound.detector_id == study.detector_id,
-            StudyRound.study_id == study.id,
+            StudyRound.detector_id == study.detector_id, StudyRound.study_id == study.id
         )
         .order_by(StudyRound.number)
     )

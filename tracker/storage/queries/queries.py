@@ -64,11 +64,7 @@ class Query(Base):
             **where("queue_rank IS NOT NULL"),
         ),
         # The few that are gold.
-        sa.Index(
-            "ix_queries_detector_id_gold",
-            "detector_id",
-            **where("is_gold"),
-        ),
+        sa.Index("ix_queries_detector_id_gold", "detector_id", **where("is_gold")),
         # Of those without a label the ones that the detector was least sure of.
         sa.Index(
             "ix_queries_detector_id_confidence_unlabelled",

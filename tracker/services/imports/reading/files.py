@@ -21,9 +21,7 @@ from tracker.services.imports.reading.kinds import (
     read_pieces,
 )
 from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import (
-    RawPiece,
-)
+from tracker.services.imports.reading.rows import RawPiece
 from tracker.services.imports.saved import load_mapping
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.sandbox.readers import reading

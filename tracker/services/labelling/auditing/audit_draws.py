@@ -102,12 +102,7 @@ def look_at(audit: Audit, record: Record) -> stats.Look:
 
 
 def draw_next(
-    session: Session,
-    audit: Audit,
-    by: By,
-    *,
-    count: int = 1,
-    aside: Sequence[int] = (),
+    session: Session, audit: Audit, by: By, *, count: int = 1, aside: Sequence[int] = ()
 ) -> list[Any]:
     """Return up to *count* draws that ``by.name`` is to answer, in order.
 

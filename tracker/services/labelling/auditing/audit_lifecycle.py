@@ -125,10 +125,7 @@ def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
 def _build_result(session: Session, audit: Audit, by: By) -> audits.AuditResult:
     found = get_audit_estimate(session, audit, computed_at=by.at)
     return audits.AuditResult.from_row(
-        found,
-        at=by.at,
-        by=by.name,
-        **_compare(session, audit),
+        found, at=by.at, by=by.name, **_compare(session, audit)
     )
 
 

@@ -261,11 +261,7 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
 
 
 def _read_verdicts(
-    session: Session,
-    detector: Detector,
-    ids: Ints,
-    new: NewAudit,
-    may_lack: bool,
+    session: Session, detector: Detector, ids: Ints, new: NewAudit, may_lack: bool
 ) -> tuple[list[str], Ints]:
     """Return the judges that said something of the set, and what, a column each."""
     judges = [*judgements.list_judges(session, detector.id)]
