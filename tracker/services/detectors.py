@@ -1,7 +1,7 @@
 """Creating, changing and finding detectors."""
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 from sqlalchemy.exc import IntegrityError
@@ -18,7 +18,7 @@ from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
 from tracker.storage import people
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import Base, dump_id, find_by_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
 from tracker.storage.estimates.projections import find_calendars_again
@@ -526,6 +526,20 @@ def _flush_name(session: Session, name: str) -> None:
             f"a detector named {show(name)} exists already; choose another name or "
             "archive that one"
         ) from error
+
+
+_Row = TypeVar("_Row", bound=Base)
+
+
+def get_by_id(
+    session: Session, entity: type[_Row], prefix: str, noun: str, reference: str
+) -> _Row:
+    """Return the row of a public id; raises NotFoundError, which calls it *noun*."""
+    number = parse_id(prefix, reference)
+    found = None if number is None else find_by_id(session, entity, number)
+    if found is None:
+        raise missing(noun, reference)
+    return found
 
 
 def get_detector(session: Session, id_or_name: str) -> storage.Detector:

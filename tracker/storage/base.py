@@ -228,6 +228,20 @@ def list_newest(
     return session.scalars(statement).all()
 
 
+def list_detector_ids(
+    session: Session | sa.Connection, rows_of: Any, **owner: int
+) -> Sequence[int]:
+    """Return the detectors that rows name for one owner, such as a key, in order."""
+    column = rows_of.detector_id
+    statement = sa.select(column).filter_by(**owner).order_by(column)
+    return session.scalars(statement).all()
+
+
+def delete_rows(session: Session, rows_of: type[Base], **which: Any) -> None:
+    """Delete the rows whose columns have these values."""
+    session.execute(sa.delete(rows_of).filter_by(**which))
+
+
 def dump_id(prefix: str, number: int) -> str:
     """Return a public id, such as ``det_7``."""
     return f"{prefix}_{number}"

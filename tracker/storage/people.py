@@ -76,11 +76,6 @@ def seen_by(account_id: int) -> sa.ScalarSelect[int]:
     return seen.scalar_subquery()
 
 
-def list_pins(session: Session, account_id: int) -> Sequence[int]:
-    statement = sa.select(Pin.detector_id).where(Pin.account_id == account_id)
-    return session.scalars(statement.order_by(Pin.detector_id)).all()
-
-
 def set_pin(
     session: Session, account_id: int, detector_id: int, *, is_pinned: bool
 ) -> None:
@@ -116,16 +111,6 @@ def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
         Account.has_all_detectors | (Account.role == ADMIN) | was_given.exists(),
     )
     return session.scalars(statement.order_by(Account.name)).all()
-
-
-def list_detector_ids(session: Session, account_id: int) -> Sequence[int]:
-    """Return the detectors that an account may see, oldest first."""
-    statement = (
-        sa.select(AccountDetector.detector_id)
-        .where(AccountDetector.account_id == account_id)
-        .order_by(AccountDetector.detector_id)
-    )
-    return session.scalars(statement).all()
 
 
 def set_detector_ids(
@@ -224,10 +209,6 @@ def touch_sign_in(session: Session, sign_in_id: int, *, seen_at: datetime) -> No
     session.execute(statement.values(seen_at=seen_at))
 
 
-def delete_sign_in(session: Session, digest: str) -> None:
-    session.execute(sa.delete(SignIn).where(SignIn.digest == digest))
-
-
 def delete_one_sign_in(session: Session, account_id: int, sign_in_id: int) -> bool:
     """Sign an account out of one browser; False if it is not signed in there."""
     statement = (
@@ -245,10 +226,6 @@ def delete_sign_ins(
     if excluding is not None:
         statement = statement.where(SignIn.digest != excluding)
     session.execute(statement)
-
-
-def delete_links(session: Session, account_id: int) -> None:
-    session.execute(sa.delete(SignInLink).where(SignInLink.account_id == account_id))
 
 
 def take_link(session: Session, digest: str) -> SignInLink | None:
@@ -284,10 +261,6 @@ def count_tries(session: Session, account: str, address: str) -> tuple[int, int]
 def find_oldest_try(session: Session, account: str, address: str) -> datetime | None:
     concerned = (SignInTry.account == account) | (SignInTry.address == address)
     return session.scalar(sa.select(sa.func.min(SignInTry.tried_at)).where(concerned))
-
-
-def delete_tries_of(session: Session, account: str) -> None:
-    session.execute(sa.delete(SignInTry).where(SignInTry.account == account))
 
 
 class Totp(Base):
@@ -370,10 +343,6 @@ def take_totp_step(session: Session, account_id: int, step: int) -> bool:
     return session.scalar(statement) is not None
 
 
-def delete_totp(session: Session, account_id: int) -> None:
-    session.execute(sa.delete(Totp).where(Totp.account_id == account_id))
-
-
 def list_passkeys(session: Session, account_id: int) -> Sequence[Passkey]:
     statement = sa.select(Passkey).where(Passkey.account_id == account_id)
     return session.scalars(statement.order_by(Passkey.id)).all()
@@ -414,10 +383,6 @@ def take_recovery_code(session: Session, account_id: int, digest: str) -> bool:
         .returning(RecoveryCode.digest)
     )
     return session.scalar(statement) is not None
-
-
-def delete_steps(session: Session, account_id: int) -> None:
-    session.execute(sa.delete(SignInStep).where(SignInStep.account_id == account_id))
 
 
 def delete_expired_steps(session: Session, *, at: datetime) -> None:
@@ -505,16 +470,6 @@ def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
 
 def list_keys(session: Session) -> Sequence[ApiKey]:
     return session.scalars(sa.select(ApiKey).order_by(ApiKey.id)).all()
-
-
-def list_key_detector_ids(session: Asked, key_id: int) -> Sequence[int]:
-    """Return the detectors that a key may see."""
-    statement = (
-        sa.select(ApiKeyDetector.detector_id)
-        .where(ApiKeyDetector.api_key_id == key_id)
-        .order_by(ApiKeyDetector.detector_id)
-    )
-    return session.scalars(statement).all()
 
 
 def add_key_detector_id(session: Session, key_id: int, detector_id: int) -> None:

@@ -176,16 +176,6 @@ def list_listeners(
     return [one for one in session.scalars(statement) if kind in one.events]
 
 
-def list_webhook_detector_ids(session: Session, webhook_id: int) -> Sequence[int]:
-    """Return the detectors of a webhook that is not about all."""
-    statement = (
-        sa.select(WebhookDetector.detector_id)
-        .where(WebhookDetector.webhook_id == webhook_id)
-        .order_by(WebhookDetector.detector_id)
-    )
-    return session.scalars(statement).all()
-
-
 def set_webhook_detector_ids(
     session: Session, webhook_id: int, detector_ids: Iterable[int]
 ) -> None:
@@ -273,10 +263,6 @@ def list_deliveries(
     return list_newest(session, Delivery, own, before=before, limit=limit)
 
 
-def delete_deliveries(session: Session, webhook_id: int) -> None:
-    session.execute(sa.delete(Delivery).where(Delivery.webhook_id == webhook_id))
-
-
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
     """Delete some ended deliveries from before an instant."""
     old = (
@@ -323,12 +309,6 @@ def set_address_check(
     upsert(session, AddressCheck, [row], keeping=["sent_at"])
 
 
-def delete_address_check(session: Session, account_id: int) -> None:
-    session.execute(
-        sa.delete(AddressCheck).where(AddressCheck.account_id == account_id)
-    )
-
-
 class MailMute(Base):
     """A detector that an account gets no mail about."""
 
@@ -366,11 +346,6 @@ def list_readers(session: Session) -> Sequence[Account]:
         Account.email.is_not(None), Account.disabled_at.is_(None)
     )
     return session.scalars(statement.order_by(Account.id)).all()
-
-
-def list_muted_ids(session: Session, account_id: int) -> Sequence[int]:
-    statement = sa.select(MailMute.detector_id).where(MailMute.account_id == account_id)
-    return session.scalars(statement.order_by(MailMute.detector_id)).all()
 
 
 def set_muted(

@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from tracker import errors, shapes, stats, words
 from tracker.services import fields
 from tracker.services.by import By
-from tracker.services.wording import invalid, missing, show
-from tracker.storage.base import dump_id, find_by_id, parse_id
+from tracker.services.detectors import get_by_id
+from tracker.services.wording import invalid, show
+from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import studies as storage
 
@@ -214,11 +215,7 @@ def _check_same(session: Session, stored: storage.Study, new: NewStudy) -> None:
 
 
 def get_study(session: Session, reference: str) -> storage.Study:
-    study_id = parse_id("stu", reference)
-    study = None if study_id is None else find_by_id(session, storage.Study, study_id)
-    if study is None:
-        raise missing("study", reference)
-    return study
+    return get_by_id(session, storage.Study, "stu", "study", reference)
 
 
 _Rounds = npt.NDArray[np.float64]

@@ -22,6 +22,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.fields import KeyName
 from tracker.storage import dialect, telling
 from tracker.storage import people as storage
+from tracker.storage.base import delete_rows, list_detector_ids
 from tracker.words import ADMIN, ROLES
 
 # Control and format characters, surrogates, private use.
@@ -153,7 +154,9 @@ def _unknown() -> str:
 def actor_of_account(session: Session, account: storage.Account) -> Actor:
     seen = None
     if account.role != ADMIN and not account.has_all_detectors:
-        seen = frozenset(storage.list_detector_ids(session, account.id))
+        seen = frozenset(
+            list_detector_ids(session, storage.AccountDetector, account_id=account.id)
+        )
     return Actor(account.name, account.role, "account", account.id, seen)
 
 
@@ -248,8 +251,8 @@ def disable_account(session: Session, account: storage.Account, by: By) -> None:
     _check_is_not_last_admin(session, account)
     account.disabled_at = account.disabled_at or by.at
     storage.delete_sign_ins(session, account.id)
-    storage.delete_links(session, account.id)
-    storage.delete_steps(session, account.id)
+    for waiting in (storage.SignInLink, storage.SignInStep):
+        delete_rows(session, waiting, account_id=account.id)
     by.record(session, "account disabled", account.name)
 
 
@@ -272,8 +275,8 @@ def set_password(
     """
     _set_password(account, password)
     storage.delete_sign_ins(session, account.id, excluding=excluding)
-    storage.delete_links(session, account.id)
-    storage.delete_steps(session, account.id)
+    for waiting in (storage.SignInLink, storage.SignInStep):
+        delete_rows(session, waiting, account_id=account.id)
     by.record(session, "password changed", account.name)
 
 

@@ -14,6 +14,7 @@ from tracker.services.fields import is_storable
 from tracker.services.people.accounts import check_is_free, check_name, parse_name
 from tracker.services.wording import dump_instant, invalid, missing
 from tracker.storage import people as storage
+from tracker.storage.base import list_detector_ids
 from tracker.storage.inserting import Asked
 from tracker.storage.people import ApiKey, ShownKey, digest_of
 from tracker.words import KEY_ROLES
@@ -96,7 +97,9 @@ def find_valid_key(session: Asked, text: str, *, at: datetime) -> ShownKey | Non
 def actor_of_key(session: Asked, key: ShownKey) -> Actor:
     seen = None
     if not key.has_all_detectors:
-        seen = frozenset(storage.list_key_detector_ids(session, key.id))
+        seen = frozenset(
+            list_detector_ids(session, storage.ApiKeyDetector, api_key_id=key.id)
+        )
     return Actor(key.name, key.role, "key", key.id, seen)
 
 

@@ -17,6 +17,7 @@ from tracker.services.by import By, network_of
 from tracker.services.people import accounts
 from tracker.services.wording import missing
 from tracker.storage import people as storage
+from tracker.storage.base import delete_rows
 from tracker.storage.dialect import lock
 from tracker.storage.people import (
     Account,
@@ -116,7 +117,7 @@ def begin_try(session: Session, name: str, by: By) -> None:
 
 
 def forget_tries(session: Session, name: str) -> None:
-    storage.delete_tries_of(session, digest_of(name))
+    delete_rows(session, SignInTry, account=digest_of(name))
 
 
 def fail_try(session: Session, name: str, by: By, *, is_known: bool) -> None:
@@ -173,7 +174,7 @@ def is_to_be_noted(browser: SignIn, *, at: datetime) -> bool:
 
 
 def end_sign_in(session: Session, token: str) -> None:
-    storage.delete_sign_in(session, digest_of(token))
+    delete_rows(session, SignIn, digest=digest_of(token))
 
 
 def sign_out(session: Session, token: str, by: By) -> None:

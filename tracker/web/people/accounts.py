@@ -25,7 +25,7 @@ from tracker.services.people.sign_ins import (
 )
 from tracker.services.people.sign_ins import sign_out_everywhere as services_sign_out
 from tracker.storage import people as storage
-from tracker.storage.base import dump_id, parse_whole
+from tracker.storage.base import delete_rows, dump_id, list_detector_ids, parse_whole
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.people import Account, has_second_factor, list_doings, list_events
 from tracker.web.blueprint import cut_page, pages
@@ -81,7 +81,8 @@ def _check_old_password() -> str | None:
     if not is_right(request.form.get("old", ""), stored):
         raise InvalidInputError.of("old", "is not the password you have now")
     with database().write() as session:
-        storage.delete_tries_of(session, storage.digest_of(account().name))
+        tried = storage.digest_of(account().name)
+        delete_rows(session, storage.SignInTry, account=tried)
     return stored
 
 
@@ -123,7 +124,7 @@ def _seen(session: Session, shown: Account) -> list[Detector] | None:
     """Return the detectors that an account may see, None for all."""
     if shown.role == ADMIN or shown.has_all_detectors:
         return None
-    ids = storage.list_detector_ids(session, shown.id)
+    ids = list_detector_ids(session, storage.AccountDetector, account_id=shown.id)
     return list(list_detectors(session, among=ids, has_archived=True))
 
 
@@ -282,7 +283,7 @@ def enable(account_id: int) -> ResponseReturnValue:
 def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
     with database().read() as session:
         shown = services.get_account_by_id(session, account_id)
-        given = storage.list_detector_ids(session, shown.id)
+        given = list_detector_ids(session, storage.AccountDetector, account_id=shown.id)
         return render_template(
             "accounts/account.html",
             shown=shown,

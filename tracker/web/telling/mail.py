@@ -12,9 +12,10 @@ from tracker.services.fields import parse_input
 from tracker.services.people.accounts import get_account
 from tracker.services.telling import mail as services
 from tracker.services.telling.mail import MailChoice
+from tracker.storage.base import list_detector_ids
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import Account
-from tracker.storage.telling import find_address_check, list_muted_ids
+from tracker.storage.telling import MailMute, find_address_check
 from tracker.web.blueprint import pages
 from tracker.web.forms import Form, failed_form
 from tracker.words import EVENTS
@@ -33,7 +34,7 @@ def show_mail() -> ResponseReturnValue:
 
 
 def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> str:
-    muted = list_muted_ids(session, own.id)
+    muted = list_detector_ids(session, MailMute, account_id=own.id)
     asked = find_address_check(session, own.id)
     return render_template(
         "mail/choice.html",
@@ -112,7 +113,9 @@ def want_mail_again() -> ResponseReturnValue:
     number = request.form.get("detector", "")
     with database().write() as session:
         own = get_account(session, account().name)
-        muted = list_detectors(session, among=list_muted_ids(session, own.id))
+        muted = list_detectors(
+            session, among=list_detector_ids(session, MailMute, account_id=own.id)
+        )
         found = [one for one in muted if str(one.id) == number]
         if not found:
             raise NotFoundError("mail about this detector is not turned off")

@@ -303,7 +303,7 @@ DRAW_COLUMNS = list(RecordedDraw.model_fields)
 
 
 class AuditRecord(shapes.Shape):
-    """All that the intervals of an audit follow from, but for the order of the set.
+    """All that the intervals of an audit follow from, except the order of the set.
 
     With it anyone can compute them again, as the proof of audits says.
     """

@@ -16,10 +16,15 @@ from tracker.services.estimates.estimate import ClassEstimate, Estimate, Populat
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
-from tracker.services.labelling.auditing.audits import aimed_at, goal_of, measure_of
+from tracker.services.labelling.auditing.audits import (
+    aimed_at,
+    find_version_name,
+    goal_of,
+    measure_of,
+)
 from tracker.shapes import Accuracy, Score, Shape
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, name_version
+from tracker.storage.detectors import Detector
 from tracker.storage.labelling.audits import Audit
 from tracker.storage.labels import find_labels
 from tracker.words import NO_ANSWER, OVERALL, one_of
@@ -91,7 +96,7 @@ def build_audit_estimate(
     return SetEstimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
-        version=_name_version(session, audit),
+        version=find_version_name(session, audit) or "*",
         computed_at=at,
         confidence_level=audit.confidence_level,
         method=METHOD,
@@ -131,11 +136,6 @@ def _is_reached(audit: Audit, aimed: Accuracy, labels: int, record: Record) -> b
         return record.ledger.settled >= min(audit.budget, record.drawable)
     step = stats.Step(labels, aimed.low, aimed.high)
     return goal_of(audit).is_reached(step) or labels == audit.queries
-
-
-def _name_version(session: Session, audit: Audit) -> str:
-    version = audit.version_id
-    return "*" if version is None else name_version(session, audit.detector_id, version)
 
 
 def _find_last_label_at(

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from tracker import errors, stats
 from tracker.services.by import By
+from tracker.services.detectors import get_by_id
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.weeks import Cut
 from tracker.services.evidence.measure import parse_measure
@@ -24,14 +25,14 @@ from tracker.services.labelling.auditing.audit_sets import (
     read_set,
 )
 from tracker.services.queries.where import parse_where
-from tracker.services.wording import invalid, missing, show
+from tracker.services.wording import invalid, show
 from tracker.shapes import Accuracy, Score, Shape
-from tracker.storage.base import dump_id, find_by_id, parse_id
+from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audit_draws import mark_known
-from tracker.storage.labelling.audits import Audit, AuditRound
+from tracker.storage.labelling.audits import Audit, AuditRound, AuditSchedule
 from tracker.words import BALANCED, RECALL
 
 MOST_CLASSES = 50
@@ -191,8 +192,7 @@ class AuditSummary(Shape):
 
 def describe_audit(session: Session, audit: Audit) -> AuditSummary:
     """Return an audit as it is answered."""
-    version, result = audit.version_id, find_result(audit)
-    every, late, with_late = None, None, None
+    result, every, late, with_late = find_result(audit), None, None, None
     if audit.schedule_id is not None:
         every = storage.find_schedule(session, audit).every
         late = count_late(session, audit)
@@ -206,9 +206,7 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
         labels=audit.budget,
         id=dump_id("aud", audit.id),
         detector=dump_id("det", audit.detector_id),
-        version=None
-        if version is None
-        else name_version(session, audit.detector_id, version),
+        version=find_version_name(session, audit),
         aim=audit.aim or BALANCED,
         extensions=[
             AuditExtended.from_row(one, at=one.extended_at, by=one.extended_by)
@@ -414,11 +412,14 @@ def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> 
 
 
 def get_audit(session: Session, reference: str) -> Audit:
-    audit_id = parse_id("aud", reference)
-    audit = None if audit_id is None else find_by_id(session, Audit, audit_id)
-    if audit is None:
-        raise missing("audit", reference)
-    return audit
+    return get_by_id(session, Audit, "aud", "audit", reference)
+
+
+def find_version_name(session: Session, row: Audit | AuditSchedule) -> str | None:
+    """Return the name of the version that a set is of, None for all versions."""
+    if row.version_id is None:
+        return None
+    return name_version(session, row.detector_id, row.version_id)
 
 
 def goal_of(audit: Audit) -> stats.Goal:
