@@ -12,9 +12,11 @@ from tracker.storage.operations.schema import metadata
 _ADVISORY_LOCK = 7_261_001
 
 
-# On PostgreSQL alone: by metadata, and by ids, which on SQLite number the rows.
+# On PostgreSQL alone: by metadata, and by ids, which on SQLite number the rows.  On
+# SQLite alone: by detector and id, which on PostgreSQL are the primary key.
 _NOT_COMPARED = re.compile(
     "ix_queries_metadata.*|ix_(queries|waiting_queries|imports|events)_id"
+    "|ix_labels_detector_id_id_given"
 )
 
 

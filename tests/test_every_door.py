@@ -183,7 +183,8 @@ def test_models_and_programs_read_the_words(
     desk = Desk(database, door, clock)
     for said in (desk.estimate("door", "v1"), desk.explain("door", "v1")):
         assert f"It rests on {LABELS}." in said["sentence"]
-        assert "the overall accuracy of door, version v1" in said["sentence"]
+        assert said["sentence"].startswith("door, version v1: ")
+        assert "the overall accuracy" in said["sentence"]
     cut = desk.slices("door", "metadata.camera", "v1")["sentence"]
     assert cut.endswith("chosen at random; each group counts once.")
     pairs = desk.compare("door", "v1", "v2")["sentence"]

@@ -37,6 +37,13 @@ def upgrade() -> None:
     _create_tables()
     if op.get_bind().dialect.name == "sqlite":
         _refuse_changes_on_sqlite()
+        # The newest labels of a detector, which PostgreSQL finds by the primary key.
+        op.create_index(
+            "ix_labels_detector_id_id_given",
+            "labels",
+            ["detector_id", "id"],
+            **where("source_label_id IS NULL"),
+        )
     else:
         _refuse_changes_on_postgresql()
         # On SQLite the keys that a detector declares have indexes of their own.

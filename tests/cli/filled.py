@@ -62,8 +62,7 @@ from tracker.services.people.second_factors import (
     step_of,
     totp_code,
 )
-from tracker.services.queries.queries import NewQuery, log_query
-from tracker.services.queries.tags import NewTags, set_tags
+from tracker.services.queries.queries import NewQuery, NewTags, log_query, set_tags
 from tracker.services.telling.badges import create_badge
 from tracker.services.telling.events import tell
 from tracker.services.telling.mail import ask_address, mute

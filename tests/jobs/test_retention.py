@@ -41,13 +41,12 @@ from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.queues import RESERVED_FOR, skip
 from tracker.storage.database import Database
 from tracker.storage.deciding.comparison import count_pairs
-from tracker.storage.detectors import list_versions
+from tracker.storage.detectors import Version, list_versions
 from tracker.storage.estimates.job_runs import JobRun
 from tracker.storage.labelling.inputs import set_inputs
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.labels import Label
 from tracker.storage.operations.retention import (
-    Place,
     delete_disposable,
     lock_disposable,
 )
@@ -199,8 +198,30 @@ def test_a_run_is_bounded_and_the_next_goes_on_behind_what_is_kept(
     assert {query.id for query in kept} < there(bench)
 
 
-def place_of(query: Query) -> Place:
-    return Place(query.created_at, query.id, query.detector_id)
+def test_queries_of_a_detector_go_while_those_of_another_are_locked(
+    bench: Bench, recompute: Recompute
+) -> None:
+    bench.log("YES")
+    gate = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")
+    gate.log("YES")
+    recompute()
+    age(bench)
+    gone: list[int] = []
+    worker = threading.Thread(target=lambda: gone.append(run(bench)))
+    with bench.database.write() as session:
+        session.scalars(
+            select(Version)
+            .where(Version.detector_id == gate.detector.id)
+            .with_for_update()
+        ).all()
+        worker.start()
+        if not bench.database.is_sqlite:
+            # The first transaction ends while the second one waits.
+            wait_until(lambda: len(there(bench)) == 1)
+            assert gone == []
+    worker.join()
+
+    assert gone == [2]
 
 
 @pytest.mark.parametrize("what", ["label", "reservation"])
@@ -216,9 +237,8 @@ def test_a_query_that_gets_something_after_it_was_found_stays(
     else:
         kept = ask(bench, "alice")
     with bench.database.write() as session:
-        at = bench.clock()
-        places = [place_of(query) for query in queries.values()]
-        assert delete_unlabelled(session, places, deleted_at=at) == 3
+        own = bench.detector.id, [*queries]
+        assert delete_unlabelled(session, *own, deleted_at=bench.clock()) == 3
 
     assert there(bench) == {kept}
     bench.log("YES")

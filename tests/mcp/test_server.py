@@ -152,15 +152,16 @@ def without_instant(answer: Any) -> Any:
 
 def test_sentences_have_counts_and_intervals(ask: Callable[..., Any]) -> None:
     said = ask("estimate", detector="door")["sentence"]
-    assert said.startswith(
-        "With 95 % confidence the balanced accuracy of door, version v1"
-    )
-    assert "with 30 of 40 predictions correct" in said
+    assert said.startswith("door, version v1: It is right 37.9")
+    of = "This is the balanced accuracy with 95 % confidence, however often one looks"
+    assert f"{of}: the mean of 2 classes, with 30 of 40 predictions correct" in said
+    once = ask("estimate", detector="door", method="exact")["sentence"]
+    assert "With 95 % confidence the balanced accuracy lies between" in once
     whole = ask("explain", detector="door")["sentence"]
     for part in (
         "YES: 100 % (",
         "NO: 0 % (",
-        "The target of 70 %",
+        "Target 70 %: ",
         "0 of 10",
         "worth most",
     ):

@@ -263,8 +263,8 @@ def test_where_queries_were_deleted_the_labels_speak(bench: Bench) -> None:
     label_all(bench, later[:20])
     bench.clock.at += timedelta(days=40)
     with bench.database.write() as session:
-        places = [
-            place
+        ids = [
+            place.query_id
             for place in list_unlabelled(
                 session, before=bench.clock(), after=None, limit=1_000
             )
@@ -272,7 +272,9 @@ def test_where_queries_were_deleted_the_labels_speak(bench: Bench) -> None:
         ]
     recompute_all(bench.database, worker="test", clock=bench.clock)
     with bench.database.write() as session:
-        deleted = delete_unlabelled(session, places, deleted_at=bench.clock())
+        deleted = delete_unlabelled(
+            session, bench.detector.id, ids, deleted_at=bench.clock()
+        )
     assert deleted == 10
 
     second, first = weeks(bench).items

@@ -13,7 +13,7 @@ from tests.conftest import START
 from tests.databases import get_by_id
 from tests.storage.test_query_plans import fill, noting
 from tracker.services.estimates.query_lists import QueryFilter, find_queries
-from tracker.services.queries.tags import NewTags, set_tags
+from tracker.services.queries.queries import NewTags, set_tags
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_versions

@@ -11,8 +11,9 @@ from tests.links import use_link
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
 from tracker.services.people.accounts import get_account, set_password
+from tracker.storage.base import list_detector_ids
 from tracker.storage.database import Database
-from tracker.storage.people import list_detector_ids
+from tracker.storage.people import AccountDetector
 
 PASSWORD = "violin anchor tuesday"
 OTHER = "lantern gravel seventeen"
@@ -48,7 +49,9 @@ def test_an_admin_makes_an_account_and_its_owner_gets_in(
     assert read(owner.get("/account")).text.count("You see 1 detector: door.") == 1
     with database.read() as session:
         maria = get_account(session, "maria")
-        assert list(list_detector_ids(session, maria.id)) == [1]
+        assert list(
+            list_detector_ids(session, AccountDetector, account_id=maria.id)
+        ) == [1]
     # The link is shown once and stands nowhere.
     assert "token=" not in visitor.get("/people").html
 

@@ -13,7 +13,7 @@ from tests.conftest import START, Clock
 from tests.odd import add_odd_detectors, odd_detectors
 from tests.web.conftest import Visitor
 from tests.web.reading import Page
-from tracker.mcp.sentences import say_decision
+from tracker.mcp.server import Desk
 from tracker.rounding import roughly
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
@@ -28,7 +28,6 @@ from tracker.web.drawing.readings import span_decided
 from tracker.words import DECIDING_METHOD, FORMATS
 
 _COLOURS = {"met": "brightgreen", "missed": "red", "undecided": "yellow"}
-_SAID = {"met": "is met", "missed": "is missed", "undecided": "is not decided yet"}
 _OPEN = {"no-verdict", "none", "open"}
 _DASH, _PERCENT = "\N{EN DASH}", "\u202f%"
 
@@ -57,6 +56,8 @@ class Doors:
     api: dict[str, Any]
     estimate: Estimate
     face: BadgeFace
+    # What a model is told, by each tool.
+    models: dict[str, str]
     event: Event | None
 
     @property
@@ -79,6 +80,7 @@ class Doors:
             says = {
                 "API": self.api["decision"] is None,
                 "API's sentence": self.api["sentence"] in {"", self.headline},
+                **self.compare_models(flat(self.api["sentence"])),
                 "a claim": self.estimate.population.kind == LIVE
                 or "it is right" not in self.headline.lower(),
                 "page": verdicts(self.page.html)[0] in _OPEN,
@@ -95,12 +97,12 @@ class Doors:
             "page": verdicts(self.page.html)[0] in tags,
             "list": verdicts(self.row)[0] in tags,
             "label": verdicts(self.label.html)[-1] == verdict,
-            "model": _SAID[verdict] in say_decision(found, None),
             "badge": self.face.color in {_COLOURS[verdict], "lightgrey"},
             "event": self.event is None or self.event.data["verdict"] == verdict,
             "told": self.event is not None or verdict == "undecided",
             "tab": self.tab == self.wrong(),
         }
+        says |= self.compare_models(self.headline)
         says |= self.compare_messages()
         says |= self.advise(found)
         if tags != {"open"} and "no label of" not in self.page.text:
@@ -116,6 +118,13 @@ class Doors:
             if self.face.color != "lightgrey":
                 says["badge's bounds"] = f"({low} to {high}%)" in self.face.message
         return [door for door, is_same in says.items() if not is_same]
+
+    def compare_models(self, sentence: str) -> dict[str, bool]:
+        """Whether a model is told this sentence, by each tool that has an estimate."""
+        return {
+            f"model's {tool}": sentence in flat(said)
+            for tool, said in self.models.items()
+        }
 
     def compare_messages(self) -> dict[str, bool]:
         """Whether the last event is in the words of the page, wherever it is told."""
@@ -150,7 +159,7 @@ class Doors:
         text = advice.text
         says = {
             "API's advice": sent["text"] == text,
-            "model's advice": say_decision(found, None).endswith(text),
+            "model's advice": text in self.models["explain"],
         }
         if not self.estimate.labels:
             return says
@@ -182,6 +191,7 @@ def test_of_each_odd_detector_all_doors_say_the_same(
     recompute()
     listed = visitor.get("/").html
     bearer = {"Authorization": f"Bearer {keys['viewer']}"}
+    desk = Desk(database, keys["viewer"], clock)
     wrong, seen = {}, set()
     for name, number in ids.items():
         path = f"/detectors/det_{number}"
@@ -204,6 +214,10 @@ def test_of_each_odd_detector_all_doors_say_the_same(
                 api=visitor.client.get(asked, headers=bearer).json,
                 estimate=estimate,
                 face=draw_face(session, detector, at=clock()),
+                models={
+                    "estimate": desk.estimate(f"det_{number}")["sentence"],
+                    "explain": desk.explain(f"det_{number}")["sentence"],
+                },
                 event=told.get(version.id) if version else None,
             )
         seen.add(estimate.decision and estimate.decision.verdict)

@@ -6,34 +6,12 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import (
-    ConfidenceText,
-    IdPath,
-    LevelText,
-    Parameters,
-    RowLimit,
-    ShareText,
-    Text,
-    Whole,
-)
+from tracker.api import parameters
 from tracker.api.routes import answers, build_routes
 from tracker.http import answer_idempotently, by, database, now, requires
-from tracker.services.deciding import attribution
-from tracker.services.deciding.attribution import (
-    AnchorList,
-    Attribution,
-    NewInvestigation,
-)
+from tracker.services.deciding import attribution, planning
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.gates import Gate, GateChoice, ask_gate
-from tracker.services.deciding.planning import (
-    USUAL_POWER,
-    USUAL_WIDTH,
-    Goal,
-    LabelPlan,
-    build_plan,
-    price_audit,
-)
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates import replays
 from tracker.services.estimates.estimate import get_estimate
@@ -45,18 +23,18 @@ comparison_routes = build_routes(
 )
 
 
-class ComparisonChoice(Parameters):
+class ComparisonChoice(parameters.Parameters):
     """The versions to compare, and the confidence level."""
 
-    old: Text | None = Field(
+    old: parameters.Text | None = Field(
         default=None,
         description="The old version; by default the one that arrived before new.",
     )
-    new: Text | None = Field(
+    new: parameters.Text | None = Field(
         default=None,
         description="The new version; by default the one of the newest queries.",
     )
-    confidence_level: ConfidenceText | None = Field(
+    confidence_level: parameters.ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
     population: Literal["live", "replayed", "unstated"] | None = Field(
@@ -66,21 +44,21 @@ class ComparisonChoice(Parameters):
     )
 
 
-class ReplayChoice(Parameters):
+class ReplayChoice(parameters.Parameters):
     """The inputs to put a new version to."""
 
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None,
         description="The version of the labelled inputs; by default the shown one.",
     )
-    n: RowLimit = Field(default=300, description="The number of inputs.")
+    n: parameters.RowLimit = Field(default=300, description="The number of inputs.")
 
 
 @comparison_routes.get(
     "/detectors/<id>/replay", responses=answers({200: ReplayList}, 404)
 )
 @requires("viewer")
-def list_replay(path: IdPath, query: ReplayChoice) -> dict[str, Any]:
+def list_replay(path: parameters.IdPath, query: ReplayChoice) -> dict[str, Any]:
     """List inputs to put a new version to: a random sample of the labelled ones.
 
     They come in the order of their ranks, which do not depend on predictions or labels.
@@ -94,11 +72,12 @@ def list_replay(path: IdPath, query: ReplayChoice) -> dict[str, Any]:
 
 
 @comparison_routes.get(
-    "/detectors/<id>/comparison",
-    responses=answers({200: Comparison}, 404, 409),
+    "/detectors/<id>/comparison", responses=answers({200: Comparison}, 404, 409)
 )
 @requires("viewer")
-def compare_versions(path: IdPath, query: ComparisonChoice) -> dict[str, Any]:
+def compare_versions(
+    path: parameters.IdPath, query: ComparisonChoice
+) -> dict[str, Any]:
     """Compare two versions, by the labels committed so far.
 
     Queries of the two with the same input are compared as pairs, which is most precise.
@@ -114,11 +93,10 @@ gates_routes = build_routes("gates", "Whether a version is good enough.")
 
 
 @gates_routes.post(
-    "/detectors/<id>/gate",
-    responses=answers({200: Gate}, 404, 409, 413, 415, 422),
+    "/detectors/<id>/gate", responses=answers({200: Gate}, 404, 409, 413, 415, 422)
 )
 @requires("viewer")
-def ask(path: IdPath, body: GateChoice) -> dict[str, Any]:
+def ask(path: parameters.IdPath, body: GateChoice) -> dict[str, Any]:
     """Check whether a version meets the given conditions.
 
     Uses intervals that hold at every look, so that you can check after each commit.
@@ -134,20 +112,22 @@ def ask(path: IdPath, body: GateChoice) -> dict[str, Any]:
 attribution_routes = build_routes("attribution", "What moved a judged rate.")
 
 
-class InvestigationChoice(Parameters):
+class InvestigationChoice(parameters.Parameters):
     """The number of an investigation."""
 
-    number: Whole | None = Field(
+    number: parameters.Whole | None = Field(
         default=None, description="The number; by default the newest."
     )
 
 
 @attribution_routes.post(
     "/detectors/<id>/attribution",
-    responses=answers({201: Attribution}, 404, 409, 413, 415, 422),
+    responses=answers({201: attribution.Attribution}, 404, 409, 413, 415, 422),
 )
 @requires("editor")
-def begin_investigation(path: IdPath, body: NewInvestigation) -> Response:
+def begin_investigation(
+    path: parameters.IdPath, body: attribution.NewInvestigation
+) -> Response:
     """Start to find out what moved between two weeks, by anchors of the first week.
 
     Start once system and judge are in their current state, and put the anchors to both.
@@ -162,10 +142,13 @@ def begin_investigation(path: IdPath, body: NewInvestigation) -> Response:
 
 
 @attribution_routes.get(
-    "/detectors/<id>/attribution", responses=answers({200: Attribution}, 404)
+    "/detectors/<id>/attribution",
+    responses=answers({200: attribution.Attribution}, 404),
 )
 @requires("viewer")
-def get_attribution(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
+def get_attribution(
+    path: parameters.IdPath, query: InvestigationChoice
+) -> dict[str, Any]:
     """Say whether the system, the judge or the mix moved, as far as is known."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -173,10 +156,11 @@ def get_attribution(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
 
 
 @attribution_routes.get(
-    "/detectors/<id>/attribution/anchors", responses=answers({200: AnchorList}, 404)
+    "/detectors/<id>/attribution/anchors",
+    responses=answers({200: attribution.AnchorList}, 404),
 )
 @requires("viewer")
-def list_anchors(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
+def list_anchors(path: parameters.IdPath, query: InvestigationChoice) -> dict[str, Any]:
     """List the anchors of an investigation, and what each still needs."""
     with database().read() as session:
         detector = get_detector(session, path.id)
@@ -186,44 +170,47 @@ def list_anchors(path: IdPath, query: InvestigationChoice) -> dict[str, Any]:
 plans_routes = build_routes("plans", "The number of further labels that are enough.")
 
 
-class PlanChoice(Parameters):
+class PlanChoice(parameters.Parameters):
     """The goal of a plan, and its assumptions."""
 
-    width: LevelText = Field(
-        default=USUAL_WIDTH, description="The wanted width, high minus low."
+    width: parameters.LevelText = Field(
+        default=planning.USUAL_WIDTH, description="The wanted width, high minus low."
     )
-    target: LevelText | None = Field(
+    target: parameters.LevelText | None = Field(
         default=None,
         description="The target to certify; by default the detector's own.",
     )
-    accuracy: ShareText | None = Field(
+    accuracy: parameters.ShareText | None = Field(
         default=None,
         description="The accuracy of the further labels; by default the current "
         "estimate.",
     )
-    power: LevelText = Field(
-        default=USUAL_POWER, description="The chance that the target is certified."
+    power: parameters.LevelText = Field(
+        default=planning.USUAL_POWER,
+        description="The chance that the target is certified.",
     )
-    more: Whole | None = Field(
+    more: parameters.Whole | None = Field(
         default=None, description="The number of further labels."
     )
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None,
         description="The version; by default the shown one; * pools all versions.",
     )
-    confidence_level: ConfidenceText | None = Field(
+    confidence_level: parameters.ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
 
 
-@plans_routes.get("/detectors/<id>/plan", responses=answers({200: LabelPlan}, 404))
+@plans_routes.get(
+    "/detectors/<id>/plan", responses=answers({200: planning.LabelPlan}, 404)
+)
 @requires("viewer")
-def get_plan(path: IdPath, query: PlanChoice) -> dict[str, Any]:
+def get_plan(path: parameters.IdPath, query: PlanChoice) -> dict[str, Any]:
     """Compute how many more labels each class needs."""
     choices: dict[str, Any] = dict(query)
     of = {name: choices.pop(name) for name in ("version", "confidence_level")}
     with database().read() as session:
         detector = get_detector(session, path.id)
         estimate = get_estimate(session, detector, computed_at=now(), **of)
-        estimate = price_audit(session, detector, estimate)
-    return build_plan(estimate, Goal(**choices)).dump()
+        estimate = planning.price_audit(session, detector, estimate)
+    return planning.build_plan(estimate, planning.Goal(**choices)).dump()

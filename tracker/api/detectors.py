@@ -6,18 +6,10 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import http
 from tracker.api import shapes
 from tracker.api.parameters import IdPath, Page, Text, dump_page
 from tracker.api.routes import answers, build_routes
-from tracker.http import (
-    account,
-    answer_idempotently,
-    by,
-    context,
-    database,
-    no_content,
-    requires,
-)
 from tracker.services import archive
 from tracker.services import detectors as services
 from tracker.services.detectors import DetectorChange, NewDetector, VersionChange
@@ -44,38 +36,38 @@ class VersionPath(IdPath):
 @routes.post(
     "/detectors", responses=answers({201: services.Detector}, 409, 413, 415, 422)
 )
-@requires("logger")
+@http.requires("logger")
 def create_detector(body: NewDetector) -> Response:
     """Create a detector."""
 
     def create(session: Session) -> tuple[Shape, int]:
-        detector = services.create_detector(session, body, by())
+        detector = services.create_detector(session, body, http.by())
         return services.describe_detector(session, detector), 201
 
-    return answer_idempotently(create, body)
+    return http.answer_idempotently(create, body)
 
 
 @routes.get("/detectors", responses=answers({200: shapes.DetectorPage}))
-@requires("viewer")
+@http.requires("viewer")
 def list_detectors(query: DetectorList) -> dict[str, Any]:
     """List the detectors that are not archived, oldest first."""
-    with database().read() as session:
+    with http.database().read() as session:
         found = storage.list_detectors(
             session,
             name=query.name,
             after=query.after,
             limit=query.limit + 1,
-            among=account().detectors,
+            among=http.account().detectors,
         )
         described = services.describe_detectors(session, found)
         return dump_page(described, query.limit, lambda one: one, lambda one: one.id)
 
 
 @routes.get("/detectors/<id>", responses=answers({200: services.Detector}, 404))
-@requires("viewer")
+@http.requires("viewer")
 def get_detector(path: IdPath) -> dict[str, Any]:
     """Get a detector; an archived one is found only by its id."""
-    with database().read() as session:
+    with http.database().read() as session:
         detector = services.get_detector(session, path.id)
         return services.describe_detector(session, detector).dump()
 
@@ -84,13 +76,15 @@ def get_detector(path: IdPath) -> dict[str, Any]:
     "/detectors/<id>",
     responses=answers({200: services.Detector}, 404, 409, 413, 415, 422),
 )
-@requires("editor")
+@http.requires("editor")
 def change_detector(path: IdPath, body: DetectorChange) -> dict[str, Any]:
     """Change a detector; classes can be added, and its history stays unchanged."""
-    hosts = context().settings.predictor_hosts
-    with database().write() as session:
+    hosts = http.context().settings.predictor_hosts
+    with http.database().write() as session:
         detector = services.get_open_detector(session, path.id)
-        services.change_detector(session, detector, body, by(), predictor_hosts=hosts)
+        services.change_detector(
+            session, detector, body, http.by(), predictor_hosts=hosts
+        )
         return services.describe_detector(session, detector).dump()
 
 
@@ -98,25 +92,25 @@ def change_detector(path: IdPath, body: DetectorChange) -> dict[str, Any]:
     "/detectors/<id>/versions/<path:name>",
     responses=answers({200: services.DetectorVersion}, 404, 409, 413, 415, 422),
 )
-@requires("editor")
+@http.requires("editor")
 def change_version(path: VersionPath, body: VersionChange) -> dict[str, Any]:
     """State that a version was made without the labels it is tested on.
 
     Only then do labels older than the version decide anything.
     """
-    with database().write() as session:
+    with http.database().write() as session:
         detector = services.get_open_detector(session, path.id)
         found = services.change_version(
-            session, detector, path.name, by(), unseen=body.unseen
+            session, detector, path.name, http.by(), unseen=body.unseen
         )
         return found.dump()
 
 
 @routes.delete("/detectors/<id>", responses={"204": None, **answers({}, 404)})
-@requires("admin")
+@http.requires("admin")
 def archive_detector(path: IdPath) -> Response:
     """Archive a detector: it leaves the lists, its name is free, nothing is lost."""
-    with database().write() as session:
+    with http.database().write() as session:
         detector = services.get_detector(session, path.id)
-        archive.archive_detector(session, detector, by())
-    return no_content()
+        archive.archive_detector(session, detector, http.by())
+    return http.no_content()

@@ -12,17 +12,10 @@ from flask_openapi3.models.server import Server
 from flask_openapi3.openapi import OpenAPI
 from flask_openapi3.utils import get_model_schema
 
+from tracker import errors, http
 from tracker.api.imports.imports import PREFER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
-from tracker.errors import NotFoundError
-from tracker.http import (
-    IDEMPOTENCY_PARAMETER,
-    PUBLIC,
-    authenticate_if_signed_in,
-    compress,
-    requires,
-)
 from tracker.services.estimates.slices import Slices
 from tracker.services.imports.checking import ImportBody
 from tracker.services.labelling.studies import NewStudy
@@ -78,7 +71,7 @@ _WRITTEN = "tracker-openapi"
 
 
 @routes.get("/openapi.json", responses=answers_file("application/json", problems=()))
-@requires(PUBLIC)
+@http.requires(http.PUBLIC)
 def get_document() -> Response:
     """Get this document."""
     # Cached: the document is public, and building it takes a tenth of a second.
@@ -88,25 +81,25 @@ def get_document() -> Response:
     response = Response(known[_WRITTEN], content_type="application/json")
     response.cache_control.no_cache = True
     response.add_etag()
-    compress(response).make_conditional(request)
+    http.compress(response).make_conditional(request)
     return response
 
 
 @routes.get("/docs", responses=answers_file("text/html", problems=()))
-@requires(PUBLIC)
+@http.requires(http.PUBLIC)
 def get_docs() -> Response:
     """Show this document as a page that can try calls."""
     # The frame of all pages shows who is signed in.
-    authenticate_if_signed_in()
+    http.authenticate_if_signed_in()
     return Response(render_template("documentation.html"))
 
 
 @routes.route("/docs/<file>")
-@requires(PUBLIC)
+@http.requires(http.PUBLIC)
 def get_docs_file(file: str) -> Response:
     """Get a file of the page."""
     if file not in _ASSETS:
-        raise NotFoundError("the page has no such file")
+        raise errors.NotFoundError("the page has no such file")
     return send_from_directory(_ASSETS[file], file, max_age=3600)
 
 
@@ -134,7 +127,7 @@ def build_document(app: OpenAPI) -> dict[str, Any]:
         for method, call in calls.items():
             if method == "post" and path not in _WITHOUT_KEY:
                 call.setdefault("parameters", []).append(
-                    deepcopy(IDEMPOTENCY_PARAMETER)
+                    deepcopy(http.IDEMPOTENCY_PARAMETER)
                 )
             if "202" in call["responses"]:
                 call["parameters"].append(deepcopy(PREFER))

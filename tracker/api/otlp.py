@@ -17,15 +17,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from sqlalchemy.orm import Session
 
+from tracker import http
 from tracker.api.routes import answers, build_routes
 from tracker.errors import InvalidInputError
-from tracker.http import (
-    BadRequestError,
-    UnsupportedMediaTypeError,
-    by,
-    database,
-    requires,
-)
 from tracker.services.fields import load_json, parse_input
 from tracker.services.labelling.judgements import NewJudgement, add_judgements
 
@@ -82,7 +76,7 @@ _ANSWER: dict[Any, Any] = {
     responses={**_ANSWER, **answers({}, 413, 415, 422)},
     openapi_extensions={"requestBody": _BODY},
 )
-@requires("editor")
+@http.requires("editor")
 def receive_logs() -> Response:
     """Receive gen_ai.evaluation.result events as judgements of queries.
 
@@ -91,16 +85,16 @@ def receive_logs() -> Response:
     """
     is_json = request.mimetype == _JSON
     if not is_json and request.mimetype != _PROTOBUF:
-        raise UnsupportedMediaTypeError(
+        raise http.UnsupportedMediaTypeError(
             f"the body is {request.mimetype or 'of no media type'}; send {_JSON} or "
             f"{_PROTOBUF}"
         )
     found, errors = _read_judgements(_parse(_read_body(), is_json=is_json), is_json)
 
     def add(session: Session) -> list[str]:
-        return [why for _, why in add_judgements(session, found, by())]
+        return [why for _, why in add_judgements(session, found, http.by())]
 
-    errors = [*errors, *(database().run(add) if found else ())]
+    errors = [*errors, *(http.database().run(add) if found else ())]
     answer = ExportLogsServiceResponse()
     if errors:
         answer.partial_success.rejected_log_records = len(errors)
@@ -116,16 +110,16 @@ def _read_body() -> bytes:
     if coding == "identity":
         return raw
     if coding != "gzip":
-        raise UnsupportedMediaTypeError(
+        raise http.UnsupportedMediaTypeError(
             f"the body is encoded as {coding[:40]}; send gzip, or no encoding"
         )
     try:
         unpacked = zlib.decompressobj(wbits=31)
         content = unpacked.decompress(raw, _MOST_BYTES)
     except zlib.error as error:
-        raise BadRequestError(f"the body is not gzip: {error}") from error
+        raise http.BadRequestError(f"the body is not gzip: {error}") from error
     if unpacked.unconsumed_tail:
-        raise BadRequestError(f"the unpacked body may have {_MOST_BYTES:,} bytes")
+        raise http.BadRequestError(f"the unpacked body may have {_MOST_BYTES:,} bytes")
     return content
 
 
@@ -143,13 +137,14 @@ def _parse(content: bytes, *, is_json: bool) -> ExportLogsServiceRequest:
             found = ExportLogsServiceRequest.FromString(content)
         assert isinstance(found, ExportLogsServiceRequest)
     except (ParseError, DecodeError, ValueError, RecursionError) as error:
-        raise BadRequestError(f"the body is not OTLP: {str(error)[:200]}") from error
+        raise http.BadRequestError(
+            f"the body is not OTLP: {str(error)[:200]}"
+        ) from error
     return found
 
 
 def _read_judgements(
-    sent: ExportLogsServiceRequest,
-    is_json: bool,
+    sent: ExportLogsServiceRequest, is_json: bool
 ) -> tuple[list[NewJudgement], list[str]]:
     found, errors = [], []
     for resource in sent.resource_logs:

@@ -19,21 +19,9 @@ from pydantic import (
 )
 from sqlalchemy.orm import Session
 
-from tracker import stats
-from tracker.errors import FieldError
-from tracker.http import BadParametersError, database, now
-from tracker.services.detectors import get_detector
-from tracker.services.fields import (
-    ConfidenceLevel,
-    Input,
-    Level,
-    Probability,
-    parse_when,
-)
+from tracker import errors, http, shapes, stats
+from tracker.services import detectors, fields, wording
 from tracker.services.queries.where import FORMS
-from tracker.services.wording import describe_errors, show
-from tracker.shapes import Shape
-from tracker.stats import MOST_LABELS
 from tracker.storage.base import dump_id, parse_id, parse_whole
 
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
@@ -42,7 +30,7 @@ _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 _SCHEMAS: dict[type, dict[str, Any]] = {}
 
 
-class Parameters(Input):
+class Parameters(fields.Input):
     """Base of the query parameters of a call."""
 
     # The parameters that may be repeated.
@@ -67,15 +55,15 @@ class Parameters(Input):
         except ValidationError as error:
             wrong = [
                 one if one.field in cls.model_fields else cls.unknown(one.field)
-                for one in describe_errors(error)
+                for one in wording.describe_errors(error)
             ]
-            raise BadParametersError(wrong) from error
+            raise http.BadParametersError(wrong) from error
 
     @classmethod
-    def unknown(cls, name: str) -> FieldError:
+    def unknown(cls, name: str) -> errors.FieldError:
         """Return the error of an unknown parameter."""
         known = ", ".join(cls.model_fields) or "none"
-        return FieldError(
+        return errors.FieldError(
             name, f"is not a parameter of this call; known parameters: {known}"
         )
 
@@ -84,9 +72,9 @@ class NoParameters(Parameters):
     """A call without query parameters."""
 
 
-def wrong_parameter(name: str, value: object, message: str) -> BadParametersError:
-    wrong = FieldError(name, f"{show(value)} is not right: {message}")
-    return BadParametersError([wrong])
+def wrong_parameter(name: str, value: object, message: str) -> http.BadParametersError:
+    wrong = errors.FieldError(name, f"{wording.show(value)} is not right: {message}")
+    return http.BadParametersError([wrong])
 
 
 def _parse_whole(value: object) -> object:
@@ -131,7 +119,7 @@ def _parse_place(value: object) -> object:
 
 
 def _parse_when(value: object) -> datetime:
-    return parse_when(value, at=now())
+    return fields.parse_when(value, at=http.now())
 
 
 def _check_storable(value: str) -> str:
@@ -149,10 +137,10 @@ DrawLimit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_parse_whole)]
 RowLimit = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_parse_whole)]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Text = Annotated[str, AfterValidator(_check_storable)]
-LevelText = Annotated[Level, BeforeValidator(_parse_number)]
-ConfidenceText = Annotated[ConfidenceLevel, BeforeValidator(_parse_number)]
-ShareText = Annotated[Probability, BeforeValidator(_parse_number)]
-Whole = Annotated[int, Field(ge=0, le=MOST_LABELS), BeforeValidator(_parse_whole)]
+LevelText = Annotated[fields.Level, BeforeValidator(_parse_number)]
+ConfidenceText = Annotated[fields.ConfidenceLevel, BeforeValidator(_parse_number)]
+ShareText = Annotated[fields.Probability, BeforeValidator(_parse_number)]
+Whole = Annotated[int, Field(ge=0, le=stats.MOST_LABELS), BeforeValidator(_parse_whole)]
 # The service checks the method.
 Method = Annotated[str, WithJsonSchema({"type": "string", "enum": list(stats.METHODS)})]
 StoredMethod = Annotated[
@@ -243,7 +231,7 @@ class Where(Parameters):
     )
 
 
-class IdPath(Input):
+class IdPath(fields.Input):
     """The id in a path."""
 
     id: str = Field(description="The id; a detector may be given by its name.")
@@ -255,7 +243,7 @@ Item = TypeVar("Item")
 def dump_page(
     found: Sequence[Item],
     limit: int,
-    describe: Callable[[Item], Shape],
+    describe: Callable[[Item], shapes.Shape],
     place: Callable[[Item], str],
 ) -> dict[str, Any]:
     """Return the page of the first *limit* of *found* as JSON.
@@ -274,7 +262,7 @@ def dump_page(
 def dump_newest(  # noqa: PLR0913 - the list and its page.
     detector: str,
     list_rows: Callable[..., Sequence[Any]],
-    describe: Callable[[Session, Any], Shape],
+    describe: Callable[[Session, Any], shapes.Shape],
     prefix: str,
     *,
     after: int | None,
@@ -285,8 +273,8 @@ def dump_newest(  # noqa: PLR0913 - the list and its page.
     *list_rows* takes the session, the detector's id, `before` and `limit`; *prefix* is
     the prefix of the rows' ids.
     """
-    with database().read() as session:
-        detector_id = get_detector(session, detector).id
+    with http.database().read() as session:
+        detector_id = detectors.get_detector(session, detector).id
         rows = list_rows(session, detector_id, before=after, limit=limit + 1)
         return dump_page(
             rows,

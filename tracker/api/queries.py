@@ -7,43 +7,21 @@ from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api import shapes
+from tracker import http
+from tracker.api import parameters, shapes
 from tracker.api.imports.uploads import NEW_QUERY_BODY, read_new_query
-from tracker.api.parameters import (
-    Flag,
-    IdPath,
-    Page,
-    Text,
-    Where,
-    Window,
-    dump_page,
-    wrong_parameter,
-)
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.errors import NotFoundError
-from tracker.http import (
-    answer_idempotently,
-    by,
-    context,
-    database,
-    no_content,
-    now,
-    requires,
-)
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.estimates.query_lists import (
-    QueryFilter,
-    count_shown,
-    find_and_count,
-)
+from tracker.services.estimates import query_lists
 from tracker.services.images import MEDIA_TYPES, CleanImage
 from tracker.services.labelling import predictions
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.predictions import QueryCompletion
-from tracker.services.queries import erasing, queries
+from tracker.services.queries import erasing
 from tracker.services.queries import queries as services
-from tracker.services.queries.tags import NewTags, set_tags
+from tracker.services.queries.queries import NewTags, set_tags
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -60,28 +38,28 @@ AnyQuery = storage.Query | WaitingQuery
 routes = build_routes("queries", "Inputs of a detector and its predictions.")
 
 
-class QueryList(Page, Window, Where):
+class QueryList(parameters.Page, parameters.Window, parameters.Where):
     """The filters and the page of a list of queries."""
 
     prefix = "iq"
 
-    labelled: Flag | None = Field(
+    labelled: parameters.Flag | None = Field(
         default=None, description="Only queries with a label, or only those without."
     )
-    predicted: Text | None = Field(
+    predicted: parameters.Text | None = Field(
         default=None, description="Only queries with this prediction."
     )
-    label: Text | None = Field(
+    label: parameters.Text | None = Field(
         default=None, description="Only queries with this current label."
     )
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None, description="Only queries of this version."
     )
-    key: Text | None = Field(
+    key: parameters.Text | None = Field(
         default=None,
         description="Only queries with this key; a * at the end matches any ending.",
     )
-    wrong: Flag | None = Field(
+    wrong: parameters.Flag | None = Field(
         default=None,
         description="true: only queries that the detector got wrong; false: only "
         "those it got right. UNCLEAR labels are neither.",
@@ -90,13 +68,15 @@ class QueryList(Page, Window, Where):
         default=None,
         description="Only queries that several people labelled, with this outcome.",
     )
-    versus: Text | None = Field(
+    versus: parameters.Text | None = Field(
         default=None,
         description="Only queries whose input this other version answered too, with "
         "exactly one of the two right; wrong=false lists gains, wrong=true losses.",
     )
-    tag: Text | None = Field(default=None, description="Only queries with this tag.")
-    waiting: Flag | None = Field(
+    tag: parameters.Text | None = Field(
+        default=None, description="Only queries with this tag."
+    )
+    waiting: parameters.Flag | None = Field(
         default=None,
         description="true: only queries that wait for their prediction, newest first; "
         "false: none of these. Without any filter or order, both are listed.",
@@ -121,7 +101,7 @@ class QueryList(Page, Window, Where):
         asked = self.model_dump(exclude={"waiting", "after", "limit"})
         usual = type(self)().model_dump(exclude={"waiting", "after", "limit"})
         if self.waiting and asked != usual:
-            raise wrong_parameter(
+            raise parameters.wrong_parameter(
                 "waiting", "true", "it cannot be combined with other filters"
             )
         return self.waiting or (self.waiting is None and asked == usual)
@@ -134,8 +114,8 @@ class QueryList(Page, Window, Where):
     ),
     openapi_extensions={"requestBody": NEW_QUERY_BODY},
 )
-@requires("logger")
-def log_query(path: IdPath) -> Response:
+@http.requires("logger")
+def log_query(path: parameters.IdPath) -> Response:
     """Log a query, with or without its label.
 
     Sending the same key and content again returns 200 and the stored query; other
@@ -148,15 +128,11 @@ def log_query(path: IdPath) -> Response:
     def log(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
         query, is_new = services.log_query(
-            session,
-            detector,
-            new,
-            by(),
-            image=stored,
+            session, detector, new, http.by(), image=stored
         )
         return _describe(session, query), 201 if is_new else 200
 
-    return answer_idempotently(log, name, new)
+    return http.answer_idempotently(log, name, new)
 
 
 def _store_image(
@@ -164,11 +140,11 @@ def _store_image(
 ) -> str | None:
     """Store the image before its query, unless it was erased."""
     if new.key is not None:
-        with database().read() as session:
+        with http.database().read() as session:
             detector = get_open_detector(session, detector_id)
             if erasing.is_image_erased(session, detector, new.key):
                 return None
-    return context().images.put(image.content, image.suffix)
+    return http.context().images.put(image.content, image.suffix)
 
 
 def _describe(session: Session, query: AnyQuery) -> services.Query:
@@ -183,16 +159,16 @@ def address_of_image(query: AnyQuery) -> str | None:
 
 
 @routes.get("/detectors/<id>/queries", responses=answers({200: shapes.QueryPage}, 404))
-@requires("viewer")
-def list_queries(path: IdPath, query: QueryList) -> dict[str, Any]:
+@http.requires("viewer")
+def list_queries(path: parameters.IdPath, query: QueryList) -> dict[str, Any]:
     """List the queries of a detector, newest first unless sorted otherwise."""
-    with database().read() as session:
+    with http.database().read() as session:
         detector = get_detector(session, path.id)
         is_mixed = query.takes_waiting
         found, total = (_list_any if is_mixed else _list_predicted)(
             session, detector, query
         )
-        page = dump_page(
+        page = parameters.dump_page(
             found,
             query.limit,
             lambda found: _describe(session, found),
@@ -204,14 +180,14 @@ def list_queries(path: IdPath, query: QueryList) -> dict[str, Any]:
 def _list_predicted(
     session: Session, detector: Detector, query: QueryList
 ) -> tuple[Sequence[AnyQuery], int]:
-    return find_and_count(
+    return query_lists.find_and_count(
         session,
         detector,
         _parse_filter(query),
         sort=query.sort,
         after=_find_place(session, detector, query),
         limit=query.limit + 1,
-        at=now(),
+        at=http.now(),
     )
 
 
@@ -226,7 +202,7 @@ def _list_any(
     total = count_waiting(session, detector.id)
     if not query.waiting:
         found += storage.list_queries(session, detector.id, **place)
-        total += count_shown(session, detector.id)
+        total += query_lists.count_shown(session, detector.id)
         found.sort(key=lambda one: one.id, reverse=True)
     return found[: query.limit + 1], total
 
@@ -239,12 +215,12 @@ def _find_place(
     found = storage.find_query_of(session, detector.id, query.after)
     if found is None:
         message = "this query no longer exists; start with the first page"
-        raise wrong_parameter("after", dump_id("iq", query.after), message)
+        raise parameters.wrong_parameter("after", dump_id("iq", query.after), message)
     return found
 
 
-def _parse_filter(query: QueryList) -> QueryFilter:
-    return QueryFilter(
+def _parse_filter(query: QueryList) -> query_lists.QueryFilter:
+    return query_lists.QueryFilter(
         labelled=query.labelled,
         predicted=query.predicted,
         label=query.label,
@@ -261,20 +237,20 @@ def _parse_filter(query: QueryList) -> QueryFilter:
 
 
 @routes.get("/queries/<id>", responses=answers({200: services.Query}, 404))
-@requires("viewer")
-def get_query(path: IdPath) -> dict[str, Any]:
+@http.requires("viewer")
+def get_query(path: parameters.IdPath) -> dict[str, Any]:
     """Get a query."""
-    with database().read() as session:
+    with http.database().read() as session:
         return _describe(
-            session, predictions.find_any(session, path.id, seen_by=by().name)
+            session, predictions.find_any(session, path.id, seen_by=http.by().name)
         ).dump()
 
 
 @routes.patch(
     "/queries/<id>", responses=answers({200: services.Query}, 404, 409, 413, 415, 422)
 )
-@requires("editor")
-def complete_query(path: IdPath, body: QueryCompletion) -> dict[str, Any]:
+@http.requires("editor")
+def complete_query(path: parameters.IdPath, body: QueryCompletion) -> dict[str, Any]:
     """Set the input of a query, or the prediction that it waits for.
 
     Queries of the device API wait for a prediction.  All queries with the same input
@@ -283,15 +259,15 @@ def complete_query(path: IdPath, body: QueryCompletion) -> dict[str, Any]:
     """
 
     def complete(session: Session) -> dict[str, Any]:
-        query = predictions.complete_query(session, path.id, body, by())
+        query = predictions.complete_query(session, path.id, body, http.by())
         return _describe(session, query).dump()
 
-    return database().run(complete)
+    return http.database().run(complete)
 
 
 @routes.delete("/queries/<id>", responses={"204": None, **answers({}, 404, 409, 410)})
-@requires("admin")
-def erase_query(path: IdPath) -> Response:
+@http.requires("admin")
+def erase_query(path: parameters.IdPath) -> Response:
     """Erase a query: its image, metadata, input and notes.
 
     The counts and the history stay.  From then on the query returns 410.
@@ -301,33 +277,33 @@ def erase_query(path: IdPath) -> Response:
 
 def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Response:
     """Erase a query or its image, then the file if no query uses it."""
-    name = database().run(lambda session: work(session, query_id, by()))
+    name = http.database().run(lambda session: work(session, query_id, http.by()))
     if name is not None:
-        context().images.delete(name)
-    return no_content()
+        http.context().images.delete(name)
+    return http.no_content()
 
 
 @routes.get(
     "/queries/<id>/image",
     responses=answers_file(*MEDIA_TYPES.values(), problems=(404,)),
 )
-@requires("viewer")
-def get_image(path: IdPath) -> Response:
+@http.requires("viewer")
+def get_image(path: parameters.IdPath) -> Response:
     """Get the image of a query, as encoded again on upload."""
-    with database().read() as session:
+    with http.database().read() as session:
         name = predictions.find_any(session, path.id).image
     if name is None:
         raise NotFoundError("the query has no image")
     try:
-        content = context().images.get(name)
+        content = http.context().images.get(name)
     except FileNotFoundError as error:
         raise NotFoundError("the image is missing from the image store") from error
     return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
 
 
 @routes.delete("/queries/<id>/image", responses={"204": None, **answers({}, 404, 410)})
-@requires("admin")
-def erase_image(path: IdPath) -> Response:
+@http.requires("admin")
+def erase_image(path: parameters.IdPath) -> Response:
     """Erase the image of a query, and its address if it is stored elsewhere.
 
     Everything else of the query stays.  Erasing it again is a 410.
@@ -340,15 +316,15 @@ tags_routes = build_routes("tags", "Words on queries, to find them again.")
 
 @tags_routes.put(
     "/queries/<id>/tags",
-    responses=answers({200: queries.Query}, 404, 409, 410, 413, 415, 422),
+    responses=answers({200: services.Query}, 404, 409, 410, 413, 415, 422),
 )
-@requires("labeler")
-def tag_query(path: IdPath, body: NewTags) -> dict[str, Any]:
+@http.requires("labeler")
+def tag_query(path: parameters.IdPath, body: NewTags) -> dict[str, Any]:
     """Replace the tags of a query.
 
     List the queries with a tag by tag=; the labels export has the tags too.
     """
-    with database().write() as session:
-        query = see_as(session, set_tags(session, path.id, body), by().name)
+    with http.database().write() as session:
+        query = see_as(session, set_tags(session, path.id, body), http.by().name)
         image = address_of_image(query)
-        return queries.describe_query(session, query, image=image).dump()
+        return services.describe_query(session, query, image=image).dump()

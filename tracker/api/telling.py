@@ -6,40 +6,16 @@ from flask import Response, request
 from pydantic import Field, WithJsonSchema
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import (
-    IdPath,
-    Page,
-    Text,
-    dump_newest,
-    dump_page,
-    wrong_parameter,
-)
+from tracker import http
+from tracker.api import parameters
 from tracker.api.routes import answers, build_routes
-from tracker.http import (
-    account,
-    answer_idempotently,
-    by,
-    context,
-    database,
-    no_content,
-    requires,
-)
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import Address
 from tracker.services.telling import badges
 from tracker.services.telling import webhooks as services
-from tracker.services.telling.badges import BadgeSummary, MadeBadge
 from tracker.services.telling.deliveries import Delivery, describe_delivery
 from tracker.services.telling.events import EventPage, describe_event
-from tracker.services.telling.webhooks import (
-    MadeWebhook,
-    NewWebhook,
-    Webhook,
-    WebhookChange,
-    WebhookSecret,
-)
 from tracker.shapes import Shape
-from tracker.storage import telling as deliveries_storage
 from tracker.storage import telling as storage
 from tracker.storage.base import dump_id
 from tracker.words import EVENTS
@@ -48,10 +24,12 @@ routes = build_routes(
     "webhooks", "Events of detectors, and the webhooks that receive them."
 )
 
-EventType = Annotated[Text, WithJsonSchema({"type": "string", "enum": list(EVENTS)})]
+EventType = Annotated[
+    parameters.Text, WithJsonSchema({"type": "string", "enum": list(EVENTS)})
+]
 
 
-class EventList(Page):
+class EventList(parameters.Page):
     """The filters and the page of a list of events."""
 
     prefix = "evt"
@@ -61,7 +39,7 @@ class EventList(Page):
     )
 
 
-class DeliveryList(Page):
+class DeliveryList(parameters.Page):
     """The page of a list of deliveries."""
 
     prefix = "dlv"
@@ -70,7 +48,7 @@ class DeliveryList(Page):
 class WebhookPage(Shape):
     """The webhooks that the caller may see, oldest first."""
 
-    items: list[Webhook]
+    items: list[services.Webhook]
     next: Address | None = Field(description="Always null: all fit on one page.")
 
 
@@ -82,123 +60,127 @@ class DeliveryPage(Shape):
 
 
 @routes.get("/detectors/<id>/events", responses=answers({200: EventPage}, 404))
-@requires("viewer")
-def list_events(path: IdPath, query: EventList) -> dict[str, Any]:
+@http.requires("viewer")
+def list_events(path: parameters.IdPath, query: EventList) -> dict[str, Any]:
     """List the events of a detector, newest first."""
     if query.type is not None and query.type not in EVENTS:
-        raise wrong_parameter(
+        raise parameters.wrong_parameter(
             "type", query.type, f"it must be one of {', '.join(EVENTS)}"
         )
-    with database().read() as session:
-        found = deliveries_storage.list_detector_events(
+    with http.database().read() as session:
+        found = storage.list_detector_events(
             session,
             get_detector(session, path.id).id,
             kind=query.type,
             before=query.after,
             limit=query.limit + 1,
         )
-        return dump_page(
+        return parameters.dump_page(
             found, query.limit, describe_event, lambda one: dump_id("evt", one.id)
         )
 
 
 @routes.post(
-    "/webhooks", responses=answers({201: MadeWebhook}, 404, 409, 413, 415, 422)
+    "/webhooks", responses=answers({201: services.MadeWebhook}, 404, 409, 413, 415, 422)
 )
-@requires("editor")
-def add_webhook(body: NewWebhook) -> Response:
+@http.requires("editor")
+def add_webhook(body: services.NewWebhook) -> Response:
     """Create a webhook; its secret is shown only once.
 
     Messages follow Standard Webhooks: a receiver checks webhook-signature with the
     secret, and recognises a repeat by its webhook-id.
     """
-    hosts = context().settings.webhook_hosts
+    hosts = http.context().settings.webhook_hosts
 
     def add(session: Session) -> tuple[Shape, int]:
-        webhook = services.create_webhook(session, body, by(), allowed_hosts=hosts)
+        webhook = services.create_webhook(session, body, http.by(), allowed_hosts=hosts)
         return services.describe_made(session, webhook), 201
 
-    return answer_idempotently(add, body)
+    return http.answer_idempotently(add, body)
 
 
 @routes.get("/webhooks", responses=answers({200: WebhookPage}))
-@requires("editor")
+@http.requires("editor")
 def list_webhooks() -> dict[str, Any]:
     """List the webhooks, oldest first."""
-    with database().read() as session:
-        found = services.list_seen_webhooks(session, account())
+    with http.database().read() as session:
+        found = services.list_seen_webhooks(session, http.account())
         items = [services.describe_webhook(session, one) for one in found]
         return WebhookPage(items=items, next=None).dump()
 
 
-def _find(session: Session, path: IdPath) -> deliveries_storage.Webhook:
-    return services.get_webhook(session, path.id, account())
+def _find(session: Session, path: parameters.IdPath) -> storage.Webhook:
+    return services.get_webhook(session, path.id, http.account())
 
 
-@routes.get("/webhooks/<id>", responses=answers({200: Webhook}, 404))
-@requires("editor")
-def get_webhook(path: IdPath) -> dict[str, Any]:
+@routes.get("/webhooks/<id>", responses=answers({200: services.Webhook}, 404))
+@http.requires("editor")
+def get_webhook(path: parameters.IdPath) -> dict[str, Any]:
     """Get a webhook."""
-    with database().read() as session:
+    with http.database().read() as session:
         return services.describe_webhook(session, _find(session, path)).dump()
 
 
 @routes.patch(
-    "/webhooks/<id>", responses=answers({200: Webhook}, 404, 409, 413, 415, 422)
+    "/webhooks/<id>",
+    responses=answers({200: services.Webhook}, 404, 409, 413, 415, 422),
 )
-@requires("editor")
-def change_webhook(path: IdPath, body: WebhookChange) -> dict[str, Any]:
+@http.requires("editor")
+def change_webhook(
+    path: parameters.IdPath, body: services.WebhookChange
+) -> dict[str, Any]:
     """Change a webhook; is_enabled enables a disabled one again."""
-    hosts = context().settings.webhook_hosts
-    with database().write() as session:
+    hosts = http.context().settings.webhook_hosts
+    with http.database().write() as session:
         webhook = _find(session, path)
-        services.change_webhook(session, webhook, body, by(), allowed_hosts=hosts)
+        services.change_webhook(session, webhook, body, http.by(), allowed_hosts=hosts)
         return services.describe_webhook(session, webhook).dump()
 
 
 @routes.delete("/webhooks/<id>", responses={"204": None, **answers({}, 404)})
-@requires("editor")
-def delete_webhook(path: IdPath) -> Response:
+@http.requires("editor")
+def delete_webhook(path: parameters.IdPath) -> Response:
     """Delete a webhook and its pending deliveries."""
-    with database().write() as session:
-        services.delete_webhook(session, _find(session, path), by())
-    return no_content()
+    with http.database().write() as session:
+        services.delete_webhook(session, _find(session, path), http.by())
+    return http.no_content()
 
 
 @routes.post("/webhooks/<id>/test", responses=answers({202: Delivery}, 404, 409, 422))
-@requires("editor")
-def try_webhook(path: IdPath) -> Response:
+@http.requires("editor")
+def try_webhook(path: parameters.IdPath) -> Response:
     """Send a test message of the type webhook.test at once."""
 
     def send(session: Session) -> tuple[Shape, int]:
-        delivery = services.try_webhook(session, _find(session, path), by())
+        delivery = services.try_webhook(session, _find(session, path), http.by())
         return describe_delivery(delivery), 202
 
-    return answer_idempotently(send)
+    return http.answer_idempotently(send)
 
 
 @routes.post(
-    "/webhooks/<id>/secret", responses=answers({200: WebhookSecret}, 404, 409, 422)
+    "/webhooks/<id>/secret",
+    responses=answers({200: services.WebhookSecret}, 404, 409, 422),
 )
-@requires("editor")
-def rotate_secret(path: IdPath) -> Response:
+@http.requires("editor")
+def rotate_secret(path: parameters.IdPath) -> Response:
     """Replace the secret; for a day messages are signed with both."""
 
     def rotate(session: Session) -> tuple[Shape, int]:
-        return services.rotate_secret(session, _find(session, path), by()), 200
+        return services.rotate_secret(session, _find(session, path), http.by()), 200
 
-    return answer_idempotently(rotate)
+    return http.answer_idempotently(rotate)
 
 
 @routes.get("/webhooks/<id>/deliveries", responses=answers({200: DeliveryPage}, 404))
-@requires("editor")
-def list_deliveries(path: IdPath, query: DeliveryList) -> dict[str, Any]:
+@http.requires("editor")
+def list_deliveries(path: parameters.IdPath, query: DeliveryList) -> dict[str, Any]:
     """List the deliveries of a webhook, newest first."""
-    with database().read() as session:
-        found = deliveries_storage.list_deliveries(
+    with http.database().read() as session:
+        found = storage.list_deliveries(
             session, _find(session, path).id, before=query.after, limit=query.limit + 1
         )
-        return dump_page(
+        return parameters.dump_page(
             found, query.limit, describe_delivery, lambda one: dump_id("dlv", one.id)
         )
 
@@ -206,7 +188,7 @@ def list_deliveries(path: IdPath, query: DeliveryList) -> dict[str, Any]:
 badges_routes = build_routes("badges", "Addresses that show an accuracy to everybody.")
 
 
-class BadgeList(Page):
+class BadgeList(parameters.Page):
     """The page of a list of badges."""
 
     prefix = "bdg"
@@ -215,31 +197,31 @@ class BadgeList(Page):
 class BadgePage(Shape):
     """A page of badges, newest first."""
 
-    items: list[BadgeSummary]
+    items: list[badges.BadgeSummary]
     next: Address | None = Field(description="The address of the page after this one.")
 
 
 @badges_routes.post(
-    "/detectors/<id>/badges", responses=answers({201: MadeBadge}, 404, 409, 422)
+    "/detectors/<id>/badges", responses=answers({201: badges.MadeBadge}, 404, 409, 422)
 )
-@requires("editor")
-def add_badge(path: IdPath) -> Response:
+@http.requires("editor")
+def add_badge(path: parameters.IdPath) -> Response:
     """Create a badge; its addresses are shown only once."""
 
     def add(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
-        badge, token = badges.create_badge(session, detector, by())
+        badge, token = badges.create_badge(session, detector, http.by())
         server = request.url_root.rstrip("/")
         return badges.describe_made(badge, token, server), 201
 
-    return answer_idempotently(add)
+    return http.answer_idempotently(add)
 
 
 @badges_routes.get("/detectors/<id>/badges", responses=answers({200: BadgePage}, 404))
-@requires("viewer")
-def list_badges(path: IdPath, query: BadgeList) -> dict[str, Any]:
+@http.requires("viewer")
+def list_badges(path: parameters.IdPath, query: BadgeList) -> dict[str, Any]:
     """List the badges of a detector, newest first, without their addresses."""
-    return dump_newest(
+    return parameters.dump_newest(
         path.id,
         storage.list_badges,
         lambda _session, badge: badges.describe_badge(badge),
@@ -249,9 +231,9 @@ def list_badges(path: IdPath, query: BadgeList) -> dict[str, Any]:
 
 
 @badges_routes.delete("/badges/<id>", responses={"204": None, **answers({}, 404)})
-@requires("editor")
-def revoke_badge(path: IdPath) -> Response:
+@http.requires("editor")
+def revoke_badge(path: parameters.IdPath) -> Response:
     """Revoke a badge: its addresses show nothing from now on."""
-    with database().write() as session:
-        badges.revoke_badge(session, badges.get_badge(session, path.id), by())
-    return no_content()
+    with http.database().write() as session:
+        badges.revoke_badge(session, badges.get_badge(session, path.id), http.by())
+    return http.no_content()

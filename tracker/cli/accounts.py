@@ -19,8 +19,8 @@ from tracker.services.people.sign_ins import (
     sign_out_everywhere,
 )
 from tracker.services.wording import dump_instant
-from tracker.storage.base import dump_id
-from tracker.storage.people import Account, list_accounts, list_detector_ids
+from tracker.storage.base import dump_id, list_detector_ids
+from tracker.storage.people import Account, AccountDetector, list_accounts
 from tracker.words import ADMIN, ROLES
 
 _NOWHERE = "http://127.0.0.1:8000"
@@ -95,7 +95,7 @@ def list_them() -> None:
 def _describe_sight(session: Session, row: Account) -> str:
     if row.role == ADMIN or row.has_all_detectors:
         return "all"
-    given = list_detector_ids(session, row.id)
+    given = list_detector_ids(session, AccountDetector, account_id=row.id)
     return ", ".join(dump_id("det", number) for number in given) or "none"
 
 

@@ -13,11 +13,11 @@ from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
-from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.audit_record import (
+from tracker.services.labelling.auditing.audit_draws import (
     get_audit_record,
     list_draw_rows,
 )
+from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import (
     aimed_of,

@@ -20,7 +20,7 @@ from tracker.services.estimates.report import say, tell_change
 from tracker.services.estimates.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
-from tracker.services.labelling.label_errors import find_label_errors
+from tracker.services.labelling.rechecks import find_label_errors
 from tracker.stats import METHODS
 from tracker.words import BALANCED
 

@@ -9,19 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
 
-from tracker.services.device import BINARY
-from tracker.services.fields import (
-    Input,
-    Key,
-    KeyName,
-    Metadata,
-    Probability,
-    load_json,
-)
-from tracker.services.fields import VersionName as Version
+from tracker.services import device, fields
 
 
-class Body(Input):
+class Body(fields.Input):
     """Base of the SDK's bodies."""
 
     model_config = ConfigDict(extra="ignore")
@@ -33,7 +24,7 @@ def _decode(value: object) -> object:
         return value
     try:
         text = base64.urlsafe_b64decode(value.encode() + b"=" * (-len(value) % 4))
-        return load_json(text)
+        return fields.load_json(text)
     except (ValueError, binascii.Error) as error:
         raise ValueError("it must be URL-safe Base64 of a JSON object") from error
 
@@ -51,7 +42,7 @@ def _write_number(value: object) -> object:
 
 
 _Words = Annotated[str, StringConstraints(strip_whitespace=True)]
-_Metadata = Annotated[Metadata | None, BeforeValidator(_decode)]
+_Metadata = Annotated[fields.Metadata | None, BeforeValidator(_decode)]
 _Patience = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)]
 
 
@@ -60,11 +51,11 @@ class NewDetectorBody(Body):
 
     name: _Words
     query: _Words
-    group_name: KeyName | None = None
-    confidence_threshold: Probability | None = None
+    group_name: fields.KeyName | None = None
+    confidence_threshold: fields.Probability | None = None
     patience_time: _Patience | None = None
     metadata: _Metadata = None
-    mode: str = BINARY
+    mode: str = device.BINARY
     mode_configuration: dict[str, Any] | None = None
 
     @property
@@ -77,7 +68,7 @@ class DetectorPatch(Body):
     """The fields of a detector to change."""
 
     name: _Words | None = None
-    confidence_threshold: Probability | None = None
+    confidence_threshold: fields.Probability | None = None
     patience_time: _Patience | None = None
     status: Literal["ON", "OFF"] | None = None
     escalation_type: Literal["STANDARD", "NO_HUMAN_LABELING"] | None = None
@@ -90,7 +81,7 @@ class DetectorPatch(Body):
 class GroupBody(Body):
     """A new group."""
 
-    name: KeyName
+    name: fields.KeyName
 
 
 class QueryParameters(Body):
@@ -99,7 +90,7 @@ class QueryParameters(Body):
     detector_id: str
     metadata: _Metadata = None
     confidence_threshold: Annotated[
-        Probability | None, BeforeValidator(_read_number)
+        fields.Probability | None, BeforeValidator(_read_number)
     ] = None
     patience_time: Annotated[_Patience | None, BeforeValidator(_read_number)] = None
     image_query_id: str | None = None
@@ -113,9 +104,9 @@ class QueryParameters(Body):
 class Prediction(Body):
     """A prediction in the metadata of an image query."""
 
-    confidence: Probability | None = None
-    version: Annotated[Version | None, BeforeValidator(_write_number)] = None
-    input: Annotated[Key | None, BeforeValidator(_write_number)] = None
+    confidence: fields.Probability | None = None
+    version: Annotated[fields.VersionName | None, BeforeValidator(_write_number)] = None
+    input: Annotated[fields.Key | None, BeforeValidator(_write_number)] = None
 
 
 class LabelBody(Body):

@@ -20,22 +20,12 @@ from tracker.groundlight.routes import (
     routes,
 )
 from tracker.http import account, by, database, no_content, now, requires
-from tracker.services import archive, device
+from tracker.services import archive, device, fields, wording
 from tracker.services import detectors as services
-from tracker.services.detectors import DetectorChange, NewDetector
-from tracker.services.device import (
-    BINARY,
-    COUNT,
-    MULTI_CLASS,
-    count_answers,
-    get_settings,
-)
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.report import say
-from tracker.services.fields import is_storable, parse_input
-from tracker.services.labelling.label_errors import find_label_errors
-from tracker.services.wording import dump_instant, missing
+from tracker.services.labelling.rechecks import find_label_errors
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -43,9 +33,9 @@ from tracker.storage.device import DetectorGroup, DeviceSettings
 from tracker.words import UNCLEAR
 
 RESULT_TYPES = {
-    BINARY: "binary_classification",
-    MULTI_CLASS: "multi_classification",
-    COUNT: "counting",
+    device.BINARY: "binary_classification",
+    device.MULTI_CLASS: "multi_classification",
+    device.COUNT: "counting",
 }
 _USUAL_MOST = 10
 _LARGEST_COUNT = 50
@@ -67,14 +57,14 @@ def choose_classes(
     mode: str, configuration: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any] | None]:
     """Return the classes and the stored configuration of a new detector."""
-    if mode == BINARY:
+    if mode == device.BINARY:
         return ["YES", "NO"], None
-    if mode == MULTI_CLASS:
+    if mode == device.MULTI_CLASS:
         names = configuration.get("class_names")
         if not isinstance(names, list):
             raise _wrong_configuration("class_names must be a list of classes.")
         return names, {"class_names": names}
-    if mode == COUNT:
+    if mode == device.COUNT:
         return _choose_counts(configuration)
     raise InvalidInputError.of(
         "mode",
@@ -106,9 +96,9 @@ def read_class(
 ) -> str:
     """Parse the class, or UNCLEAR, in *said*."""
     # Python's True is an int; its text means YES.
-    words = _BINARY_WORDS if settings.mode == BINARY else {UNCLEAR: UNCLEAR}
+    words = _BINARY_WORDS if settings.mode == device.BINARY else {UNCLEAR: UNCLEAR}
     word = words.get(str(said).upper(), str(said))
-    if settings.mode == COUNT and word.isascii() and word.isdigit():
+    if settings.mode == device.COUNT and word.isascii() and word.isdigit():
         most = int((settings.mode_configuration or {})["max_count"])
         word = str(int(word)) if len(word) < 9 and int(word) <= most else f">{most}"
     is_word = isinstance(said, str | int)
@@ -131,7 +121,7 @@ def dump_result(
         "result_type": RESULT_TYPES[settings.mode],
         "source": source,
     }
-    if settings.mode != COUNT:
+    if settings.mode != device.COUNT:
         return {**result, "label": answer}
     is_greater = answer.startswith(">")
     number = int(answer.removeprefix(">")) if answer != UNCLEAR else None
@@ -142,7 +132,7 @@ def find_detector(session: Session, detector_id: str) -> Detector:
     """Return a detector; raises NotFoundError for an archived one."""
     detector = services.get_detector(session, detector_id)
     if detector.archived_at is not None:
-        raise missing("detector", detector_id)
+        raise wording.missing("detector", detector_id)
     return detector
 
 
@@ -152,7 +142,7 @@ def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
     return {
         "id": dump_id("det", detector.id),
         "type": "detector",
-        "created_at": dump_instant(detector.created_at),
+        "created_at": wording.dump_instant(detector.created_at),
         "name": detector.name,
         "query": detector.question,
         "group_name": settings.group_name,
@@ -193,7 +183,7 @@ def create_detector() -> Response:
     def create(session: Session) -> tuple[dict[str, Any], int]:
         with naming(question="query", classes="mode_configuration"):
             values = {"name": body.name, "question": body.query, "classes": classes}
-            new = parse_input(NewDetector, values)
+            new = fields.parse_input(services.NewDetector, values)
         with _naming_taken_names():
             detector = services.create_detector(session, new, by())
         kept = {"mode": body.mode, "mode_configuration": configuration}
@@ -211,7 +201,7 @@ def list_detectors() -> dict[str, Any]:
     name, seen = request.args.get("name"), account().detectors
     with database().read() as session:
         found: Sequence[Detector] = []
-        if name is None or is_storable(name):
+        if name is None or fields.is_storable(name):
             found = storage.list_detectors(session, name=name, among=seen)
         shown = [dump_detector(session, one) for one in found[offset : offset + size]]
         return dump_page(len(found), shown)
@@ -232,7 +222,7 @@ def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     with database().write() as session:
         detector = find_detector(session, id)
         if body.name is not None:
-            change = parse_input(DetectorChange, {"name": body.name})
+            change = fields.parse_input(services.DetectorChange, {"name": body.name})
             with _naming_taken_names():
                 services.change_detector(session, detector, change, by())
         if body.settings:
@@ -301,7 +291,7 @@ def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """
     with database().read() as session:
         detector = find_detector(session, id)
-        is_binary = get_settings(session, detector).mode == BINARY
+        is_binary = device.get_settings(session, detector).mode == device.BINARY
         estimate = get_estimate(session, detector, computed_at=now())
         if not estimate.labels:
             return {"evaluation_results": None}
@@ -318,7 +308,7 @@ def _dump_results(estimate: MeasuredEstimate, *, is_binary: bool) -> dict[str, A
     }
     balanced = estimate.balanced
     return {
-        "eval_timestamp": dump_instant(estimate.computed_at),
+        "eval_timestamp": wording.dump_instant(estimate.computed_at),
         "total_ground_truth_examples": estimate.labels,
         "total_labeled_examples": estimate.labels
         + estimate.unclear
@@ -349,7 +339,7 @@ def get_metrics(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Count the queries of a detector by their current answer."""
     with database().read() as session:
         detector = find_detector(session, id)
-        answers = count_answers(session, detector)
+        answers = device.count_answers(session, detector)
     none = dict.fromkeys(detector.classes, 0)
 
     def dump(counts: Mapping[str, int]) -> dict[str, int]:

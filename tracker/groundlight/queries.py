@@ -6,13 +6,8 @@ from flask import Response, request
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
+from tracker.groundlight import detectors
 from tracker.groundlight.bodies import LabelBody, Prediction, QueryParameters
-from tracker.groundlight.detectors import (
-    RESULT_TYPES,
-    dump_result,
-    find_detector,
-    read_class,
-)
 from tracker.groundlight.routes import (
     dump_page,
     naming,
@@ -21,24 +16,15 @@ from tracker.groundlight.routes import (
     read_place,
     routes,
 )
-from tracker.http import account, by, context, database, requires
-from tracker.services.device import get_settings
-from tracker.services.fields import parse_input
-from tracker.services.images import MEDIA_TYPES, clean_image
+from tracker.http import account, by, check_sees, context, database, requires
+from tracker.services import device, fields, images, wording
 from tracker.services.labelling.predictions import (
     NewWaiting,
     add_waiting,
     find_any,
     label_any,
 )
-from tracker.services.operations.access import check_sees
-from tracker.services.queries.queries import (
-    DEFAULT_VERSION,
-    NewQuery,
-    load_metadata,
-    log_query,
-)
-from tracker.services.wording import dump_instant, missing
+from tracker.services.queries import queries
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.queries.queries import Query
@@ -53,7 +39,7 @@ def _dump_query(
     session: Session, query: AnyQuery, said: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     detector = session.get_one(Detector, query.detector_id)
-    settings = get_settings(session, detector)
+    settings = device.get_settings(session, detector)
     asked_at = query.asked_at if isinstance(query, Query) else query.created_at
     result = None
     if isinstance(query, Query):
@@ -62,22 +48,24 @@ def _dump_query(
         label = str(query.labels[-1]["label"]) if query.labels else None
     if label is not None:
         # Without a confidence the SDK would wait for one until its time is up.
-        result = dump_result(settings, label, 1.0, BY_PEOPLE)
+        result = detectors.dump_result(settings, label, 1.0, BY_PEOPLE)
     elif isinstance(query, Query):
         confidence = query.confidence
-        result = dump_result(settings, query.predicted, confidence, BY_DETECTOR)
+        result = detectors.dump_result(
+            settings, query.predicted, confidence, BY_DETECTOR
+        )
     return {
         "id": dump_id("iq", query.id),
         "type": "image_query",
-        "created_at": dump_instant(asked_at),
+        "created_at": wording.dump_instant(asked_at),
         "query": detector.question,
         "detector_id": dump_id("det", detector.id),
-        "result_type": RESULT_TYPES[settings.mode],
+        "result_type": detectors.RESULT_TYPES[settings.mode],
         "result": result,
         "done_processing": label is not None,
         "confidence_threshold": settings.confidence_threshold,
         "patience_time": settings.patience_time,
-        "metadata": load_metadata(query),
+        "metadata": queries.load_metadata(query),
         "rois": None,
         "text": None,
         **(said or {}),
@@ -88,7 +76,7 @@ def _dump_query(
 @requires("editor")
 def submit_query() -> Response:
     """Log an image query, with the prediction in its metadata if there is one."""
-    asked = parse_input(QueryParameters, request.args.to_dict())
+    asked = fields.parse_input(QueryParameters, request.args.to_dict())
     if asked.image_query_id is not None:
         raise InvalidInputError.of(
             "image_query_id", "Tracker assigns the ids; leave it out."
@@ -96,12 +84,12 @@ def submit_query() -> Response:
     with database().read() as session:
         # Before the image is stored.  A detector that the key may not see is a 404.
         check_sees(session, account(), "detectors", asked.detector_id)
-        find_detector(session, asked.detector_id)
-    image = clean_image(request.get_data())
+        detectors.find_detector(session, asked.detector_id)
+    image = images.clean_image(request.get_data())
     name = context().images.put(image.content, image.suffix)
 
     def submit(session: Session) -> tuple[dict[str, Any], int]:
-        detector = find_detector(session, asked.detector_id)
+        detector = detectors.find_detector(session, asked.detector_id)
         query = _add(session, detector, asked.metadata or {}, name)
         return _dump_query(session, query, asked.said), 201
 
@@ -123,22 +111,22 @@ def _add(
         words = {key: value for key, value in named.items() if isinstance(value, str)}
         words.pop("confidence", None)
         with naming(input="metadata", version="metadata"):
-            waiting = parse_input(NewWaiting, {**words, "metadata": kept})
+            waiting = fields.parse_input(NewWaiting, {**words, "metadata": kept})
         return add_waiting(session, detector, waiting, by(), image=image)
-    settings = get_settings(session, detector)
-    predicted = read_class(detector, settings, prediction, field="metadata")
+    settings = device.get_settings(session, detector)
+    predicted = detectors.read_class(detector, settings, prediction, field="metadata")
     if predicted == UNCLEAR:
         raise InvalidInputError.of("metadata", '"UNCLEAR" is not a valid prediction.')
     with naming(confidence="metadata", version="metadata", input="metadata"):
-        said = parse_input(Prediction, named)
-    new = NewQuery(
+        said = fields.parse_input(Prediction, named)
+    new = queries.NewQuery(
         predicted=predicted,
         confidence=said.confidence,
-        version=said.version or DEFAULT_VERSION,
+        version=said.version or queries.DEFAULT_VERSION,
         input=said.input,
         metadata=kept,
     )
-    return log_query(session, detector, new, by(), image=image)[0]
+    return queries.log_query(session, detector, new, by(), image=image)[0]
 
 
 @routes.get("/image-queries")
@@ -152,7 +140,7 @@ def list_queries() -> dict[str, Any]:
             seen = list_detectors(session, among=account().detectors)
         else:
             check_sees(session, account(), "detectors", detector_id)
-            seen = [find_detector(session, detector_id)]
+            seen = [detectors.find_detector(session, detector_id)]
         ids = [one.id for one in seen]
         count, found = list_page(session, ids, offset=offset, limit=size)
         return dump_page(count, [_dump_query(session, query) for query in found])
@@ -172,12 +160,12 @@ def get_image(id: str) -> Response:  # noqa: A002 - as in the path.
     with database().read() as session:
         name = find_any(session, id).image
     if name is None:
-        raise missing("image of the query", id)
+        raise wording.missing("image of the query", id)
     try:
         content = context().images.get(name)
     except FileNotFoundError as error:
         raise NotFoundError("the image is missing from the image store") from error
-    return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
+    return Response(content, mimetype=images.MEDIA_TYPES[name.rpartition(".")[2]])
 
 
 @routes.post("/labels")
@@ -194,14 +182,14 @@ def add_label() -> Response:
         check_sees(session, account(), "image-queries", body.image_query_id)
         query = find_any(session, body.image_query_id)
         detector = session.get_one(Detector, query.detector_id)
-        settings = get_settings(session, detector)
-        label = read_class(detector, settings, body.label, field="label")
+        settings = device.get_settings(session, detector)
+        label = detectors.read_class(detector, settings, body.label, field="label")
         given = label_any(session, body.image_query_id, label, by())
         return {
             "annotations_requested": [],
             "class_name": given.label,
             "confidence": None,
-            "created_at": dump_instant(given.given_at),
+            "created_at": wording.dump_instant(given.given_at),
             # The SDK expects a number here; Tracker's ids are texts.
             "detector_id": None,
             "rois": None,

@@ -10,16 +10,8 @@ from flask import Blueprint, Response, current_app, request
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
+from tracker import http
 from tracker.errors import FieldError, InvalidInputError, NotFoundError
-from tracker.http import (
-    DEVICE_API,
-    account,
-    answer_idempotently,
-    by,
-    database,
-    read_json_body,
-    requires,
-)
 from tracker.services.device import count_month
 from tracker.services.fields import Input, parse_input
 from tracker.services.idempotency import HEADER
@@ -43,7 +35,7 @@ _MESSAGES = {"is required": "This field is required."}
 Item = TypeVar("Item")
 Body = TypeVar("Body", bound=Input)
 
-routes = Blueprint("device", __name__, url_prefix=f"{DEVICE_API}/v1")
+routes = Blueprint("device", __name__, url_prefix=f"{http.DEVICE_API}/v1")
 
 
 @routes.after_request
@@ -73,7 +65,7 @@ def _reword_problem(response: Response) -> Response:
 
 def read_body(model: type[Body]) -> Body:
     """Parse the JSON object in the body as *model*."""
-    read_json_body()
+    http.read_json_body()
     value = request.get_json()
     if not isinstance(value, dict):
         raise InvalidInputError.of("non_field_errors", "Invalid data: send an object.")
@@ -90,7 +82,7 @@ def once(
         return Answer(**body), status
 
     with naming(**{HEADER: REQUEST_ID}):
-        return answer_idempotently(answer, content, header=REQUEST_ID)
+        return http.answer_idempotently(answer, content, header=REQUEST_ID)
 
 
 class Answer(Shape):
@@ -151,10 +143,10 @@ _SNIPPET = 20
 
 
 @routes.get("/me")
-@requires("viewer")
+@http.requires("viewer")
 def get_me() -> dict[str, Any]:
     """Return the key's account; the SDK asks as it starts."""
-    name = account().name
+    name = http.account().name
     return {
         # A key has no e-mail address.
         "email": name,
@@ -165,14 +157,14 @@ def get_me() -> dict[str, Any]:
 
 
 @routes.get("/api-tokens/by-snippet/<snippet>")
-@requires("viewer")
+@http.requires("viewer")
 def get_token(snippet: str) -> dict[str, Any]:
     """Return the key without an expiry, so that the SDK does not renew it."""
     shown = request.headers.get("x-api-token", "").strip()
     if snippet != shown[:_SNIPPET]:
         raise missing("key", snippet)
-    with database().read() as session:
-        key = session.get_one(ApiKey, account().row)
+    with http.database().read() as session:
+        key = session.get_one(ApiKey, http.account().row)
         return {
             "name": key.name,
             "raw_key_snippet": snippet,
@@ -184,11 +176,11 @@ def get_token(snippet: str) -> dict[str, Any]:
 
 
 @routes.get("/month-to-date-account-info")
-@requires("viewer")
+@http.requires("viewer")
 def get_usage() -> dict[str, Any]:
     """Count the queries of this month; nothing is limited."""
-    with database().read() as session:
-        counts = count_month(session, by())
+    with http.database().read() as session:
+        counts = count_month(session, http.by())
     return {
         "iqs": sum(counts.values()),
         "escalations": 0,

@@ -4,8 +4,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from flask import Flask, current_app, g, request  # noqa: TID251 - keeps the actor.
+from flask import Flask, Request, Response, current_app, g, request  # noqa: TID251 - keeps the actor.
 from flask import session as cookie
+from flask.sessions import (
+    SecureCookieSession,
+    SecureCookieSessionInterface,
+    SessionMixin,
+)
 from sqlalchemy.orm import Session
 
 from tracker.errors import ForbiddenError, TrackerError, UnavailableError
@@ -19,14 +24,101 @@ from tracker.http.requests import (
     is_device_request,
     now,
 )
-from tracker.http.session_cookie import SIGN_IN
 from tracker.services.by import Actor
-from tracker.services.operations.access import check_sees
-from tracker.services.people.accounts import actor_of_account, actor_of_key
-from tracker.services.people.keys import find_valid_key, is_use_to_be_noted
-from tracker.services.people.sign_ins import find_signed_in, is_to_be_noted
+from tracker.services.detectors import get_detector
+from tracker.services.imports.background import get_import
+from tracker.services.labelling.auditing.audits import get_audit
+from tracker.services.labelling.auditing.schedules import get_schedule
+from tracker.services.labelling.predictions import find_any
+from tracker.services.labelling.studies import get_study
+from tracker.services.people.accounts import actor_of_account
+from tracker.services.people.keys import (
+    actor_of_key,
+    find_valid_key,
+    is_use_to_be_noted,
+)
+from tracker.services.people.sign_ins import LONGEST, find_signed_in, is_to_be_noted
+from tracker.services.telling.badges import get_badge
+from tracker.services.telling.webhooks import get_webhook
+from tracker.services.wording import missing
+from tracker.settings import Settings
+from tracker.storage.detectors import Detector
 from tracker.storage.people import has_second_factor, touch_key, touch_sign_in
 from tracker.words import EDITOR, KEY_ROLES, LOGGER
+
+# How the objects of the first noun in a path are found.
+_FIND: dict[str, tuple[str, Callable[[Session, str], Any]]] = {
+    "detectors": ("detector", get_detector),
+    "detector-reset": ("detector", get_detector),
+    "queries": ("query", find_any),
+    "image-queries": ("query", find_any),
+    "studies": ("study", get_study),
+    "audits": ("audit", get_audit),
+    "audit-schedules": ("schedule", get_schedule),
+    "badges": ("badge", get_badge),
+    "imports": ("import", get_import),
+}
+
+
+def check_sees(session: Session, actor: Actor, noun: str, reference: str) -> None:
+    """Raise NotFoundError unless *actor* sees the object *reference* of *noun*.
+
+    A hidden object looks exactly like one that does not exist.
+    """
+    if noun in {"webhooks", "alerts"}:
+        get_webhook(session, reference, actor)
+        return
+    if noun == "by-snippet":
+        # The reference is a part of the key itself.
+        return
+    if noun not in _FIND:
+        raise missing(noun, reference)
+    name, find = _FIND[noun]
+    found = find(session, reference)
+    detector_id = found.id if isinstance(found, Detector) else found.detector_id
+    if not actor.sees(detector_id):
+        raise missing(name, reference)
+
+
+# The entry that holds the token of a signed-in browser.
+SIGN_IN = "sign_in"
+
+
+class CookieSessions(SecureCookieSessionInterface):
+    """Signed cookies; requests without a cookie are not looked at."""
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
+        if "Cookie" not in request.headers:
+            return self.session_class()
+        return super().open_session(app, request)
+
+    def save_session(
+        self, app: Flask, session: SessionMixin, response: Response
+    ) -> None:
+        if session or session.accessed or session.modified:
+            super().save_session(app, session, response)
+
+
+def add_session_cookie(app: Flask, settings: Settings) -> None:
+    """Let *app* keep sign-ins in a cookie for itself alone."""
+    app.session_interface = CookieSessions()
+    app.config.update(
+        # A browser keeps a cookie of this prefix to one host, and to HTTPS.
+        SESSION_COOKIE_NAME="__Host-tracker" if settings.is_https else "tracker",
+        SESSION_COOKIE_SECURE=settings.is_https,
+        SESSION_COOKIE_HTTPONLY=True,
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_REFRESH_EACH_REQUEST=False,
+        PERMANENT_SESSION_LIFETIME=LONGEST,
+    )
+
+
+def keep_sign_in(token: str) -> None:
+    # Also removes the previous person's form token.
+    cookie.clear()
+    cookie[SIGN_IN] = token
+    cookie.permanent = True
+
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 PUBLIC = "public"
@@ -110,20 +202,16 @@ def _authorize() -> None:
     g.is_authorized = True
 
 
-def _read_key() -> str:
+def _find_key() -> Actor:
     if is_device_request():
         text = request.headers.get("x-api-token", "").strip()
         if not text:
             raise UnauthorizedError("send the key in the header x-api-token")
-        return text
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not text.strip():
-        raise UnauthorizedError("send the header Authorization: Bearer KEY")
-    return text.strip()
-
-
-def _find_key() -> Actor:
-    text = _read_key()
+    else:
+        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        text = text.strip()
+        if scheme.lower() != "bearer" or not text:
+            raise UnauthorizedError("send the header Authorization: Bearer KEY")
     with database().look() as connection:
         key = find_valid_key(connection, text, at=now())
         if key is None:

@@ -11,14 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.http.requests import BadParametersError, by, database
 from tracker.http.responses import problem
-from tracker.services.idempotency import (
-    HEADER,
-    StillRunningError,
-    add_answer,
-    begin_answer,
-    find_answer,
-)
-from tracker.services.wording import show
+from tracker.services import idempotency, wording
 from tracker.shapes import Shape
 
 _LONGEST_KEY = 200
@@ -26,7 +19,7 @@ _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _RETRY_SECONDS = "1"
 
 IDEMPOTENCY_PARAMETER = {
-    "name": HEADER,
+    "name": idempotency.HEADER,
     "in": "header",
     "required": False,
     "description": "A unique value for this request. If you send the request again "
@@ -43,7 +36,7 @@ IDEMPOTENCY_PARAMETER = {
 def answer_idempotently(
     work: Callable[[Session], tuple[Shape, int]],
     *content: BaseModel | str | None,
-    header: str = HEADER,
+    header: str = idempotency.HEADER,
     before: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Response:
     """Run *work* in one write, and respond with its shape and status.
@@ -63,10 +56,10 @@ def answer_idempotently(
     digest, asked_by = _digest(*content), by()
 
     def find_or_run(session: Session) -> tuple[str, int]:
-        stored = begin_answer(session, key, asked_by, digest=digest)
+        stored = idempotency.begin_answer(session, key, asked_by, digest=digest)
         if stored is None:
             answer, status = work(session)
-            stored = add_answer(
+            stored = idempotency.add_answer(
                 session,
                 key,
                 asked_by,
@@ -80,16 +73,18 @@ def answer_idempotently(
         with _lock_key(asked_by.name, key):
             if before is not nullcontext:
                 with database().read() as session:
-                    stored = find_answer(session, key, asked_by, digest=digest)
+                    stored = idempotency.find_answer(
+                        session, key, asked_by, digest=digest
+                    )
                 if stored is not None:
                     return _respond(stored.body, stored.status)
             with before():
                 return _respond(*database().run(find_or_run))
-    except StillRunningError:
+    except idempotency.StillRunningError:
         return problem(
             409,
             "Request in progress",
-            f"a request with the {header} {show(key)} is still running",
+            f"a request with the {header} {wording.show(key)} is still running",
             headers={"Retry-After": _RETRY_SECONDS},
         )
 
@@ -104,7 +99,7 @@ def _lock_key(owner: str, key: str) -> Iterator[None]:
     taken = current_app.extensions.setdefault("tracker-idempotency-keys", {})
     mine = object()
     if taken.setdefault((owner, key), mine) is not mine:
-        raise StillRunningError
+        raise idempotency.StillRunningError
     try:
         yield
     finally:
@@ -116,7 +111,8 @@ def _read_key(header: str) -> str | None:
     if key is None or (len(key) <= _LONGEST_KEY and _VISIBLE.fullmatch(key)):
         return key
     raise BadParametersError.of(
-        header, f"{show(key)} must be 1 to {_LONGEST_KEY} visible ASCII characters"
+        header,
+        f"{wording.show(key)} must be 1 to {_LONGEST_KEY} visible ASCII characters",
     )
 
 

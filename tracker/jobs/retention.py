@@ -1,9 +1,10 @@
 """The task that deletes old records and unlabelled queries."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 from sqlalchemy.orm import Session
@@ -11,9 +12,10 @@ from sqlalchemy.orm import Session
 from tracker.jobs.loop import Handler, Watch
 from tracker.storage import tasks as storage
 from tracker.storage import telling
+from tracker.storage.base import Key
 from tracker.storage.estimates import job_runs
 from tracker.storage.operations import retention
-from tracker.storage.queries.waiting import delete_unlabelled as delete_waiting
+from tracker.storage.queries import waiting
 from tracker.storage.tasks import RETENTION, Task, finish, hold
 
 log = structlog.get_logger("tracker.job")
@@ -30,27 +32,25 @@ ANSWERED_WITHIN = timedelta(days=1)
 
 
 def delete_unlabelled(
-    session: Session, places: Sequence[retention.Place], *, deleted_at: datetime
+    session: Session,
+    detector_id: int,
+    query_ids: Collection[int],
+    *,
+    deleted_at: datetime,
 ) -> int:
-    """Delete the queries that nothing needs any more, and count them.
+    """Delete the queries of a detector that nothing needs any more, and count them.
 
     A query is needed if it has or had a label, was reserved for a labeler within the
     last day, is not yet counted, or shares its input with a labelled query, by which
     versions are compared.  So no estimate, count or comparison changes.
     """
-    reserved_until = deleted_at - ANSWERED_WITHIN
-    by_detector: dict[int, list[int]] = {}
-    for place in places:
-        by_detector.setdefault(place.detector_id, []).append(place.query_id)
-    gone = 0
-    for detector_id, ids in sorted(by_detector.items()):
-        found = retention.lock_disposable(
-            session, detector_id, ids, reserved_until=reserved_until
-        )
-        gone += retention.delete_disposable(
-            session, detector_id, found, reserved_until=reserved_until
-        )
-    return gone
+    until = deleted_at - ANSWERED_WITHIN
+    found = retention.lock_disposable(
+        session, detector_id, query_ids, reserved_until=until
+    )
+    return retention.delete_disposable(
+        session, detector_id, found, reserved_until=until
+    )
 
 
 def delete_records(session: Session, at: datetime) -> None:
@@ -103,9 +103,7 @@ class Retention(Handler):
             is_late = time.perf_counter() - begun > _LONGEST_SECONDS
             if is_late or pause(_PAUSE_SECONDS):
                 break
-        deleted += self.database.run(
-            lambda session: delete_waiting(session, before=before, limit=self.piece)
-        )
+        deleted += self._delete_waiting(before)
         if deleted:
             log.info(
                 "deleted unlabelled queries",
@@ -123,10 +121,28 @@ class Retention(Handler):
             )
         if not places:
             return 0, 0
-
-        def delete(session: Session) -> int:
-            return delete_unlabelled(session, places, deleted_at=self.clock())
-
-        gone = self.database.run(delete)
+        gone = self._delete_each(
+            ((place.detector_id, place.query_id) for place in places),
+            partial(delete_unlabelled, deleted_at=self.clock()),
+        )
         self._after = places[-1]
         return len(places), gone
+
+    def _delete_waiting(self, before: datetime) -> int:
+        with self.database.read() as session:
+            found = waiting.list_unlabelled(session, before=before, limit=self.piece)
+        return self._delete_each(found, waiting.delete_unlabelled)
+
+    def _delete_each(self, keys: Iterable[Key], delete: Callable[..., int]) -> int:
+        """Delete queries, those of each detector in a transaction of its own.
+
+        One over several detectors would hold the locks of all of them, and wait for
+        each with those of the others.
+        """
+        by_detector: dict[int, list[int]] = {}
+        for detector_id, query_id in keys:
+            by_detector.setdefault(detector_id, []).append(query_id)
+        return sum(
+            self.database.run(partial(delete, detector_id=one, query_ids=ids))
+            for one, ids in sorted(by_detector.items())
+        )

@@ -4,14 +4,12 @@ from tracker.charts.words import aloud, bounds, chosen, class_reading, plain, pl
 from tracker.rounding import percents
 from tracker.services.deciding.comparison import Comparison
 from tracker.services.deciding.planning import LabelPlan
-from tracker.services.estimates.decision import Decision, Span
-from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.measures import score_named
+from tracker.services.estimates.measures import MeasuredEstimate, score_named
 from tracker.services.estimates.report import tell_change
 from tracker.services.estimates.slices import Slices
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.shapes import Accuracy
-from tracker.words import BALANCED, STATES
+from tracker.words import BALANCED, DECIDING_METHOD
 
 _OUTCOMES = {
     "better": "{new} is better than {old}",
@@ -20,65 +18,51 @@ _OUTCOMES = {
 }
 
 
-def say_estimate(estimate: Estimate, measure: Measure) -> str:
-    """Return a sentence with the measure, its counts and its interval."""
-    if not estimate.labels:
-        return f"{plain(estimate.name)} has no scored label yet; nothing is known."
-    name, version = plain(estimate.name), plain(estimate.version or "")
-    score = score_named(estimate, measure)
-    classes = plural(len(estimate.classes), "class", "classes")
+def say_estimate(found: MeasuredEstimate, measure: Measure) -> str:
+    """Return the report's sentence with its counts; of another interval its bounds."""
+    name, report = plain(found.name), plain(found.sentence, limit=500)
+    if not found.labels:
+        return f"{name}: {report or 'Not measured yet.'}"
+    decides, score = found.method == DECIDING_METHOD, score_named(found, measure)
+    level, of = f"{chosen(found.confidence_level)} confidence", plain(measure.name)
+    looks = ", however often one looks" if decides else ""
+    if report and decides:
+        said = f"This is the {of} with {level}{looks}"
+    else:
+        lower, upper = bounds(Accuracy.from_row(score))
+        since = found.span and found.span.since
+        of += f" since {since:%-d %B %Y}" if since else ""
+        said = f"With {level} the {of} lies between {lower} and {upper} %{looks}"
+    classes = plural(len(found.classes), "class", "classes")
     mean = f"the mean of {classes}, with " if measure.kind == BALANCED else ""
-    looks = ", however often one looks" if estimate.method == "anytime" else ""
-    return (
-        f"With {chosen(estimate.confidence_level)} confidence the "
-        f"{plain(measure.name)} of {name}, version {version}, lies between "
-        f"{_bounds(score.low, score.high)}{_say_since(estimate.span)}{looks}: {mean}"
-        f"{score.correct:,} of {plural(score.labelled, 'prediction')} correct. "
-        f"It rests on {estimate.basis}"
-    )
+    counts = f"{score.correct:,} of {plural(score.labelled, 'prediction')} correct"
+    said += f": {mean}{counts}. It rests on {found.basis}"
+    first = f"{name}, version {plain(found.version or '')}:"
+    return " ".join(filter(None, (first, report, said)))
 
 
-def _say_since(span: Span | None) -> str:
-    since = None if span is None else span.since
-    return f" since {since:%-d %B %Y}" if since else ""
-
-
-def explain(estimate: Estimate, plan: LabelPlan, measure: Measure) -> str:
+def explain(found: MeasuredEstimate, plan: LabelPlan, measure: Measure) -> str:
     """Return the estimate, the verdict and the next labels in plain sentences."""
-    said = [say_estimate(estimate, measure)]
-    for one in estimate.classes:
+    said = [say_estimate(found, measure)]
+    for one in found.classes:
         reading, basis = class_reading(one)
         said.append(f"{plain(one.name)}: {aloud(reading)}, {basis}.")
-    if estimate.change is not None:
-        said.append(plain(tell_change(estimate.change), limit=400))
-    said.append(say_decision(estimate.decision, estimate.no_decision_because))
-    if estimate.unclear or estimate.targeted_left_out:
+    if found.change is not None:
+        said.append(plain(tell_change(found.change, found.sentence), limit=400))
+    if found.decision is not None and found.decision.advice is not None:
+        said.append(found.decision.advice.text)
+    if found.unclear or found.targeted_left_out:
         said.append(
-            f"Left out: {plural(estimate.unclear, 'unclear label')} and "
-            f"{plural(estimate.targeted_left_out, 'targeted label')}."
+            f"Left out: {plural(found.unclear, 'unclear label')} and "
+            f"{plural(found.targeted_left_out, 'targeted label')}."
         )
-    if estimate.weighted is not None:
+    if found.weighted is not None:
         said.append(
-            f"By the weights of {plural(estimate.weighted.labels, 'label')} it is "
-            f"right about {100 * estimate.weighted.overall:.1f} % of the time: "
-            f"{estimate.weighted.says}."
+            f"By the weights of {plural(found.weighted.labels, 'label')} it is "
+            f"right about {100 * found.weighted.overall:.1f} % of the time: "
+            f"{found.weighted.says}."
         )
     return " ".join([*said, say_plan(plan)])
-
-
-def say_decision(decision: Decision | None, because: str | None) -> str:
-    """Return the verdict on the target, and the labels that would decide it."""
-    if decision is None:
-        return f"There is no verdict: {because}."
-    said = (
-        f"The target of {chosen(decision.target)} is {STATES[decision.verdict].said}: "
-        f"by the interval that holds at every look, the "
-        f"{plain(read_measure(decision.measure).name)} lies between "
-        f"{_bounds(decision.low, decision.high)}{_say_since(decision.span)}."
-    )
-    if decision.advice is not None:
-        said += f" {decision.advice.text}"
-    return said
 
 
 def say_plan(plan: LabelPlan) -> str:
@@ -133,8 +117,3 @@ def say_slices(found: Slices) -> str:
         f"{basis}, by labels of its own queries, chosen at random; each {found.unit} "
         f"counts once."
     )
-
-
-def _bounds(low: float, high: float) -> str:
-    lower, upper = bounds(Accuracy(accuracy=None, low=low, high=high))
-    return f"{lower} and {upper} %"

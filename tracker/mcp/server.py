@@ -18,36 +18,25 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from sqlalchemy.orm import Session
 
-from tracker.charts.words import plain, plural
+from tracker.charts.words import plural
 from tracker.clock import Clock
 from tracker.errors import TrackerError
-from tracker.mcp.sentences import (
-    explain,
-    say_comparison,
-    say_estimate,
-    say_plan,
-    say_slices,
-)
+from tracker.mcp import sentences
+from tracker.mcp.sentences import explain
 from tracker.services.by import Actor
+from tracker.services.deciding import planning
 from tracker.services.deciding.comparison import get_comparison
-from tracker.services.deciding.planning import (
-    USUAL_WIDTH,
-    Goal,
-    build_plan,
-    price_audit,
-)
 from tracker.services.detectors import check_class, describe_detectors, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
 from tracker.services.estimates.measures import MeasureWord, add_measure
-from tracker.services.estimates.report import Report, say
+from tracker.services.estimates.report import say
 from tracker.services.estimates.slices import get_slices
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_when
 from tracker.services.labelling.judgements import build_report
-from tracker.services.labelling.label_errors import find_label_errors
-from tracker.services.people.accounts import actor_of_key
-from tracker.services.people.keys import find_valid_key
+from tracker.services.labelling.rechecks import find_label_errors
+from tracker.services.people.keys import actor_of_key, find_valid_key
 from tracker.services.queries.queries import describe_query
 from tracker.services.telling.events import describe_event
 from tracker.services.versions import choose_versions
@@ -140,9 +129,10 @@ class Desk:
             )
             is_of_some = since or until or where
             errors = None if is_of_some else find_label_errors(session, found, estimate)
-        answer = say(found, add_measure(estimate, "recall", errors)).dump()
-        sentence = say_estimate(estimate, read_measure(found.measure))
-        return _answer(sentence, answer)
+        said = say(found, add_measure(estimate, "recall", errors))
+        return _answer(
+            sentences.say_estimate(said, read_measure(found.measure)), said.dump()
+        )
 
     def history(
         self,
@@ -180,12 +170,12 @@ class Desk:
             comparison = get_comparison(
                 session, found, computed_at=self.clock(), old=old, new=new
             )
-        return _answer(say_comparison(comparison), comparison.dump())
+        return _answer(sentences.say_comparison(comparison), comparison.dump())
 
     def plan(
         self,
         detector: str,
-        width: float = USUAL_WIDTH,
+        width: float = planning.USUAL_WIDTH,
         target: float | None = None,
         version: str | None = None,
     ) -> Answer:
@@ -195,9 +185,11 @@ class Desk:
                 if value is not None and not 0 < value < 1:
                     raise invalid(name, value, "it must lie between 0 and 1")
             estimate = self._estimate(session, found, version)
-            estimate = price_audit(session, found, estimate)
-            plan = build_plan(estimate, Goal(width=width, target=target))
-        said = say_plan(plan)
+            estimate = planning.price_audit(session, found, estimate)
+            plan = planning.build_plan(
+                estimate, planning.Goal(width=width, target=target)
+            )
+        said = sentences.say_plan(plan)
         if plan.advice is not None:
             said += f" {plan.advice.text}"
         return _answer(said, plan.dump())
@@ -212,7 +204,7 @@ class Desk:
             slices = get_slices(
                 session, found, by=by, computed_at=self.clock(), version=version
             )
-        return _answer(say_slices(slices), slices.dump())
+        return _answer(sentences.say_slices(slices), slices.dump())
 
     def judges(self, detector: str, version: str | None = None) -> Answer:
         """Tell how judges agree with the labels; a judge's word is never the truth."""
@@ -275,11 +267,10 @@ class Desk:
         """Explain the estimate, the verdict and what to label next in plain words."""
         with self.at(detector) as (session, found):
             estimate = self._estimate(session, found, version, method="anytime")
-            estimate = price_audit(session, found, estimate)
-            plan = build_plan(estimate, Goal())
-            report = Report(found, estimate, estimate.population.of or 0)
-            first = plain(report.sentence, limit=500)
-        sentence = f"{first} {explain(estimate, plan, read_measure(found.measure))}"
+            estimate = planning.price_audit(session, found, estimate)
+            plan = planning.build_plan(estimate, planning.Goal())
+        said = say(found, add_measure(estimate, "recall"))
+        sentence = explain(said, plan, read_measure(found.measure))
         return _answer(sentence, estimate.dump())
 
     def _estimate(

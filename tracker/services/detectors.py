@@ -1,51 +1,24 @@
 """Creating, changing and finding detectors."""
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
+from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.evidence.measure import parse_measure
 from tracker.services.evidence.random_queue import draw_seed
-from tracker.services.fields import (
-    Classes,
-    ClassParts,
-    ConfidenceLevel,
-    Consensus,
-    DetectorName,
-    DetectorTags,
-    GoldRate,
-    GroupBy,
-    Guideline,
-    Hours,
-    Input,
-    Instant,
-    LabelOf,
-    LabelSampling,
-    LabelsWanted,
-    Level,
-    MeasureName,
-    MetadataKey,
-    Question,
-    Rate,
-    ShownMethod,
-    SliceNames,
-    VersionName,
-    VersionWanted,
-    is_storable,
-    parse_instant,
-)
 from tracker.services.http_client import check_predictor
 from tracker.services.versions import UnknownVersionError, choose_shown, choose_versions
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
 from tracker.storage import people
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import Base, dump_id, find_by_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
 from tracker.storage.estimates.projections import find_calendars_again
@@ -72,36 +45,38 @@ _MAY_BE_NULL = (
 )
 
 
-class Watched(Input):
+class Watched(fields.Input):
     """A further measure of a detector, with its target."""
 
-    measure: MeasureName = Field(
+    measure: fields.MeasureName = Field(
         description="balanced, overall, recall:CLASS or precision:CLASS."
     )
-    target: Level = Field(description="The target of the measure.")
+    target: fields.Level = Field(description="The target of the measure.")
 
 
-class NewDetector(Input):
+class NewDetector(fields.Input):
     """A new detector."""
 
-    name: DetectorName = Field(
+    name: fields.DetectorName = Field(
         description="Unique among the detectors that are not archived."
     )
-    question: Question = Field(
+    question: fields.Question = Field(
         description="The question for labelers about each input."
     )
-    guideline: Guideline = Field(
+    guideline: fields.Guideline = Field(
         default="", description="How labelers answer the question; may have lines."
     )
-    classes: Classes = Field(
+    classes: fields.Classes = Field(
         default=["YES", "NO"],
         description="2 to 1,000 names, compared exactly as written.",
     )
-    confidence_level: ConfidenceLevel = Field(
+    confidence_level: fields.ConfidenceLevel = Field(
         default=0.95, description="The confidence level of the intervals."
     )
-    target: Level | None = Field(default=None, description="The target of the measure.")
-    measure: MeasureName = Field(
+    target: fields.Level | None = Field(
+        default=None, description="The target of the measure."
+    )
+    measure: fields.MeasureName = Field(
         default="balanced",
         description="The measure of the target: `balanced`, `overall`, `recall:CLASS` "
         "or `precision:CLASS`. Every verdict is about it.",
@@ -112,72 +87,71 @@ class NewDetector(Input):
         description="Up to four more measures with their targets. The error is split "
         "evenly over `measure` and these.",
     )
-    queue_rate: Rate = Field(
-        default=1.0,
-        description="The share of queries in the random queue.",
+    queue_rate: fields.Rate = Field(
+        default=1.0, description="The share of queries in the random queue."
     )
-    gold_rate: GoldRate = Field(
+    gold_rate: fields.GoldRate = Field(
         default=0.0, description="The share of gold queries in the random queue."
     )
-    labels_wanted: LabelsWanted = Field(
+    labels_wanted: fields.LabelsWanted = Field(
         default=1, description="How many different people label each query."
     )
-    consensus: Consensus = Field(
+    consensus: fields.Consensus = Field(
         default="majority",
         description="Which label is scored if several people label a query: the "
         "majority once all have answered, or the newest.",
     )
-    label_sampling: LabelSampling | None = Field(
+    label_sampling: fields.LabelSampling | None = Field(
         default=None,
         description="The sampling of labels sent without one: `random`, `all` (every "
         "query gets a label sooner or later) or `targeted`. null: not stated, and such "
         "labels decide nothing.",
     )
-    label_of: LabelOf = Field(
+    label_of: fields.LabelOf = Field(
         default="input",
         description="What a label judges: the `input`, so that all queries with it "
         "share the label, or the `answer` of one query, as in pass or fail.",
     )
-    class_shares: ClassParts | None = Field(
+    class_shares: fields.ClassParts | None = Field(
         default=None,
         description="The frequency of each class, in any unit. If it is about right, "
         "the deciding interval is narrower, else wider. It applies to versions whose "
         "first label comes later; null: estimated from their first live labels, 100 or "
         "more.",
     )
-    reference: Level | None = Field(
+    reference: fields.Level | None = Field(
         default=None,
         description="The value of the measure below which you want to be told. It "
         "proves a fall that has few labels before it.",
     )
-    group_by: GroupBy | None = Field(
+    group_by: fields.GroupBy | None = Field(
         default=None,
         description="The metadata key that groups queries, such as `metadata.session`. "
         "A query sent with a `group` is in that group.",
     )
-    stalled_after_hours: Hours | None = Field(
+    stalled_after_hours: fields.Hours | None = Field(
         default=None, description="Send an event after this many hours without a label."
     )
-    method: ShownMethod = Field(
+    method: fields.ShownMethod = Field(
         default="joint", description="The method of the interval that pages show first."
     )
-    slices: SliceNames = Field(
+    slices: fields.SliceNames = Field(
         default=[],
         description="At most 8 metadata keys to slice the queries by, such as "
         "`metadata.camera`.",
     )
-    text_field: MetadataKey | None = Field(
+    text_field: fields.MetadataKey | None = Field(
         default=None, description="The metadata key shown as text; null for `text`."
     )
-    tags: DetectorTags = Field(
+    tags: fields.DetectorTags = Field(
         default=[], description="At most 20 words to filter the list by."
     )
-    owner: VersionWanted | None = Field(
+    owner: fields.VersionWanted | None = Field(
         default=None, description="The person or team responsible for it."
     )
 
 
-class DetectorChange(Input):
+class DetectorChange(fields.Input):
     """The fields to change; a field that is left out keeps its value.
 
     Classes can be added, never removed or renamed.  From the first label after the
@@ -185,39 +159,43 @@ class DetectorChange(Input):
     classes it covers.
     """
 
-    name: DetectorName | None = None
-    question: Question | None = None
-    guideline: Guideline | None = None
-    confidence_level: ConfidenceLevel | None = None
-    target: Level | None = None
-    measure: MeasureName | None = None
+    name: fields.DetectorName | None = None
+    question: fields.Question | None = None
+    guideline: fields.Guideline | None = None
+    confidence_level: fields.ConfidenceLevel | None = None
+    target: fields.Level | None = None
+    measure: fields.MeasureName | None = None
     also: list[Watched] | None = Field(default=None, max_length=4)
-    queue_rate: Rate | None = None
-    gold_rate: GoldRate | None = None
-    labels_wanted: LabelsWanted | None = None
-    consensus: Consensus | None = None
-    label_sampling: LabelSampling | None = Field(
+    queue_rate: fields.Rate | None = None
+    gold_rate: fields.GoldRate | None = None
+    labels_wanted: fields.LabelsWanted | None = None
+    consensus: fields.Consensus | None = None
+    label_sampling: fields.LabelSampling | None = Field(
         default=None, description="null: not stated."
     )
-    class_shares: ClassParts | None = Field(
+    class_shares: fields.ClassParts | None = Field(
         default=None, description="Applies to versions without a label."
     )
-    reference: Level | None = Field(default=None, description="null for none.")
-    group_by: GroupBy | None = Field(
+    reference: fields.Level | None = Field(default=None, description="null for none.")
+    group_by: fields.GroupBy | None = Field(
         default=None,
         description="Queries are counted again in the background; null for none.",
     )
-    stalled_after_hours: Hours | None = None
-    method: ShownMethod | None = None
-    production_version: VersionName | None = Field(
+    stalled_after_hours: fields.Hours | None = None
+    method: fields.ShownMethod | None = None
+    production_version: fields.VersionName | None = Field(
         default=None, description="null: the version that answers most new queries."
     )
     predictor: str | None = None
-    slices: SliceNames | None = None
-    text_field: MetadataKey | None = Field(default=None, description="null for `text`.")
-    tags: DetectorTags | None = None
-    owner: VersionWanted | None = Field(default=None, description="null for nobody.")
-    classes: Classes | None = Field(
+    slices: fields.SliceNames | None = None
+    text_field: fields.MetadataKey | None = Field(
+        default=None, description="null for `text`."
+    )
+    tags: fields.DetectorTags | None = None
+    owner: fields.VersionWanted | None = Field(
+        default=None, description="null for nobody."
+    )
+    classes: fields.Classes | None = Field(
         default=None, description="The existing classes and the new ones."
     )
 
@@ -226,21 +204,21 @@ class AddedClass(Shape):
     """A class that a detector was given later."""
 
     name: str = Field(serialization_alias="class")
-    added_at: Instant
+    added_at: fields.Instant
 
 
 class DetectorVersion(Shape):
     """One trained state of a detector."""
 
     name: str
-    created_at: Instant = Field(description="When its first query arrived.")
+    created_at: fields.Instant = Field(description="When its first query arrived.")
     unseen: bool = Field(
         description="Whether the version is stated to be made without the labels it is "
         "tested on."
     )
 
 
-class VersionChange(Input):
+class VersionChange(fields.Input):
     """The statement about a version."""
 
     unseen: bool = Field(
@@ -272,11 +250,13 @@ class Detector(Shape):
     labels_wanted: int = Field(
         description="How many different people label each query."
     )
-    consensus: Consensus = Field(description="Which label of several people is scored.")
-    label_sampling: LabelSampling | None = Field(
+    consensus: fields.Consensus = Field(
+        description="Which label of several people is scored."
+    )
+    label_sampling: fields.LabelSampling | None = Field(
         description="The sampling of labels sent without one."
     )
-    label_of: LabelOf = Field(
+    label_of: fields.LabelOf = Field(
         description="What a label judges: the input of queries, or the answer of one."
     )
     class_shares: dict[str, float] | None = Field(
@@ -289,7 +269,7 @@ class Detector(Shape):
     stalled_after_hours: int | None = Field(
         description="Hours without a label before an event is sent; null for never."
     )
-    method: ShownMethod = Field(
+    method: fields.ShownMethod = Field(
         description="The method of the interval that pages show first."
     )
     production_version: str | None = Field(
@@ -300,7 +280,7 @@ class Detector(Shape):
         description="The shown version: the production version, else the one that "
         "answers most queries with new inputs, over the last 24 hours with any."
     )
-    shown_since: Instant | None = Field(
+    shown_since: fields.Instant | None = Field(
         description="When the shown version took over; null for the first version and "
         "for the production version."
     )
@@ -309,8 +289,8 @@ class Detector(Shape):
     text_field: str | None = Field(description="The key shown as text; null: `text`.")
     tags: list[str] = Field(description="Words to filter the list by.")
     owner: str | None = Field(description="The person or team responsible for it.")
-    created_at: Instant
-    archived_at: Instant | None
+    created_at: fields.Instant
+    archived_at: fields.Instant | None
     versions: list[DetectorVersion] = Field(
         description="The versions, in the order they arrived."
     )
@@ -334,7 +314,7 @@ def describe_detectors(
             id=dump_id("det", one.id),
             also=[Watched(measure=name, target=target) for name, target in one.also],
             added_classes=[
-                AddedClass(name=name, added_at=parse_instant(at))
+                AddedClass(name=name, added_at=fields.parse_instant(at))
                 for name, at in one.added_classes
             ],
             shown_version=shown[one.id].name if one.id in shown else None,
@@ -413,7 +393,7 @@ def change_version(
 ) -> DetectorVersion:
     """State whether a version was made without the labels it is tested on."""
     version = None
-    if is_storable(name):
+    if fields.is_storable(name):
         version = storage.find_version(session, detector.id, name)
     if version is None:
         raise missing("version", name)
@@ -548,12 +528,26 @@ def _flush_name(session: Session, name: str) -> None:
         ) from error
 
 
+_Row = TypeVar("_Row", bound=Base)
+
+
+def get_by_id(
+    session: Session, entity: type[_Row], prefix: str, noun: str, reference: str
+) -> _Row:
+    """Return the row of a public id; raises NotFoundError, which calls it *noun*."""
+    number = parse_id(prefix, reference)
+    found = None if number is None else find_by_id(session, entity, number)
+    if found is None:
+        raise missing(noun, reference)
+    return found
+
+
 def get_detector(session: Session, id_or_name: str) -> storage.Detector:
     """Return a detector by its id, or by its name unless archived."""
     detector_id, detector = parse_id("det", id_or_name), None
     if detector_id is not None:
         detector = storage.find_detector(session, detector_id)
-    elif is_storable(id_or_name):
+    elif fields.is_storable(id_or_name):
         detector = storage.find_detector_by_name(session, id_or_name)
     if detector is None:
         raise missing("detector", id_or_name)
@@ -572,11 +566,7 @@ def check_is_open(detector: storage.AnyDetector) -> None:
 
 
 def check_class(
-    detector: storage.AnyDetector,
-    name: str,
-    *,
-    field: str,
-    may_be_unclear: bool,
+    detector: storage.AnyDetector, name: str, *, field: str, may_be_unclear: bool
 ) -> None:
     """Raise InvalidInputError unless *name* is a class of the detector."""
     if name in detector.classes or (may_be_unclear and name == UNCLEAR):

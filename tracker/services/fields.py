@@ -239,9 +239,7 @@ ClassName = Annotated[
     AfterValidator(_check_class),
 ]
 Classes = Annotated[
-    list[ClassName],
-    Field(min_length=2, max_length=1000),
-    _each_once("class"),
+    list[ClassName], Field(min_length=2, max_length=1000), _each_once("class")
 ]
 VersionWanted = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
@@ -265,11 +263,7 @@ def _check_group_by(value: str) -> str:
 GroupBy = Annotated[
     str, Field(min_length=1, max_length=109), AfterValidator(_check_group_by)
 ]
-SliceNames = Annotated[
-    list[MetadataKey],
-    Field(max_length=8),
-    _each_once("key"),
-]
+SliceNames = Annotated[list[MetadataKey], Field(max_length=8), _each_once("key")]
 DetectorTags = Annotated[
     list[VersionWanted],
     Field(max_length=20),

@@ -7,20 +7,6 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from tracker.storage import tasks as storage
-from tracker.storage.tasks import (
-    ADDRESS,
-    AUDITS,
-    CLEARING,
-    DELIVERY,
-    DIGEST,
-    ESTIMATES,
-    IMPORT,
-    PREDICTION,
-    RECOMPUTE,
-    RETENTION,
-    STALLS,
-    Task,
-)
 
 _LONGEST_ERROR = 2_000
 
@@ -52,22 +38,22 @@ _TELLING = Policy(5.0, 3.0, 12 * 3600.0, gives_up_after=timedelta(days=3))
 # For Tracker's own work and the operator's servers: up to an hour, for ever.
 _LASTING = Policy(10.0, 2.0, 3600.0)
 POLICIES = {
-    ADDRESS: _TELLING,
-    DIGEST: _TELLING,
+    storage.ADDRESS: _TELLING,
+    storage.DIGEST: _TELLING,
     # A lane is a webhook, which gets one message at a time.
-    DELIVERY: replace(_TELLING, at_once=100),
+    storage.DELIVERY: replace(_TELLING, at_once=100),
     # A lane is a detector, whose predictor is asked about four queries at a time.
-    PREDICTION: replace(_LASTING, at_once=16, at_once_in_lane=4),
-    ESTIMATES: _LASTING,
-    RETENTION: _LASTING,
-    STALLS: _LASTING,
-    AUDITS: _LASTING,
+    storage.PREDICTION: replace(_LASTING, at_once=16, at_once_in_lane=4),
+    storage.ESTIMATES: _LASTING,
+    storage.RETENTION: _LASTING,
+    storage.STALLS: _LASTING,
+    storage.AUDITS: _LASTING,
     # A file that fails or kills the worker three times does so the fourth time too.
-    IMPORT: replace(_LASTING, most_attempts=3),
-    CLEARING: _LASTING,
+    storage.IMPORT: replace(_LASTING, most_attempts=3),
+    storage.CLEARING: _LASTING,
     # Two, so that a large import does not delay other detectors; detectors with few
     # new labels share a run.
-    RECOMPUTE: replace(_LASTING, at_once=2, at_once_in_lane=2, batch=64),
+    storage.RECOMPUTE: replace(_LASTING, at_once=2, at_once_in_lane=2, batch=64),
 }
 
 
@@ -84,7 +70,7 @@ def rest_seconds(kind: str, attempts: int) -> float:
     return min(seconds, policy.longest_seconds) * jitter
 
 
-def is_over(task: Task, *, at: datetime) -> bool:
+def is_over(task: storage.Task, *, at: datetime) -> bool:
     policy = POLICIES[task.kind]
     if policy.most_attempts is not None and task.vain_attempts >= policy.most_attempts:
         return True
@@ -94,7 +80,7 @@ def is_over(task: Task, *, at: datetime) -> bool:
 
 def retry(  # noqa: PLR0913 - the result of an attempt.
     session: Session,
-    task: Task,
+    task: storage.Task,
     error: str,
     *,
     at: datetime,

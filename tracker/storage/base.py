@@ -2,43 +2,23 @@
 
 import json
 import re
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Hashable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    ColumnElement,
-    DateTime,
-    Dialect,
-    Integer,
-    MetaData,
-    Select,
-    Text,
-    TypeDecorator,
-    and_,
-    select,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import text
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 # Only a column declared INTEGER is SQLite's row id.
-BigId = BigInteger().with_variant(Integer, "sqlite")
+BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 # Classes, versions and keys compare by code point on both databases, whatever the
 # locale of the PostgreSQL cluster.
-Name = Text().with_variant(Text(collation="C"), "postgresql")
+Name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 
@@ -55,21 +35,21 @@ def _in_utc(instant: datetime) -> datetime:
     return instant.astimezone(UTC)
 
 
-class UtcDateTime(TypeDecorator[datetime]):
+class UtcDateTime(sa.TypeDecorator[datetime]):
     """An aware instant, stored and returned in UTC; naive ones are refused."""
 
-    impl = DateTime(timezone=True)
+    impl = sa.DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(
         self,
         value: datetime | None,
-        dialect: Dialect,  # noqa: ARG002
+        dialect: sa.Dialect,  # noqa: ARG002
     ) -> datetime | None:
         """Convert to UTC, because SQLite would drop the offset silently."""
         return None if value is None else _in_utc(value)
 
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+    def bind_processor(self, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
         """Return the function that converts a value for the driver.
 
         SQLite stores text.  SQLAlchemy's own conversion takes three times as long,
@@ -89,7 +69,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(
         self,
         value: Any,
-        dialect: Dialect,  # noqa: ARG002
+        dialect: sa.Dialect,  # noqa: ARG002
     ) -> datetime | None:
         """Attach UTC, which SQLite does not store."""
         if value is None:
@@ -100,7 +80,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         )
 
     def result_processor(
-        self, dialect: Dialect, coltype: object
+        self, dialect: sa.Dialect, coltype: object
     ) -> Callable[[Any], Any] | None:
         """Return the function that converts a value of the driver; fast on SQLite."""
         if dialect.name != "sqlite":
@@ -112,26 +92,26 @@ class UtcDateTime(TypeDecorator[datetime]):
         return read
 
 
-class TextList(TypeDecorator[list[Any]]):
+class TextList(sa.TypeDecorator[list[Any]]):
     """A list, stored as JSON text.
 
     Not a JSON column, because PostgreSQL cannot compare those with a default.
     """
 
-    impl = Text
+    impl = sa.Text
     cache_ok = True
 
     def process_bind_param(
         self,
         value: list[Any] | None,
-        dialect: Dialect,  # noqa: ARG002
+        dialect: sa.Dialect,  # noqa: ARG002
     ) -> str | None:
         return None if value is None else json.dumps(value, ensure_ascii=False)
 
     def process_result_value(
         self,
         value: str | None,
-        dialect: Dialect,  # noqa: ARG002
+        dialect: sa.Dialect,  # noqa: ARG002
     ) -> list[Any] | None:
         return None if value is None else list(json.loads(value))
 
@@ -139,7 +119,7 @@ class TextList(TypeDecorator[list[Any]]):
 class Base(DeclarativeBase):
     """Rows without behaviour; each table is in the module of its noun."""
 
-    metadata = MetaData(
+    metadata = sa.MetaData(
         naming_convention={
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
             "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -154,7 +134,7 @@ class Base(DeclarativeBase):
 class _OnPostgresql(FunctionElement[bool]):
     """A condition that is left out on SQLite."""
 
-    type = Boolean()
+    type = sa.Boolean()
     inherit_cache = True
 
 
@@ -170,7 +150,7 @@ def _compile_true(*_arguments: Any, **_options: Any) -> str:
     return "1"
 
 
-def on_postgresql(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+def on_postgresql(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """Return the redundant *condition* for PostgreSQL only.
 
     It tells PostgreSQL which ids to scan or how to join.  SQLite would prefer its index
@@ -181,7 +161,7 @@ def on_postgresql(condition: ColumnElement[bool]) -> ColumnElement[bool]:
 
 def stream(
     session: Session,
-    statement: Select[*tuple[Any, ...]],
+    statement: sa.Select[*tuple[Any, ...]],
     values: Mapping[str, Any] | None = None,
     *,
     rows: int = 1_000,
@@ -216,18 +196,18 @@ Key = tuple[int, int]
 
 def find_by_id(session: Session, entity: type[_Row], number: int) -> _Row | None:
     """Return a row by an id that came without its detector; each is given once."""
-    statement = select(entity).where(entity.__table__.c.id == number)
+    statement = sa.select(entity).where(entity.__table__.c.id == number)
     return session.scalars(statement).one_or_none()
 
 
-def are_among(entity: type[_Row], keys: Collection[Key]) -> ColumnElement[bool]:
+def are_among(entity: type[_Row], keys: Collection[Key]) -> sa.ColumnElement[bool]:
     """Return the condition that a row has one of *keys*.
 
     An id is enough to know it by.  Pairs would be one condition, but SQLite finds none
     of them by an index that has the number of the row in it.
     """
     columns = entity.__table__.c
-    return and_(
+    return sa.and_(
         columns.detector_id.in_({detector_id for detector_id, _ in keys}),
         columns.id.in_([number for _, number in keys]),
     )
@@ -236,7 +216,7 @@ def are_among(entity: type[_Row], keys: Collection[Key]) -> ColumnElement[bool]:
 def list_newest(
     session: Session,
     entity: type[_Row],
-    *conditions: ColumnElement[bool],
+    *conditions: sa.ColumnElement[bool],
     before: int | None,
     limit: int | None,
 ) -> Sequence[_Row]:
@@ -244,8 +224,22 @@ def list_newest(
     key = entity.__table__.c.id
     if before is not None:
         conditions = (*conditions, key < before)
-    statement = select(entity).where(*conditions).order_by(key.desc()).limit(limit)
+    statement = sa.select(entity).where(*conditions).order_by(key.desc()).limit(limit)
     return session.scalars(statement).all()
+
+
+def list_detector_ids(
+    session: Session | sa.Connection, rows_of: Any, **owner: int
+) -> Sequence[int]:
+    """Return the detectors that rows name for one owner, such as a key, in order."""
+    column = rows_of.detector_id
+    statement = sa.select(column).filter_by(**owner).order_by(column)
+    return session.scalars(statement).all()
+
+
+def delete_rows(session: Session, rows_of: type[Base], **which: Any) -> None:
+    """Delete the rows whose columns have these values."""
+    session.execute(sa.delete(rows_of).filter_by(**which))
 
 
 def dump_id(prefix: str, number: int) -> str:

@@ -19,17 +19,7 @@ from tracker.errors import (
     DatabaseAwayError,
     UnavailableError,
 )
-from tracker.storage.dialect import (
-    LARGE_TABLES,
-    gather_lacking_statistics,
-    gather_statistics,
-)
-from tracker.storage.opening import (
-    BUSY_SECONDS,
-    READ_ONLY,
-    open_postgresql,
-    open_sqlite,
-)
+from tracker.storage import dialect, opening
 
 # Errors of PostgreSQL after which the same transaction may succeed.
 _DEADLOCK, _SERIALIZATION = "40P01", "40001"
@@ -74,7 +64,7 @@ class _Turns:
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(timeout=BUSY_SECONDS):
+        if not self._lock.acquire(timeout=opening.BUSY_SECONDS):
             raise UnavailableError(_OTHERS_WRITE)
 
     def __exit__(self, *_error: object) -> None:
@@ -98,7 +88,7 @@ class _Slots:
 
     def __enter__(self) -> None:
         depth = getattr(self._inside, "depth", 0)
-        if depth == 0 and not self._free.acquire(timeout=BUSY_SECONDS):
+        if depth == 0 and not self._free.acquire(timeout=opening.BUSY_SECONDS):
             raise UnavailableError("too many requests are waiting for the database")
         self._inside.depth = depth + 1
 
@@ -256,8 +246,12 @@ class Database:
             return
         # The write is done even if this fails.
         with suppress(UnavailableError), self.write() as session:
-            gather = gather_statistics if is_large else gather_lacking_statistics
-            gather(session, LARGE_TABLES)
+            gather = (
+                dialect.gather_statistics
+                if is_large
+                else dialect.gather_lacking_statistics
+            )
+            gather(session, dialect.LARGE_TABLES)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -286,14 +280,16 @@ def open_database(url: str, *, at_once: int = 8, must_exist: bool = False) -> Da
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
-        engine = open_sqlite(parsed.database, parsed, at_once, must_exist=must_exist)
+        engine = opening.open_sqlite(
+            parsed.database, parsed, at_once, must_exist=must_exist
+        )
         return Database(engine, at_once=at_once)
     if parsed.drivername == "postgresql+psycopg":
         if "@" in f"{parsed.host}{parsed.database}":
             raise ConfigurationError(
                 f"TRACKER_DATABASE_URL has too many @; {_ENCODING}"
             )
-        return Database(open_postgresql(parsed, at_once), at_once=at_once)
+        return Database(opening.open_postgresql(parsed, at_once), at_once=at_once)
     raise ConfigurationError(
         f"TRACKER_DATABASE_URL begins with {parsed.drivername}: it must be "
         f"sqlite:///FILE or {_EXAMPLE}"
@@ -315,7 +311,7 @@ def translated(
             raise
         raise _translate(error, writes=writes) from error
     except DBAPIError as error:
-        if writes and getattr(error.orig, "sqlstate", None) == READ_ONLY:
+        if writes and getattr(error.orig, "sqlstate", None) == opening.READ_ONLY:
             raise UnavailableError(_NO_WRITES) from error
         if error.connection_invalidated:
             raise UnavailableError("the connection to the database was lost") from error

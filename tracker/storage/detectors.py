@@ -5,135 +5,113 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import (
-    JSON,
-    CheckConstraint,
-    ColumnElement,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Select,
-    Text,
-    UniqueConstraint,
-    and_,
-    bindparam,
-    false,
-    func,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column, undefer
 
 from tracker.errors import ConflictError
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Name,
-    TextList,
-    list_newest,
-    remember,
-    where,
-)
-from tracker.storage.inserting import Prepared
+from tracker.storage import base, inserting
 
 
-class Detector(Base):
+class Detector(base.Base):
     """A classifier under measurement, with its question and its classes."""
 
     __tablename__ = "detectors"
     __table_args__ = (
         # Archiving a detector frees its name.
-        Index(
+        sa.Index(
             "uq_detectors_name_unarchived",
             "name",
             unique=True,
-            **where("archived_at IS NULL"),
+            **base.where("archived_at IS NULL"),
         ),
-        CheckConstraint("confidence_level > 0 AND confidence_level < 1", name="level"),
+        sa.CheckConstraint(
+            "confidence_level > 0 AND confidence_level < 1", name="level"
+        ),
         {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    name: Mapped[str] = mapped_column(Name)
-    question: Mapped[str] = mapped_column(Name)
+    id: Mapped[int] = mapped_column(base.BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(base.Name)
+    question: Mapped[str] = mapped_column(base.Name)
     # How labelers answer the question.
-    guideline: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    classes: Mapped[list[str]] = mapped_column(JSON)
+    guideline: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("''"))
+    classes: Mapped[list[str]] = mapped_column(sa.JSON)
     # Classes added later, each with the instant: [["MAYBE", "2026-…Z"]].
     added_classes: Mapped[list[list[str]]] = mapped_column(
-        TextList, default=list, server_default=text("'[]'")
+        base.TextList, default=list, server_default=sa.text("'[]'")
     )
     confidence_level: Mapped[float]
     target: Mapped[float | None]
     # When the target was set last: thresholds may have been looked at since.
     target_at: Mapped[datetime | None]
     # The measure of the target; see services/evidence/measure.py.
-    measure: Mapped[str] = mapped_column(Name, server_default="balanced")
+    measure: Mapped[str] = mapped_column(base.Name, server_default="balanced")
     # Further measures, each with its target: [["recall:DEFECT", 0.9]].
     also: Mapped[list[list[Any]]] = mapped_column(
-        TextList, default=list, server_default=text("'[]'")
+        base.TextList, default=list, server_default=sa.text("'[]'")
     )
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
     # The zone of the days by which labels are counted.
-    time_zone: Mapped[str] = mapped_column(Text, server_default="UTC", default="UTC")
+    time_zone: Mapped[str] = mapped_column(sa.Text, server_default="UTC", default="UTC")
     # The share of the queries in the random queue.
     queue_rate: Mapped[float] = mapped_column(server_default="1")
     # How many different people the random queue asks about each query.
     labels_wanted: Mapped[int] = mapped_column(server_default="1")
     # Which label of several people is scored: one of CONSENSUS.
-    consensus: Mapped[str] = mapped_column(Text, server_default="majority")
+    consensus: Mapped[str] = mapped_column(sa.Text, server_default="majority")
     # The sampling of labels sent without one; None: not stated.
-    label_sampling: Mapped[str | None] = mapped_column(Text)
+    label_sampling: Mapped[str | None] = mapped_column(sa.Text)
     # What a label judges, one of LABEL_OF; fixed when the detector is created.
-    label_of: Mapped[str] = mapped_column(Text, server_default="input")
+    label_of: Mapped[str] = mapped_column(sa.Text, server_default="input")
     # The stated frequencies of the classes, and when they were stated.
     class_shares: Mapped[dict[str, float] | None] = mapped_column(
-        JSON(none_as_null=True)
+        sa.JSON(none_as_null=True)
     )
     class_shares_at: Mapped[datetime | None]
     # The value of the measure below which somebody wants to be told.
     reference: Mapped[float | None]
     # The metadata key that groups queries: "metadata.session".
-    group_by: Mapped[str | None] = mapped_column(Text)
+    group_by: Mapped[str | None] = mapped_column(sa.Text)
     # None while no query has a group, else whether groups must be counted again.
-    groups: Mapped[str | None] = mapped_column(Text)
+    groups: Mapped[str | None] = mapped_column(sa.Text)
     # The share of gold queries in the random queue.
     gold_rate: Mapped[float] = mapped_column(server_default="0")
     # The method of the intervals on pages.
-    method: Mapped[str] = mapped_column(Text, server_default="joint")
+    method: Mapped[str] = mapped_column(sa.Text, server_default="joint")
     # The name of the version shown by default; None for the one that answers most new
     # queries.
-    production_version: Mapped[str | None] = mapped_column(Name)
+    production_version: Mapped[str | None] = mapped_column(base.Name)
     # That version, since when, and the counts behind it; see services/versions.py.
-    shown_version_id: Mapped[int | None] = mapped_column(BigId)
+    shown_version_id: Mapped[int | None] = mapped_column(base.BigId)
     shown_since: Mapped[datetime | None]
     traffic: Mapped[list[Any]] = mapped_column(
-        TextList, default=list, server_default=text("'[]'"), deferred=True
+        base.TextList, default=list, server_default=sa.text("'[]'"), deferred=True
     )
-    queue_seed: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    queue_seed: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("''"))
     # Counts the runs of the job over this detector; see storage/estimates/pending.py.
-    revision: Mapped[int] = mapped_column(BigId, default=0)
+    revision: Mapped[int] = mapped_column(base.BigId, default=0)
     # Without a label for so long, an event is sent; None: never.
     stalled_after_hours: Mapped[int | None]
     # The URL of the model that predicts queries without a prediction.
-    predictor: Mapped[str | None] = mapped_column(Text)
+    predictor: Mapped[str | None] = mapped_column(sa.Text)
     # The saved mapping of files; see services/imports/reading/choices.py.
-    import_mapping: Mapped[dict[str, Any] | None] = mapped_column(JSON)
+    import_mapping: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     # The metadata keys of its slices, and those that the job already counts.
-    slices: Mapped[list[str]] = mapped_column(TextList, server_default=text("'[]'"))
+    slices: Mapped[list[str]] = mapped_column(
+        base.TextList, server_default=sa.text("'[]'")
+    )
     counted_slices: Mapped[list[str]] = mapped_column(
-        TextList, server_default=text("'[]'")
+        base.TextList, server_default=sa.text("'[]'")
     )
     # The metadata key that pages show as text; None: "text".
-    text_field: Mapped[str | None] = mapped_column(Text)
+    text_field: Mapped[str | None] = mapped_column(sa.Text)
     # Words to filter the list of detectors by.
     tags: Mapped[list[str]] = mapped_column(
-        TextList, default=list, server_default=text("'[]'")
+        base.TextList, default=list, server_default=sa.text("'[]'")
     )
     # The person or team responsible for it.
-    owner: Mapped[str | None] = mapped_column(Name)
+    owner: Mapped[str | None] = mapped_column(base.Name)
 
     @property
     def zone(self) -> tzinfo:
@@ -166,45 +144,47 @@ AnyDetector = Detector | LabelledDetector
 _NAMES = "versions"
 
 
-class Version(Base):
+class Version(base.Base):
     """One trained state of a detector, with the progress of the job."""
 
     __tablename__ = "versions"
-    __table_args__ = (UniqueConstraint("detector_id", "name"),)
+    __table_args__ = (sa.UniqueConstraint("detector_id", "name"),)
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
-    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
-    name: Mapped[str] = mapped_column(Name)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
+    id: Mapped[int] = mapped_column(base.BigId, primary_key=True, autoincrement=True)
+    name: Mapped[str] = mapped_column(base.Name)
     created_at: Mapped[datetime]
     # Queries that the job has counted, with or without labels.
-    queries: Mapped[int] = mapped_column(BigId, default=0)
+    queries: Mapped[int] = mapped_column(base.BigId, default=0)
     # Counted queries that were deleted because nobody labelled them.
-    deleted: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
+    deleted: Mapped[int] = mapped_column(base.BigId, default=0, server_default="0")
     # When the last deleted query was asked; older queries are incomplete.
     deleted_to: Mapped[datetime | None]
     last_label_at: Mapped[datetime | None]
     # When a snapshot is due because labels stopped between two checkpoints.
     run_due_at: Mapped[datetime | None] = mapped_column(index=True)
     # The number of the newest snapshot.
-    sequence: Mapped[int] = mapped_column(BigId, default=0)
+    sequence: Mapped[int] = mapped_column(base.BigId, default=0)
     # Whether it is stated to be made without the labels it is tested on.
-    unseen: Mapped[bool] = mapped_column(default=False, server_default=false())
+    unseen: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     # Its number in the family of gated versions, the number that had passed before,
     # the measure, and whether it has passed: [3, 1, "balanced", true].
     family: Mapped[list[Any]] = mapped_column(
-        TextList, default=list, server_default=text("'[]'")
+        base.TextList, default=list, server_default=sa.text("'[]'")
     )
 
 
-def is_of_version(rows_of: Any) -> ColumnElement[bool]:
+def is_of_version(rows_of: Any) -> sa.ColumnElement[bool]:
     """Return the condition that the row of a version is that of another row."""
     is_near = Version.detector_id == rows_of.detector_id
-    return and_(is_near, Version.id == rows_of.version_id)
+    return sa.and_(is_near, Version.id == rows_of.version_id)
 
 
-def of_version() -> ForeignKeyConstraint:
+def of_version() -> sa.ForeignKeyConstraint:
     """Return the constraint that a row is of a version of the same detector."""
-    return ForeignKeyConstraint(
+    return sa.ForeignKeyConstraint(
         ["detector_id", "version_id"], [Version.detector_id, Version.id]
     )
 
@@ -214,15 +194,15 @@ def find_detector(session: Session, detector_id: int) -> Detector | None:
 
 
 def load_detectors(session: Session, ids: Collection[int]) -> list[Detector]:
-    chosen = select(Detector).where(Detector.id.in_(ids))
+    chosen = sa.select(Detector).where(Detector.id.in_(ids))
     found = session.scalars(chosen.options(undefer(Detector.traffic)))
     by_id = {detector.id: detector for detector in found}
     return [by_id[one] for one in ids if one in by_id]
 
 
 # Built once: nearly every request asks this.
-_BY_NAME = select(Detector).where(
-    Detector.name == bindparam("name"), Detector.archived_at.is_(None)
+_BY_NAME = sa.select(Detector).where(
+    Detector.name == sa.bindparam("name"), Detector.archived_at.is_(None)
 )
 
 
@@ -243,7 +223,7 @@ def list_detectors(  # noqa: PLR0913 - each is a filter.
 
     *among* are the ids to choose from, None for all.
     """
-    statement = select(Detector).order_by(Detector.id)
+    statement = sa.select(Detector).order_by(Detector.id)
     if among is not None:
         statement = statement.where(Detector.id.in_(among))
     if not has_archived:
@@ -255,8 +235,8 @@ def list_detectors(  # noqa: PLR0913 - each is a filter.
     return session.scalars(statement.limit(limit)).all()
 
 
-def select_open(among: Collection[int] | None) -> Select[int]:
-    found = select(Detector.id).where(Detector.archived_at.is_(None))
+def select_open(among: Collection[int] | None) -> sa.Select[int]:
+    found = sa.select(Detector.id).where(Detector.archived_at.is_(None))
     return found if among is None else found.where(Detector.id.in_(among))
 
 
@@ -268,16 +248,18 @@ def list_archived(
     among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
     archived = _are_archived(among)
-    return list_newest(session, Detector, *archived, before=before, limit=limit)
+    return base.list_newest(session, Detector, *archived, before=before, limit=limit)
 
 
 def count_archived(session: Session, *, among: Collection[int] | None = None) -> int:
-    statement = select(func.count()).select_from(Detector).where(*_are_archived(among))
+    statement = (
+        sa.select(sa.func.count()).select_from(Detector).where(*_are_archived(among))
+    )
     return session.scalars(statement).one()
 
 
-def _are_archived(among: Collection[int] | None) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = [Detector.archived_at.is_not(None)]
+def _are_archived(among: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
+    found: list[sa.ColumnElement[bool]] = [Detector.archived_at.is_not(None)]
     if among is not None:
         found.append(Detector.id.in_(among))
     return found
@@ -285,22 +267,24 @@ def _are_archived(among: Collection[int] | None) -> list[ColumnElement[bool]]:
 
 # Built once: nearly every page asks this.
 _OF_DETECTORS = (
-    select(Version)
-    .where(Version.detector_id.in_(bindparam("ids", expanding=True)))
+    sa.select(Version)
+    .where(Version.detector_id.in_(sa.bindparam("ids", expanding=True)))
     .order_by(Version.id)
 )
 
 
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
     """Return the versions of detectors in the order in which they arrived."""
-    return [row[0] for row in remember(session, _OF_DETECTORS, {"ids": detector_ids})]
+    return [
+        row[0] for row in base.remember(session, _OF_DETECTORS, {"ids": detector_ids})
+    ]
 
 
 def name_version(session: Session, detector_id: int, version_id: int) -> str:
     """Return the name of a version, cached in the session."""
     names: dict[int, str] = session.info.setdefault(_NAMES, {})
     if version_id not in names:
-        named = select(Version.name).where(
+        named = sa.select(Version.name).where(
             Version.detector_id == detector_id, Version.id == version_id
         )
         names[version_id] = session.scalars(named).one()
@@ -311,7 +295,7 @@ def load_versions(
     session: Session, detector_ids: Collection[int], ids: Collection[int]
 ) -> dict[int, Version]:
     """Return versions of detectors, by their ids."""
-    statement = select(Version).where(
+    statement = sa.select(Version).where(
         Version.detector_id.in_(detector_ids), Version.id.in_(ids)
     )
     found = session.scalars(statement)
@@ -319,22 +303,23 @@ def load_versions(
 
 
 def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Version]:
-    statement = select(Version).where(Version.run_due_at <= at)
+    statement = sa.select(Version).where(Version.run_due_at <= at)
     return [*session.scalars(statement.order_by(Version.run_due_at).limit(limit))]
 
 
 def end_runs(session: Session, detector_id: int, *, at: datetime) -> None:
     """Make a snapshot due for every labelled version of a detector."""
     session.execute(
-        update(Version)
+        sa.update(Version)
         .where(Version.detector_id == detector_id, Version.last_label_at.is_not(None))
         .values(run_due_at=at)
     )
 
 
 # Built once: a page that shows one version asks this more than once.
-_NAMED = select(Version).where(
-    Version.detector_id == bindparam("detector_id"), Version.name == bindparam("name")
+_NAMED = sa.select(Version).where(
+    Version.detector_id == sa.bindparam("detector_id"),
+    Version.name == sa.bindparam("name"),
 )
 
 
@@ -344,10 +329,10 @@ def find_version(session: Session, detector_id: int, name: str) -> Version | Non
 
 
 # Prepared: every logged query asks this.
-_ID_OF_NAME = Prepared(
-    select(Version.id).where(
-        Version.detector_id == bindparam("detector_id"),
-        Version.name == bindparam("name"),
+_ID_OF_NAME = inserting.Prepared(
+    sa.select(Version.id).where(
+        Version.detector_id == sa.bindparam("detector_id"),
+        Version.name == sa.bindparam("name"),
     )
 )
 
@@ -381,7 +366,7 @@ def add_versions(
 
 
 def lock_versions(session: Session, detector_id: int) -> list[Version]:
-    chosen = select(Version).where(Version.detector_id == detector_id)
+    chosen = sa.select(Version).where(Version.detector_id == detector_id)
     locked = chosen.order_by(Version.id).with_for_update(key_share=True)
     return list(session.scalars(locked, execution_options={"populate_existing": True}))
 
@@ -393,11 +378,8 @@ def hold_open(session: Session, detector_id: int) -> Any:
     is already archived, whatever this transaction saw before: it may have run for
     minutes.
     """
-    statement = select(
-        Detector.name,
-        Detector.archived_at,
-        Detector.group_by,
-        Detector.label_sampling,
+    statement = sa.select(
+        Detector.name, Detector.archived_at, Detector.group_by, Detector.label_sampling
     )
     chosen = statement.where(Detector.id == detector_id)
     found = session.execute(chosen.with_for_update(read=True)).one()

@@ -4,16 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    String,
-    cast,
-    func,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -40,9 +31,9 @@ def takes_writes(session: Session) -> bool:
     """
     if is_sqlite(session):
         return True
-    is_replica = func.pg_is_in_recovery()
-    asked = func.current_setting("default_transaction_read_only")
-    return not session.scalar(select(is_replica | (asked == "on")))
+    is_replica = sa.func.pg_is_in_recovery()
+    asked = sa.func.current_setting("default_transaction_read_only")
+    return not session.scalar(sa.select(is_replica | (asked == "on")))
 
 
 def find_damage(session: Session) -> str | None:
@@ -52,7 +43,7 @@ def find_damage(session: Session) -> str | None:
     """
     if not is_sqlite(session):
         return None
-    found = session.scalar(text("PRAGMA integrity_check(1)"))
+    found = session.scalar(sa.text("PRAGMA integrity_check(1)"))
     return None if found == "ok" else str(found).partition("\n")[0]
 
 
@@ -64,10 +55,12 @@ def lock(session: Session, name: str, *, waits: bool = True) -> bool:
     """
     if is_sqlite(session):
         return True
-    number = func.hashtextextended(name, 0)
+    number = sa.func.hashtextextended(name, 0)
     if not waits:
-        return bool(session.scalar(select(func.pg_try_advisory_xact_lock(number))))
-    session.execute(select(func.pg_advisory_xact_lock(number)))
+        return bool(
+            session.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(number)))
+        )
+    session.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
     return True
 
 
@@ -77,7 +70,7 @@ def upsert(
     rows: Sequence[Mapping[str, Any]],
     *,
     keeping: Collection[str] = (),
-    where: ColumnElement[bool] | None = None,
+    where: sa.ColumnElement[bool] | None = None,
 ) -> int:
     """Insert *rows*, or update those with the same primary key.
 
@@ -90,7 +83,7 @@ def upsert(
     statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(
         rows_of.__table__
     )
-    key = [column.name for column in inspect(rows_of).primary_key]
+    key = [column.name for column in sa.inspect(rows_of).primary_key]
     changed = rows[0].keys() - {*key, *keeping}
     statement = statement.on_conflict_do_update(
         index_elements=key,
@@ -102,33 +95,35 @@ def upsert(
     return int(result.rowcount)
 
 
-def floor(session: Session, value: ColumnElement[Any]) -> ColumnElement[int]:
+def floor(session: Session, value: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     """Return the floor of *value*, which must not be negative.
 
     A cast truncates on SQLite, which may lack the function, and rounds on PostgreSQL.
     """
-    return cast(value if is_sqlite(session) else func.floor(value), BigInteger)
+    return sa.cast(value if is_sqlite(session) else sa.func.floor(value), sa.BigInteger)
 
 
-def day_of(session: Session, instant: Any) -> ColumnElement[str]:
+def day_of(session: Session, instant: Any) -> sa.ColumnElement[str]:
     if is_sqlite(session):
-        return func.substr(instant, 1, 10, type_=String())
-    return func.to_char(func.timezone("UTC", instant), "YYYY-MM-DD", type_=String())
+        return sa.func.substr(instant, 1, 10, type_=sa.String())
+    return sa.func.to_char(
+        sa.func.timezone("UTC", instant), "YYYY-MM-DD", type_=sa.String()
+    )
 
 
-def minute_of(session: Session, instant: Any) -> ColumnElement[str]:
+def minute_of(session: Session, instant: Any) -> sa.ColumnElement[str]:
     if is_sqlite(session):
-        return func.substr(instant, 1, 16, type_=String())
-    in_utc = func.timezone("UTC", instant)
-    return func.to_char(in_utc, "YYYY-MM-DD HH24:MI", type_=String())
+        return sa.func.substr(instant, 1, 16, type_=sa.String())
+    in_utc = sa.func.timezone("UTC", instant)
+    return sa.func.to_char(in_utc, "YYYY-MM-DD HH24:MI", type_=sa.String())
 
 
-def hour_of(session: Session, *instants: Any) -> ColumnElement[str]:
+def hour_of(session: Session, *instants: Any) -> sa.ColumnElement[str]:
     """Return the hour of the earliest of *instants* in UTC, as 2026-01-31 09."""
     if is_sqlite(session):
-        return func.substr(func.min(*instants), 1, 13, type_=String())
-    earliest = func.timezone("UTC", func.least(*instants))
-    return func.to_char(earliest, "YYYY-MM-DD HH24", type_=String())
+        return sa.func.substr(sa.func.min(*instants), 1, 13, type_=sa.String())
+    earliest = sa.func.timezone("UTC", sa.func.least(*instants))
+    return sa.func.to_char(earliest, "YYYY-MM-DD HH24", type_=sa.String())
 
 
 def gather_statistics(session: Session, tables: Iterable[str]) -> None:
@@ -139,8 +134,8 @@ def gather_statistics(session: Session, tables: Iterable[str]) -> None:
     of the time; autovacuum later takes the full sample.
     """
     if not is_sqlite(session):
-        session.execute(text(f"SET LOCAL default_statistics_target = {_STATISTICS}"))
-        session.execute(text(f"ANALYZE {', '.join(tables)}"))
+        session.execute(sa.text(f"SET LOCAL default_statistics_target = {_STATISTICS}"))
+        session.execute(sa.text(f"ANALYZE {', '.join(tables)}"))
 
 
 def gather_lacking_statistics(session: Session, tables: Iterable[str]) -> None:
@@ -154,7 +149,7 @@ def lacks_statistics(session: Session, table: str) -> bool:
     After one that had a single row it believes that each detector has one query, and
     scans all queries of a detector for each key of an import.
     """
-    known = text(
+    known = sa.text(
         "SELECT reltuples < 0 OR pg_relation_size(oid) / :page > :most * "
         "greatest(relpages, 1) FROM pg_class WHERE oid = to_regclass(:table)"
     )
@@ -170,7 +165,7 @@ def forget_plans(session: Session) -> None:
     statistics would end that.
     """
     if not is_sqlite(session):
-        session.execute(text("DISCARD PLANS"))
+        session.execute(sa.text("DISCARD PLANS"))
 
 
 def commit_without_waiting(session: Session) -> None:
@@ -180,7 +175,7 @@ def commit_without_waiting(session: Session) -> None:
     whole transaction is lost, so nothing may have been acknowledged.
     """
     if not is_sqlite(session):
-        session.execute(text("SET LOCAL synchronous_commit = off"))
+        session.execute(sa.text("SET LOCAL synchronous_commit = off"))
 
 
 @contextmanager

@@ -44,9 +44,9 @@ class Prepared:
 
     def all(self, session: Asked, values: Mapping[str, Any]) -> list[Any]:
         compiled, cursor = self._execute(session, [values])
-        rows = cursor.fetchall()
+        rows = compiled.read(cursor.fetchall())
         cursor.close()
-        return compiled.read(rows)
+        return rows
 
     def first(self, session: Asked, values: Mapping[str, Any]) -> Any:
         return next(iter(self.all(session, values)), None)
@@ -57,6 +57,10 @@ class Prepared:
     def _execute(
         self, session: Asked, values: Sequence[Mapping[str, Any]]
     ) -> tuple["_Compiled", Any]:
+        """Run the statement for each of *values*; return how to read its cursor.
+
+        Calls listeners and handles errors and lost connections as SQLAlchemy does.
+        """
         if isinstance(session, Connection):
             connection = session
         else:
@@ -66,26 +70,17 @@ class Prepared:
         if compiled is None:
             compiled = _compile(self._statement, self._columns, connection.dialect)
             self._compiled[connection.dialect.name] = compiled
-        return compiled, _send(
-            connection, compiled.text, list(map(compiled.write, values))
-        )
-
-
-def _send(connection: Connection, text: str, written: Any) -> Any:
-    """Run a statement for each of *written*, and return the cursor.
-
-    Calls listeners and handles errors and lost connections as SQLAlchemy does.
-    """
-    is_many = len(written) > 1
-    values = written if is_many else written[0]
-    cursor: Any = connection.connection.cursor()
-    try:
-        for listener in connection.dispatch.before_cursor_execute:
-            text, values = listener(connection, cursor, text, values, None, is_many)
-        (cursor.executemany if is_many else cursor.execute)(text, values)
-    except connection.dialect.loaded_dbapi.Error as error:
-        connection._handle_dbapi_exception(error, text, None, cursor, None)
-    return cursor
+        text, is_many = compiled.text, len(values) > 1
+        written: Any = list(map(compiled.write, values))
+        written = written if is_many else written[0]
+        cursor: Any = connection.connection.cursor()
+        try:
+            for listen in connection.dispatch.before_cursor_execute:
+                text, written = listen(connection, cursor, text, written, None, is_many)
+            (cursor.executemany if is_many else cursor.execute)(text, written)
+        except connection.dialect.loaded_dbapi.Error as error:
+            connection._handle_dbapi_exception(error, text, None, cursor, None)
+        return compiled, cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +93,8 @@ class _Compiled:
     # The literal values of the statement, converted for the driver.
     own: Mapping[str, Any]
     writers: Mapping[str, _Process]
-    # By column.
-    readers: Sequence[_Process | None]
+    # By the place of their column.
+    readers: Mapping[int, _Process]
 
     def write(self, values: Mapping[str, Any]) -> Any:
         """Return *values* converted for the driver."""
@@ -108,21 +103,17 @@ class _Compiled:
             given[name] = write(given[name])
         if self.places is None:
             return given
-        return tuple([given[name] for name in self.places])
+        return tuple(map(given.__getitem__, self.places))
 
     def read(self, rows: list[Any]) -> list[Any]:
         """Return *rows* of the driver with values of their column types."""
-        if not any(self.readers):
+        if not self.readers:
             return rows
-        return [
-            tuple(
-                [
-                    value if read is None else read(value)
-                    for read, value in zip(self.readers, row, strict=True)
-                ]
-            )
-            for row in rows
-        ]
+        found = list(map(list, rows))
+        for row in found:
+            for place, read in self.readers.items():
+                row[place] = read(row[place])
+        return list(map(tuple, found))
 
 
 def _compile(
@@ -140,10 +131,11 @@ def _compile(
             own[name] = parameter.value if write is None else write(parameter.value)
         elif write is not None:
             writers[name] = write
-    readers = [
-        column.type.dialect_impl(dialect).result_processor(dialect, None)
-        for column in statement.exported_columns
-    ]
+    readers = {}
+    for place, column in enumerate(statement.exported_columns):
+        read = column.type.dialect_impl(dialect).result_processor(dialect, None)
+        if read is not None:
+            readers[place] = read
     return _Compiled(compiled.string, compiled.positiontup, own, writers, readers)
 
 

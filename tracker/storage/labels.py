@@ -4,22 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    CheckConstraint,
-    ColumnElement,
-    Index,
-    Select,
-    Text,
-    and_,
-    false,
-    func,
-    insert,
-    join,
-    literal,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream, where
@@ -39,13 +24,13 @@ class Label(Base):
     __tablename__ = "labels"
     __table_args__ = (
         of_query(),
-        Index(None, "query_id"),
-        Index(
+        sa.Index(None, "query_id"),
+        sa.Index(
             "ix_labels_detector_id_weighted",
             "detector_id",
             **where("weight IS NOT NULL"),
         ),
-        CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
+        sa.CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
     )
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -58,30 +43,30 @@ class Label(Base):
     # *label*.
     truth: Mapped[str | None] = mapped_column(Name)
     # The standing of the query from then on, one of STANDINGS.
-    standing: Mapped[str] = mapped_column(Text)
-    sampling: Mapped[str] = mapped_column(Text)
-    note: Mapped[str | None] = mapped_column(Text)
-    labeler: Mapped[str] = mapped_column(Text)
+    standing: Mapped[str] = mapped_column(sa.Text)
+    sampling: Mapped[str] = mapped_column(sa.Text)
+    note: Mapped[str | None] = mapped_column(sa.Text)
+    labeler: Mapped[str] = mapped_column(sa.Text)
     labelled_at: Mapped[datetime]
     created_at: Mapped[datetime]
     # The label of another query with the same input, from which this was taken over.
     source_label_id: Mapped[int | None] = mapped_column(BigId)
     # Whether the query was a repeat when the label was given; repeats do not count.
-    is_repeat: Mapped[bool] = mapped_column(default=False, server_default=false())
+    is_repeat: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     # How many queries it stands for, where they were not drawn evenly.
     weight: Mapped[float | None] = mapped_column()
 
 
-def truth_of(label: Any) -> ColumnElement[str]:
-    return func.coalesce(label.truth, label.label)
+def truth_of(label: Any) -> sa.ColumnElement[str]:
+    return sa.func.coalesce(label.truth, label.label)
 
 
-def is_correction(label: Any, replaced: Any) -> ColumnElement[bool]:
+def is_correction(label: Any, replaced: Any) -> sa.ColumnElement[bool]:
     """Return the condition that *label* changes the class of its query.
 
     While several people are asked, different labels are no corrections.
     """
-    return and_(
+    return sa.and_(
         label.standing.not_in((REPEAT, WITHDRAWN)),
         replaced.standing.not_in((OPEN, DISPUTED, WITHDRAWN)),
         truth_of(label) != truth_of(replaced),
@@ -103,26 +88,21 @@ def add_labels_of(
         Query.sampling,
         Query.is_repeat,
     )
-    moment = literal(at, Label.created_at.type)
-    found = select(
-        Query.label_id,
-        Query.id,
-        *kept,
-        literal(labeler),
-        moment,
-        moment,
+    moment = sa.literal(at, Label.created_at.type)
+    found = sa.select(
+        Query.label_id, Query.id, *kept, sa.literal(labeler), moment, moment
     )
     are_new = Query.id.between(*ids) & Query.label_id.is_not(None)
     are_near = on_postgresql(Query.detector_id == detector_id)
     names = ["id", "query_id", *(one.key for one in kept), "labeler"]
     names += ["labelled_at", "created_at"]
-    session.execute(insert(Label).from_select(names, found.where(are_new, are_near)))
+    session.execute(sa.insert(Label).from_select(names, found.where(are_new, are_near)))
 
 
 def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
     """Return every label ever given to *query*, newest first."""
     statement = (
-        select(Label)
+        sa.select(Label)
         .where(Label.query_id == query.id, Label.detector_id == query.detector_id)
         .order_by(Label.id.desc())
     )
@@ -132,7 +112,7 @@ def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
 def find_labels(
     session: Session, detector_id: int, label_ids: Sequence[int]
 ) -> dict[int, Mapping[str, Any]]:
-    statement = select(*Label.__table__.c).where(
+    statement = sa.select(*Label.__table__.c).where(
         Label.detector_id == detector_id, Label.id.in_(label_ids)
     )
     return {row["id"]: dict(row) for row in session.execute(statement).mappings()}
@@ -144,7 +124,7 @@ def iter_words(
     """Yield the labelers and labels of these queries, in order."""
     names = (Label.id, Label.query_id, Label.labeler, Label.label, Label.sampling)
     statement = (
-        select(*names)
+        sa.select(*names)
         .where(Label.detector_id == detector_id, Label.query_id.in_(query_ids))
         .order_by(Label.id)
     )
@@ -154,7 +134,7 @@ def iter_words(
 
 def erase_notes(session: Session, query: Query) -> None:
     """Delete the notes of all labels of *query*."""
-    statement = update(Label).where(
+    statement = sa.update(Label).where(
         Label.query_id == query.id,
         Label.detector_id == query.detector_id,
         Label.note.is_not(None),
@@ -162,20 +142,20 @@ def erase_notes(session: Session, query: Query) -> None:
     session.execute(statement.values(note=None))
 
 
-def is_of_query() -> ColumnElement[bool]:
+def is_of_query() -> sa.ColumnElement[bool]:
     is_near = on_postgresql(Label.detector_id == Query.detector_id)
-    return and_(Label.query_id == Query.id, is_near)
+    return sa.and_(Label.query_id == Query.id, is_near)
 
 
-def is_current() -> ColumnElement[bool]:
+def is_current() -> sa.ColumnElement[bool]:
     """Return the condition that a label is the current one of its query."""
     is_near = on_postgresql(Label.detector_id == Query.detector_id)
-    return and_(Label.id == Query.label_id, is_near)
+    return sa.and_(Label.id == Query.label_id, is_near)
 
 
-def is_replaced(old: Any) -> ColumnElement[bool]:
+def is_replaced(old: Any) -> sa.ColumnElement[bool]:
     is_near = on_postgresql(old.detector_id == Label.detector_id)
-    return and_(old.id == Label.replaces_id, is_near)
+    return sa.and_(old.id == Label.replaces_id, is_near)
 
 
 def _join_newest(session: Session) -> tuple[Any, Any]:
@@ -185,7 +165,7 @@ def _join_newest(session: Session) -> tuple[Any, Any]:
     order of their ids alone.  An import may bring millions a day.
     """
     newest = (
-        select(Label)
+        sa.select(Label)
         # A label taken over was given to another query.
         .where(Label.source_label_id.is_(None))
         .order_by(Label.id.desc())
@@ -193,9 +173,9 @@ def _join_newest(session: Session) -> tuple[Any, Any]:
     )
     if is_sqlite(session):
         found = newest.subquery()
-        return found, join(Detector, found, Detector.id == found.c.detector_id)
+        return found, sa.join(Detector, found, Detector.id == found.c.detector_id)
     each = newest.where(Label.detector_id == Detector.id).lateral()
-    return each, join(Detector, each, true())
+    return each, sa.join(Detector, each, sa.true())
 
 
 def count_since(
@@ -203,28 +183,29 @@ def count_since(
 ) -> tuple[int, int, bool]:
     """Return the number of labels of a detector, by *labeler* and by all.
 
-    Only the newest labels are read; the third value says whether they reach back to
-    *since*.
+    Only the newest labels are read, because an import may bring millions a day; the
+    third value says whether they reach back to *since*.
     """
-    newest, joined = _join_newest(session)
-    is_ours = newest.c.detector_id == detector_id
+    newest = (
+        sa.select(Label.labeler, Label.created_at)
+        # A label taken over was given to another query.
+        .where(Label.detector_id == detector_id, Label.source_label_id.is_(None))
+        .order_by(Label.id.desc())
+        .limit(MOST_LOOKED_AT)
+        .subquery()
+    )
     # Ids are nearly in the order of time: a request takes its instant first.
     is_since = newest.c.created_at >= since
-    statement = (
-        select(
-            func.count().filter(is_ours, is_since, newest.c.labeler == labeler),
-            func.count().filter(is_ours, is_since),
-            func.count().filter(is_since),
-        )
-        .select_from(joined)
-        .where(on_postgresql(Detector.id == detector_id))
-    )
-    by_labeler, by_all, seen = session.execute(statement).one()
-    return by_labeler, by_all, seen < MOST_LOOKED_AT
+    statement = sa.select(
+        sa.func.count().filter(is_since, newest.c.labeler == labeler),
+        sa.func.count().filter(is_since),
+    ).select_from(newest)
+    by_labeler, by_all = session.execute(statement).one()
+    return by_labeler, by_all, by_all < MOST_LOOKED_AT
 
 
 def count_current_since(
-    session: Session, among: Select[int], *, since: datetime
+    session: Session, among: sa.Select[int], *, since: datetime
 ) -> tuple[dict[tuple[int, str], int], bool]:
     """Count queries that have had their current label since then, by who gave it.
 
@@ -234,9 +215,9 @@ def count_current_since(
     newest, joined = _join_newest(session)
     near = on_postgresql(Query.detector_id == Detector.id)
     statement = (
-        select(Detector.id, newest.c.labeler, func.count())
+        sa.select(Detector.id, newest.c.labeler, sa.func.count())
         .select_from(joined)
-        .join(Query, and_(near, Query.id == newest.c.query_id))
+        .join(Query, sa.and_(near, Query.id == newest.c.query_id))
         .where(
             Detector.id.in_(among),
             Query.label_id == newest.c.id,
@@ -245,7 +226,11 @@ def count_current_since(
         .group_by(Detector.id, newest.c.labeler)
     )
     counts = {(key, name): number for key, name, number in session.execute(statement)}
-    seen = select(func.count()).select_from(joined).where(newest.c.created_at >= since)
+    seen = (
+        sa.select(sa.func.count())
+        .select_from(joined)
+        .where(newest.c.created_at >= since)
+    )
     if not is_sqlite(session):
         seen = seen.where(Detector.id.in_(among)).group_by(Detector.id)
     most = max(session.scalars(seen), default=0)
@@ -255,14 +240,14 @@ def count_current_since(
 def iter_label_rows(
     session: Session,
     detector_id: int,
-    conditions: Iterable[ColumnElement[bool]] = (),
+    conditions: Iterable[sa.ColumnElement[bool]] = (),
 ) -> Iterator[Any]:
     """Stream every label of a detector with its query, in order.
 
     With *conditions* only the labels of queries that meet all of them.
     """
     statement = (
-        select(
+        sa.select(
             Query.id.label("query"),
             Query.key,
             Version.name.label("version"),

@@ -1,25 +1,11 @@
 """Accounts, sign-ins, second factors, API keys, and the audit log."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    CheckConstraint,
-    ForeignKey,
-    ScalarSelect,
-    Text,
-    bindparam,
-    delete,
-    func,
-    insert,
-    select,
-    text,
-    true,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, TextList, list_newest, stream
@@ -32,29 +18,29 @@ class Account(Base):
 
     __tablename__ = "accounts"
     __table_args__ = (
-        CheckConstraint(f"role IN {ROLES}", name="role"),
+        sa.CheckConstraint(f"role IN {ROLES}", name="role"),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     name: Mapped[str] = mapped_column(Name, unique=True)
-    role: Mapped[str] = mapped_column(Text)
+    role: Mapped[str] = mapped_column(sa.Text)
     # Later ones too; an admin always sees all.
     has_all_detectors: Mapped[bool]
-    password_hash: Mapped[str | None] = mapped_column(Text)
+    password_hash: Mapped[str | None] = mapped_column(sa.Text)
     # Issuer and subject at the provider.
-    identity: Mapped[str | None] = mapped_column(Text, unique=True)
+    identity: Mapped[str | None] = mapped_column(sa.Text, unique=True)
     created_at: Mapped[datetime]
     disabled_at: Mapped[datetime | None]
     # The confirmed mail address, and the events to send.
-    email: Mapped[str | None] = mapped_column(Text)
-    mail_events: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    email: Mapped[str | None] = mapped_column(sa.Text)
+    mail_events: Mapped[list[str] | None] = mapped_column(sa.JSON(none_as_null=True))
     # When the inbox was last marked as seen, and its newest event then.
     last_looked_at: Mapped[datetime | None]
     seen_event_id: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
     # Saved views of the list, each a name and a query string.
     views: Mapped[list[list[str]]] = mapped_column(
-        TextList, default=list, server_default=text("'[]'")
+        TextList, default=list, server_default=sa.text("'[]'")
     )
 
 
@@ -64,10 +50,10 @@ class AccountDetector(Base):
     __tablename__ = "account_detectors"
 
     account_id: Mapped[int] = mapped_column(
-        ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
     )
     detector_id: Mapped[int] = mapped_column(
-        ForeignKey("detectors.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("detectors.id"), primary_key=True, autoincrement=False
     )
 
 
@@ -77,54 +63,49 @@ class Pin(Base):
     __tablename__ = "pins"
 
     account_id: Mapped[int] = mapped_column(
-        ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
     )
     detector_id: Mapped[int] = mapped_column(
-        ForeignKey("detectors.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("detectors.id"), primary_key=True, autoincrement=False
     )
 
 
-def seen_by(account_id: int) -> ScalarSelect[int]:
+def seen_by(account_id: int) -> sa.ScalarSelect[int]:
     """Return the newest event that an account has seen, as part of a statement."""
-    seen = select(Account.seen_event_id).where(Account.id == account_id)
+    seen = sa.select(Account.seen_event_id).where(Account.id == account_id)
     return seen.scalar_subquery()
-
-
-def list_pins(session: Session, account_id: int) -> Sequence[int]:
-    statement = select(Pin.detector_id).where(Pin.account_id == account_id)
-    return session.scalars(statement.order_by(Pin.detector_id)).all()
 
 
 def set_pin(
     session: Session, account_id: int, detector_id: int, *, is_pinned: bool
 ) -> None:
     row = {"account_id": account_id, "detector_id": detector_id}
-    session.execute(delete(Pin).filter_by(**row))
+    session.execute(sa.delete(Pin).filter_by(**row))
     if is_pinned:
         session.add(Pin(**row))
     session.flush()
 
 
 def find_account(session: Session, name: str) -> Account | None:
-    return session.scalars(select(Account).where(Account.name == name)).one_or_none()
+    return session.scalars(sa.select(Account).where(Account.name == name)).one_or_none()
 
 
 def find_account_by_identity(session: Session, identity: str) -> Account | None:
-    statement = select(Account).where(Account.identity == identity)
+    statement = sa.select(Account).where(Account.identity == identity)
     return session.scalars(statement).one_or_none()
 
 
 def list_accounts(session: Session) -> Sequence[Account]:
-    return session.scalars(select(Account).order_by(Account.id)).all()
+    return session.scalars(sa.select(Account).order_by(Account.id)).all()
 
 
 def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
     """Return the names of the accounts that may label this detector, sorted."""
-    was_given = select(AccountDetector.account_id).where(
+    was_given = sa.select(AccountDetector.account_id).where(
         AccountDetector.account_id == Account.id,
         AccountDetector.detector_id == detector_id,
     )
-    statement = select(Account.name).where(
+    statement = sa.select(Account.name).where(
         Account.disabled_at.is_(None),
         Account.role.in_([role for role in ROLES if has_role(role, LABELER)]),
         Account.has_all_detectors | (Account.role == ADMIN) | was_given.exists(),
@@ -132,29 +113,19 @@ def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
     return session.scalars(statement.order_by(Account.name)).all()
 
 
-def list_detector_ids(session: Session, account_id: int) -> Sequence[int]:
-    """Return the detectors that an account may see, oldest first."""
-    statement = (
-        select(AccountDetector.detector_id)
-        .where(AccountDetector.account_id == account_id)
-        .order_by(AccountDetector.detector_id)
-    )
-    return session.scalars(statement).all()
-
-
 def set_detector_ids(
     session: Session, account_id: int, detector_ids: Iterable[int]
 ) -> None:
     """Replace the detectors that an account may see."""
     session.execute(
-        delete(AccountDetector).where(AccountDetector.account_id == account_id)
+        sa.delete(AccountDetector).where(AccountDetector.account_id == account_id)
     )
     rows = [
         {"account_id": account_id, "detector_id": number}
         for number in sorted(set(detector_ids))
     ]
     if rows:
-        session.execute(insert(AccountDetector), rows)
+        session.execute(sa.insert(AccountDetector), rows)
 
 
 def add_detector_id(session: Session, account_id: int, detector_id: int) -> None:
@@ -169,13 +140,13 @@ class SignIn(Base):
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
+    account_id: Mapped[int] = mapped_column(sa.ForeignKey("accounts.id"), index=True)
     # SHA-256 of the browser's token.
-    digest: Mapped[str] = mapped_column(Text, unique=True)
+    digest: Mapped[str] = mapped_column(sa.Text, unique=True)
     created_at: Mapped[datetime]
     seen_at: Mapped[datetime]
-    address: Mapped[str] = mapped_column(Text)
-    browser: Mapped[str] = mapped_column(Text)
+    address: Mapped[str] = mapped_column(sa.Text)
+    browser: Mapped[str] = mapped_column(sa.Text)
 
 
 class SignInLink(Base):
@@ -183,8 +154,8 @@ class SignInLink(Base):
 
     __tablename__ = "sign_in_links"
 
-    digest: Mapped[str] = mapped_column(Text, primary_key=True)
-    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
+    digest: Mapped[str] = mapped_column(sa.Text, primary_key=True)
+    account_id: Mapped[int] = mapped_column(sa.ForeignKey("accounts.id"))
     expires_at: Mapped[datetime]
 
 
@@ -196,16 +167,16 @@ class SignInTry(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     # A hash of the entered name, which may be a password in the wrong field.
-    account: Mapped[str] = mapped_column(Text)
-    address: Mapped[str] = mapped_column(Text)
+    account: Mapped[str] = mapped_column(sa.Text)
+    address: Mapped[str] = mapped_column(sa.Text)
     tried_at: Mapped[datetime] = mapped_column(index=True)
 
 
 # Built once: every page asks this.
 _SIGN_IN_BY_DIGEST = (
-    select(SignIn, Account)
+    sa.select(SignIn, Account)
     .join(Account, Account.id == SignIn.account_id)
-    .where(SignIn.digest == bindparam("digest"))
+    .where(SignIn.digest == sa.bindparam("digest"))
 )
 
 
@@ -217,7 +188,7 @@ def find_sign_in(session: Session, digest: str) -> tuple[SignIn, Account] | None
 def list_sign_ins(session: Session, account_id: int) -> Sequence[SignIn]:
     """Return the browsers in which an account is signed in, newest first."""
     statement = (
-        select(SignIn)
+        sa.select(SignIn)
         .where(SignIn.account_id == account_id)
         .order_by(SignIn.seen_at.desc(), SignIn.id.desc())
     )
@@ -226,24 +197,22 @@ def list_sign_ins(session: Session, account_id: int) -> Sequence[SignIn]:
 
 def find_last_seen(session: Session) -> dict[int, datetime]:
     """Return when each account that is signed in somewhere was last seen."""
-    statement = select(SignIn.account_id, func.max(SignIn.seen_at))
+    statement = sa.select(SignIn.account_id, sa.func.max(SignIn.seen_at))
     rows = session.execute(statement.group_by(SignIn.account_id))
     return {row[0]: row[1] for row in rows}
 
 
 def touch_sign_in(session: Session, sign_in_id: int, *, seen_at: datetime) -> None:
-    statement = update(SignIn).where(SignIn.id == sign_in_id, SignIn.seen_at < seen_at)
+    statement = sa.update(SignIn).where(
+        SignIn.id == sign_in_id, SignIn.seen_at < seen_at
+    )
     session.execute(statement.values(seen_at=seen_at))
-
-
-def delete_sign_in(session: Session, digest: str) -> None:
-    session.execute(delete(SignIn).where(SignIn.digest == digest))
 
 
 def delete_one_sign_in(session: Session, account_id: int, sign_in_id: int) -> bool:
     """Sign an account out of one browser; False if it is not signed in there."""
     statement = (
-        delete(SignIn)
+        sa.delete(SignIn)
         .where(SignIn.id == sign_in_id, SignIn.account_id == account_id)
         .returning(SignIn.id)
     )
@@ -253,19 +222,15 @@ def delete_one_sign_in(session: Session, account_id: int, sign_in_id: int) -> bo
 def delete_sign_ins(
     session: Session, account_id: int, *, excluding: str | None = None
 ) -> None:
-    statement = delete(SignIn).where(SignIn.account_id == account_id)
+    statement = sa.delete(SignIn).where(SignIn.account_id == account_id)
     if excluding is not None:
         statement = statement.where(SignIn.digest != excluding)
     session.execute(statement)
 
 
-def delete_links(session: Session, account_id: int) -> None:
-    session.execute(delete(SignInLink).where(SignInLink.account_id == account_id))
-
-
 def take_link(session: Session, digest: str) -> SignInLink | None:
     statement = (
-        delete(SignInLink).where(SignInLink.digest == digest).returning(SignInLink)
+        sa.delete(SignInLink).where(SignInLink.digest == digest).returning(SignInLink)
     )
     return session.scalars(statement).one_or_none()
 
@@ -273,19 +238,21 @@ def take_link(session: Session, digest: str) -> SignInLink | None:
 def delete_expired(
     session: Session, *, at: datetime, seen_until: datetime, made_until: datetime
 ) -> None:
-    session.execute(delete(SignInLink).where(SignInLink.expires_at <= at))
+    session.execute(sa.delete(SignInLink).where(SignInLink.expires_at <= at))
     old = (SignIn.seen_at <= seen_until) | (SignIn.created_at <= made_until)
-    session.execute(delete(SignIn).where(old))
+    session.execute(sa.delete(SignIn).where(old))
 
 
 def delete_tries(session: Session, *, until: datetime) -> None:
-    session.execute(delete(SignInTry).where(SignInTry.tried_at <= until))
+    session.execute(sa.delete(SignInTry).where(SignInTry.tried_at <= until))
 
 
 def count_tries(session: Session, account: str, address: str) -> tuple[int, int]:
     """Return the number of tries for an account, and from an address."""
     counts = [
-        session.scalar(select(func.count()).select_from(SignInTry).where(condition))
+        session.scalar(
+            sa.select(sa.func.count()).select_from(SignInTry).where(condition)
+        )
         for condition in (SignInTry.account == account, SignInTry.address == address)
     ]
     return counts[0] or 0, counts[1] or 0
@@ -293,11 +260,7 @@ def count_tries(session: Session, account: str, address: str) -> tuple[int, int]
 
 def find_oldest_try(session: Session, account: str, address: str) -> datetime | None:
     concerned = (SignInTry.account == account) | (SignInTry.address == address)
-    return session.scalar(select(func.min(SignInTry.tried_at)).where(concerned))
-
-
-def delete_tries_of(session: Session, account: str) -> None:
-    session.execute(delete(SignInTry).where(SignInTry.account == account))
+    return session.scalar(sa.select(sa.func.min(SignInTry.tried_at)).where(concerned))
 
 
 class Totp(Base):
@@ -306,11 +269,11 @@ class Totp(Base):
     __tablename__ = "totps"
 
     account_id: Mapped[int] = mapped_column(
-        ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
     )
-    secret: Mapped[str] = mapped_column(Text)
+    secret: Mapped[str] = mapped_column(sa.Text)
     # The half minute of the last accepted code, so that none is accepted twice.
-    last_step: Mapped[int] = mapped_column(BigInteger)
+    last_step: Mapped[int] = mapped_column(sa.BigInteger)
     # None until a first code has proved that the app has the secret.
     confirmed_at: Mapped[datetime | None]
 
@@ -322,12 +285,12 @@ class Passkey(Base):
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
-    credential: Mapped[str] = mapped_column(Text, unique=True)
-    public_key: Mapped[str] = mapped_column(Text)
+    account_id: Mapped[int] = mapped_column(sa.ForeignKey("accounts.id"), index=True)
+    credential: Mapped[str] = mapped_column(sa.Text, unique=True)
+    public_key: Mapped[str] = mapped_column(sa.Text)
     # The device's counter of uses, if it has one.
-    uses: Mapped[int] = mapped_column(BigInteger)
-    name: Mapped[str] = mapped_column(Text)
+    uses: Mapped[int] = mapped_column(sa.BigInteger)
+    name: Mapped[str] = mapped_column(sa.Text)
     created_at: Mapped[datetime]
     used_at: Mapped[datetime | None]
 
@@ -337,8 +300,8 @@ class RecoveryCode(Base):
 
     __tablename__ = "recovery_codes"
 
-    digest: Mapped[str] = mapped_column(Text, primary_key=True)
-    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
+    digest: Mapped[str] = mapped_column(sa.Text, primary_key=True)
+    account_id: Mapped[int] = mapped_column(sa.ForeignKey("accounts.id"), index=True)
 
 
 class SignInStep(Base):
@@ -346,25 +309,25 @@ class SignInStep(Base):
 
     __tablename__ = "sign_in_steps"
 
-    digest: Mapped[str] = mapped_column(Text, primary_key=True)
-    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
-    how: Mapped[str] = mapped_column(Text)
+    digest: Mapped[str] = mapped_column(sa.Text, primary_key=True)
+    account_id: Mapped[int] = mapped_column(sa.ForeignKey("accounts.id"))
+    how: Mapped[str] = mapped_column(sa.Text)
     expires_at: Mapped[datetime]
 
 
 def has_second_factor(session: Session, account_id: int) -> bool:
     """Return whether an account has an app or a passkey."""
-    app = select(Totp.account_id).where(
+    app = sa.select(Totp.account_id).where(
         Totp.account_id == account_id, Totp.confirmed_at.is_not(None)
     )
-    key = select(Passkey.account_id).where(Passkey.account_id == account_id)
+    key = sa.select(Passkey.account_id).where(Passkey.account_id == account_id)
     return session.execute(app.union_all(key).limit(1)).first() is not None
 
 
 def list_second_factors(session: Session) -> dict[int, str]:
     """Return the second step of each account that has one."""
-    apps = select(Totp.account_id).where(Totp.confirmed_at.is_not(None))
-    keys = select(Passkey.account_id)
+    apps = sa.select(Totp.account_id).where(Totp.confirmed_at.is_not(None))
+    keys = sa.select(Passkey.account_id)
     found = dict.fromkeys(session.scalars(apps), "app")
     return found | dict.fromkeys(session.scalars(keys), "passkey")
 
@@ -372,7 +335,7 @@ def list_second_factors(session: Session) -> dict[int, str]:
 def take_totp_step(session: Session, account_id: int, step: int) -> bool:
     """Store that the code of *step* was used; False if it or a later one was."""
     statement = (
-        update(Totp)
+        sa.update(Totp)
         .where(Totp.account_id == account_id, Totp.last_step < step)
         .values(last_step=step)
         .returning(Totp.account_id)
@@ -380,56 +343,50 @@ def take_totp_step(session: Session, account_id: int, step: int) -> bool:
     return session.scalar(statement) is not None
 
 
-def delete_totp(session: Session, account_id: int) -> None:
-    session.execute(delete(Totp).where(Totp.account_id == account_id))
-
-
 def list_passkeys(session: Session, account_id: int) -> Sequence[Passkey]:
-    statement = select(Passkey).where(Passkey.account_id == account_id)
+    statement = sa.select(Passkey).where(Passkey.account_id == account_id)
     return session.scalars(statement.order_by(Passkey.id)).all()
 
 
 def find_passkey(session: Session, credential: str) -> Passkey | None:
-    statement = select(Passkey).where(Passkey.credential == credential)
+    statement = sa.select(Passkey).where(Passkey.credential == credential)
     return session.scalars(statement).one_or_none()
 
 
 def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str]:
-    chosen = delete(Passkey).where(Passkey.account_id == account_id)
+    chosen = sa.delete(Passkey).where(Passkey.account_id == account_id)
     statement = chosen.filter_by(**which).returning(Passkey.name)
     return [*session.scalars(statement)]
 
 
 def count_recovery_codes(session: Session, account_id: int) -> int:
-    statement = select(func.count()).where(RecoveryCode.account_id == account_id)
+    statement = sa.select(sa.func.count()).where(RecoveryCode.account_id == account_id)
     return session.scalar(statement) or 0
 
 
 def set_recovery_codes(
     session: Session, account_id: int, digests: Iterable[str]
 ) -> None:
-    session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account_id))
+    session.execute(
+        sa.delete(RecoveryCode).where(RecoveryCode.account_id == account_id)
+    )
     rows = [{"digest": digest, "account_id": account_id} for digest in digests]
     if rows:
-        session.execute(insert(RecoveryCode), rows)
+        session.execute(sa.insert(RecoveryCode), rows)
 
 
 def take_recovery_code(session: Session, account_id: int, digest: str) -> bool:
     """Delete a recovery code; False if the account has no such code."""
     statement = (
-        delete(RecoveryCode)
+        sa.delete(RecoveryCode)
         .where(RecoveryCode.account_id == account_id, RecoveryCode.digest == digest)
         .returning(RecoveryCode.digest)
     )
     return session.scalar(statement) is not None
 
 
-def delete_steps(session: Session, account_id: int) -> None:
-    session.execute(delete(SignInStep).where(SignInStep.account_id == account_id))
-
-
 def delete_expired_steps(session: Session, *, at: datetime) -> None:
-    session.execute(delete(SignInStep).where(SignInStep.expires_at <= at))
+    session.execute(sa.delete(SignInStep).where(SignInStep.expires_at <= at))
 
 
 class ApiKey(Base):
@@ -437,16 +394,16 @@ class ApiKey(Base):
 
     __tablename__ = "api_keys"
     __table_args__ = (
-        CheckConstraint(f"role IN {KEY_ROLES}", name="role"),
+        sa.CheckConstraint(f"role IN {KEY_ROLES}", name="role"),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     name: Mapped[str] = mapped_column(Name, unique=True)
-    role: Mapped[str] = mapped_column(Text)
+    role: Mapped[str] = mapped_column(sa.Text)
     # SHA-256; a key has 190 random bits, so nothing slower is needed.
-    digest: Mapped[str] = mapped_column(Text, unique=True)
-    has_all_detectors: Mapped[bool] = mapped_column(server_default=true())
+    digest: Mapped[str] = mapped_column(sa.Text, unique=True)
+    has_all_detectors: Mapped[bool] = mapped_column(server_default=sa.true())
     created_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
     expires_at: Mapped[datetime | None]
@@ -462,10 +419,10 @@ class ApiKeyDetector(Base):
     __tablename__ = "api_key_detectors"
 
     api_key_id: Mapped[int] = mapped_column(
-        ForeignKey("api_keys.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("api_keys.id"), primary_key=True, autoincrement=False
     )
     detector_id: Mapped[int] = mapped_column(
-        ForeignKey("detectors.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("detectors.id"), primary_key=True, autoincrement=False
     )
 
 
@@ -481,10 +438,15 @@ class ShownKey(NamedTuple):
     last_used_at: datetime | None
 
 
+def digest_of(token: str) -> str:
+    """Return what is stored of a token or key, which cannot be told from it."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 # Prepared: every API request asks this.
 _KEY_BY_DIGEST = Prepared(
-    select(*(ApiKey.__table__.c[name] for name in ShownKey._fields)).where(
-        ApiKey.__table__.c.digest == bindparam("digest")
+    sa.select(*(ApiKey.__table__.c[name] for name in ShownKey._fields)).where(
+        ApiKey.__table__.c.digest == sa.bindparam("digest")
     )
 )
 
@@ -495,29 +457,19 @@ def find_key_by_digest(session: Asked, digest: str) -> ShownKey | None:
 
 
 def find_key_by_name(session: Session, name: str) -> ApiKey | None:
-    return session.scalars(select(ApiKey).where(ApiKey.name == name)).one_or_none()
+    return session.scalars(sa.select(ApiKey).where(ApiKey.name == name)).one_or_none()
 
 
 def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
     # A locked row may be skipped: the other request writes the same minute.
-    chosen = select(ApiKey.id).where(ApiKey.id == key_id)
+    chosen = sa.select(ApiKey.id).where(ApiKey.id == key_id)
     if session.scalar(chosen.with_for_update(skip_locked=True)) is not None:
-        statement = update(ApiKey).where(ApiKey.id == key_id)
+        statement = sa.update(ApiKey).where(ApiKey.id == key_id)
         session.execute(statement.values(last_used_at=used_at))
 
 
 def list_keys(session: Session) -> Sequence[ApiKey]:
-    return session.scalars(select(ApiKey).order_by(ApiKey.id)).all()
-
-
-def list_key_detector_ids(session: Asked, key_id: int) -> Sequence[int]:
-    """Return the detectors that a key may see."""
-    statement = (
-        select(ApiKeyDetector.detector_id)
-        .where(ApiKeyDetector.api_key_id == key_id)
-        .order_by(ApiKeyDetector.detector_id)
-    )
-    return session.scalars(statement).all()
+    return session.scalars(sa.select(ApiKey).order_by(ApiKey.id)).all()
 
 
 def add_key_detector_id(session: Session, key_id: int, detector_id: int) -> None:
@@ -539,11 +491,11 @@ class AuditEvent(Base):
     happened_at: Mapped[datetime]
     actor: Mapped[str] = mapped_column(Name)
     # "account", "key", "command" or "nobody".
-    actor_kind: Mapped[str] = mapped_column(Text)
-    action: Mapped[str] = mapped_column(Text)
-    subject: Mapped[str] = mapped_column(Text)
-    details: Mapped[dict[str, Any]] = mapped_column(JSON)
-    address: Mapped[str] = mapped_column(Text)
+    actor_kind: Mapped[str] = mapped_column(sa.Text)
+    action: Mapped[str] = mapped_column(sa.Text)
+    subject: Mapped[str] = mapped_column(sa.Text)
+    details: Mapped[dict[str, Any]] = mapped_column(sa.JSON)
+    address: Mapped[str] = mapped_column(sa.Text)
 
 
 def list_events(
@@ -565,9 +517,9 @@ def list_events(
 
 def find_last_event(session: Session, action: str, subject: str) -> AuditEvent | None:
     """Return the newest such event among the newest ones of the audit log."""
-    newest = select(AuditEvent.id).order_by(AuditEvent.id.desc())
+    newest = sa.select(AuditEvent.id).order_by(AuditEvent.id.desc())
     return session.scalar(
-        select(AuditEvent)
+        sa.select(AuditEvent)
         .where(
             AuditEvent.id.in_(newest.limit(_MOST_LOOKED_AT)),
             AuditEvent.action == action,
@@ -581,18 +533,18 @@ def find_last_event(session: Session, action: str, subject: str) -> AuditEvent |
 def list_doings(session: Session) -> Sequence[tuple[str, str]]:
     """Return the distinct actors and actions of the newest events."""
     newest = (
-        select(AuditEvent.actor, AuditEvent.action)
+        sa.select(AuditEvent.actor, AuditEvent.action)
         .order_by(AuditEvent.id.desc())
         .limit(_MOST_LOOKED_AT)
         .subquery()
     )
     return [
-        (row.actor, row.action) for row in session.execute(select(newest).distinct())
+        (row.actor, row.action) for row in session.execute(sa.select(newest).distinct())
     ]
 
 
 def iter_events(session: Session) -> Iterator[AuditEvent]:
     return (
         row.AuditEvent
-        for row in stream(session, select(AuditEvent).order_by(AuditEvent.id))
+        for row in stream(session, sa.select(AuditEvent).order_by(AuditEvent.id))
     )

@@ -17,22 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    ColumnElement,
-    ForeignKey,
-    Index,
-    Select,
-    Text,
-    bindparam,
-    case,
-    delete,
-    func,
-    literal,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -62,24 +47,24 @@ class Task(Base):
 
     __tablename__ = "tasks"
     __table_args__ = (
-        Index("ix_tasks_kind_key_open", "kind", "key", unique=True, **where(_OPEN)),
-        Index(
+        sa.Index("ix_tasks_kind_key_open", "kind", "key", unique=True, **where(_OPEN)),
+        sa.Index(
             "ix_tasks_kind_lane_due_at_open", "kind", "lane", "due_at", **where(_OPEN)
         ),
-        Index("ix_tasks_ended_at", "ended_at", **where("ended_at IS NOT NULL")),
+        sa.Index("ix_tasks_ended_at", "ended_at", **where("ended_at IS NOT NULL")),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    kind: Mapped[str] = mapped_column(Text)
-    detector_id: Mapped[int | None] = mapped_column(ForeignKey(Detector.id))
+    kind: Mapped[str] = mapped_column(sa.Text)
+    detector_id: Mapped[int | None] = mapped_column(sa.ForeignKey(Detector.id))
     # The subject.  At most one task of a kind and key is open.
-    key: Mapped[str] = mapped_column(Text)
+    key: Mapped[str] = mapped_column(sa.Text)
     # Tasks of one lane share a limit of concurrency.
-    lane: Mapped[str] = mapped_column(Text)
-    payload: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    lane: Mapped[str] = mapped_column(sa.Text)
+    payload: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     due_at: Mapped[datetime]
-    worker: Mapped[str | None] = mapped_column(Text)
+    worker: Mapped[str | None] = mapped_column(sa.Text)
     held_until: Mapped[datetime | None]
     # The attempts since its last success, and when the first began.
     attempts: Mapped[int]
@@ -87,7 +72,7 @@ class Task(Base):
     # The last attempt that wrote a part of the work; the next one continues from it.
     advancing_attempt: Mapped[int]
     # Why the last attempt failed.
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(sa.Text)
     ended_at: Mapped[datetime | None]
 
     @property
@@ -140,7 +125,7 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
     changed = row.keys() if replaces else ("key",)
     statement = statement.on_conflict_do_update(
         index_elements=["kind", "key"],
-        index_where=text(_OPEN),
+        index_where=sa.text(_OPEN),
         set_={name: statement.excluded[name] for name in changed},
     )
     session.execute(statement)
@@ -161,15 +146,17 @@ def enqueue_each(session: Session, rows: Any) -> None:
         "advancing_attempt",
     )
     statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(Task)
-    statement = statement.from_select(names, rows.add_columns(literal(0), literal(0)))
+    statement = statement.from_select(
+        names, rows.add_columns(sa.literal(0), sa.literal(0))
+    )
     session.execute(
         statement.on_conflict_do_nothing(
-            index_elements=["kind", "key"], index_where=text(_OPEN)
+            index_elements=["kind", "key"], index_where=sa.text(_OPEN)
         )
     )
 
 
-def _is_due(kind: str, lane: str, at: datetime) -> ColumnElement[bool]:
+def _is_due(kind: str, lane: str, at: datetime) -> sa.ColumnElement[bool]:
     is_free = Task.held_until.is_(None) | (Task.held_until <= at)
     return (
         _IS_OPEN
@@ -181,7 +168,7 @@ def _is_due(kind: str, lane: str, at: datetime) -> ColumnElement[bool]:
 
 
 def is_due(session: Session, kind: str, *, at: datetime, lane: str = "") -> bool:
-    found = select(Task.id).where(_is_due(kind, lane, at)).limit(1)
+    found = sa.select(Task.id).where(_is_due(kind, lane, at)).limit(1)
     return session.scalar(found) is not None
 
 
@@ -201,7 +188,7 @@ def take(  # noqa: PLR0913 - which tasks, and how many.
     together.  The attempt is counted before it is made, because it may kill the worker.
     """
     statement = (
-        select(Task)
+        sa.select(Task)
         .where(_is_due(kind, lane, at))
         .order_by(Task.due_at, Task.id)
         .limit(limit * share)
@@ -227,11 +214,11 @@ def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collectio
     number = {task.id: task.attempts for task in tasks}
     workers = {task.worker for task in tasks}
     mine = (Task.id.in_(number), Task.worker.in_(workers), _IS_OPEN)
-    found = session.execute(select(Task.id, Task.attempts).where(*mine))
+    found = session.execute(sa.select(Task.id, Task.attempts).where(*mine))
     held = {row.id for row in found if number[row.id] == row.attempts}
-    free = select(Task.id).where(Task.id.in_(held)).with_for_update(skip_locked=True)
+    free = sa.select(Task.id).where(Task.id.in_(held)).with_for_update(skip_locked=True)
     ids = session.scalars(free).all()
-    statement = update(Task).where(Task.id.in_(ids), *mine)
+    statement = sa.update(Task).where(Task.id.in_(ids), *mine)
     session.execute(statement.values(held_until=at + _HOLD))
     return held
 
@@ -249,9 +236,9 @@ def check_held(session: Session, task: Task) -> None:
         raise LostTaskError(f"another worker has taken the {task.kind}")
 
 
-def _select_held(task: Task) -> Select[Task]:
+def _select_held(task: Task) -> sa.Select[Task]:
     return (
-        select(Task)
+        sa.select(Task)
         .where(
             Task.id == task.id,
             Task.worker == task.worker,
@@ -268,22 +255,22 @@ def advance(session: Session, task: Task) -> None:
 
 
 def finish(session: Session, task: Task) -> None:
-    session.execute(delete(Task).where(Task.id == task.id))
+    session.execute(sa.delete(Task).where(Task.id == task.id))
 
 
 def withdraw(session: Session, kind: str, *keys: str) -> None:
-    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key.in_(keys))
+    its = sa.delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key.in_(keys))
     session.execute(its)
 
 
 def withdraw_lane(session: Session, kind: str, lane: str) -> None:
-    its = delete(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
+    its = sa.delete(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
     session.execute(its)
 
 
 def wake_lane(session: Session, kind: str, lane: str, *, at: datetime) -> None:
     """Make the resting tasks of a lane due now, as if never tried."""
-    its = update(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
+    its = sa.update(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
     resting = its.where(Task.worker.is_(None)).values(_FRESH | {"due_at": at})
     session.execute(resting)
 
@@ -316,16 +303,18 @@ def _change(session: Session, task: Task, **values: Any) -> None:
 
 
 def find_task(session: Session, kind: str, key: str) -> Task | None:
-    statement = select(Task).where(_IS_OPEN, Task.kind == kind, Task.key == key)
+    statement = sa.select(Task).where(_IS_OPEN, Task.kind == kind, Task.key == key)
     statement = statement.execution_options(populate_existing=True)
     return session.scalars(statement).one_or_none()
 
 
 def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
     """Give back the tasks of workers that are not alive."""
-    holders = select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
+    holders = (
+        sa.select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
+    )
     dead = [one for one in session.scalars(holders) if one and not is_alive(one)]
-    theirs = update(Task).where(_IS_OPEN, Task.worker.in_(dead))
+    theirs = sa.update(Task).where(_IS_OPEN, Task.worker.in_(dead))
     session.execute(theirs.values(held_until=None))
 
 
@@ -336,25 +325,25 @@ def set_back(session: Session, *, at: datetime) -> None:
     """
     until = at + _HOLD
     values = {
-        "due_at": case((Task.due_at > at, at), else_=Task.due_at),
-        "held_until": case((Task.held_until > until, until), else_=Task.held_until),
+        "due_at": sa.case((Task.due_at > at, at), else_=Task.due_at),
+        "held_until": sa.case((Task.held_until > until, until), else_=Task.held_until),
     }
     late = (Task.due_at > at) | (Task.held_until > until)
-    statement = update(Task).where(_IS_OPEN, late).values(values)
+    statement = sa.update(Task).where(_IS_OPEN, late).values(values)
     session.execute(statement)
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
-    old = select(Task.id).where(Task.ended_at < before).limit(limit)
-    statement = delete(Task).where(Task.id.in_(session.scalars(old).all()))
+    old = sa.select(Task.id).where(Task.ended_at < before).limit(limit)
+    statement = sa.delete(Task).where(Task.id.in_(session.scalars(old).all()))
     session.execute(statement)
 
 
 # Built once: every page of a detector asks this.
-_FAILED = select(Task).where(
+_FAILED = sa.select(Task).where(
     _IS_OPEN,
-    Task.kind == bindparam("kind"),
-    Task.key.in_(bindparam("keys", expanding=True)),
+    Task.kind == sa.bindparam("kind"),
+    Task.key.in_(sa.bindparam("keys", expanding=True)),
     Task.error.is_not(None),
 )
 
@@ -367,6 +356,6 @@ def find_failures(
 
 
 def count_failing(session: Session, kind: str) -> int:
-    statement = select(func.count()).select_from(Task)
+    statement = sa.select(sa.func.count()).select_from(Task)
     failing = _IS_OPEN, Task.kind == kind, Task.error.is_not(None)
     return session.scalars(statement.where(*failing)).one()

@@ -4,20 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    ScalarSelect,
-    Text,
-    bindparam,
-    delete,
-    func,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Key, Name, list_newest, where
@@ -32,15 +19,17 @@ class Event(Base):
     __tablename__ = "events"
     __table_args__ = (
         of_version(),
-        Index(None, "detector_id", "version_id", "type", "id"),
+        sa.Index(None, "detector_id", "version_id", "type", "id"),
     )
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     version_id: Mapped[int | None] = mapped_column(BigId)
-    type: Mapped[str] = mapped_column(Text)
+    type: Mapped[str] = mapped_column(sa.Text)
     happened_at: Mapped[datetime]
-    data: Mapped[dict[str, Any]] = mapped_column(JSON)
+    data: Mapped[dict[str, Any]] = mapped_column(sa.JSON)
 
 
 def list_detector_events(
@@ -59,16 +48,16 @@ def list_detector_events(
 
 # Built once: every page of a detector asks this.
 _LAST = (
-    select(Event.detector_id, func.max(Event.id).label("id"))
+    sa.select(Event.detector_id, sa.func.max(Event.id).label("id"))
     .where(
-        Event.detector_id.in_(bindparam("detector_ids", expanding=True)),
-        Event.version_id.in_(bindparam("version_ids", expanding=True)),
-        Event.type == bindparam("kind"),
+        Event.detector_id.in_(sa.bindparam("detector_ids", expanding=True)),
+        Event.version_id.in_(sa.bindparam("version_ids", expanding=True)),
+        Event.type == sa.bindparam("kind"),
     )
     .group_by(Event.detector_id, Event.version_id)
     .subquery()
 )
-_NEWEST = select(Event).join(
+_NEWEST = sa.select(Event).join(
     _LAST, (_LAST.c.detector_id == Event.detector_id) & (_LAST.c.id == Event.id)
 )
 
@@ -96,7 +85,7 @@ def find_last_event(session: Session, detector_id: int, kind: str) -> Event | No
 
 def list_news(
     session: Session,
-    after: int | ScalarSelect[int],
+    after: int | sa.ScalarSelect[int],
     *,
     among: Collection[int] | None,
     limit: int,
@@ -106,7 +95,7 @@ def list_news(
 
 
 def find_newest_id(session: Session) -> int:
-    return session.scalar(select(func.max(Event.id))) or 0
+    return session.scalar(sa.select(sa.func.max(Event.id))) or 0
 
 
 class Webhook(Base):
@@ -116,19 +105,19 @@ class Webhook(Base):
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    url: Mapped[str] = mapped_column(Text)
+    url: Mapped[str] = mapped_column(sa.Text)
     # The types of its events.
-    events: Mapped[list[str]] = mapped_column(JSON)
-    format: Mapped[str] = mapped_column(Text)
+    events: Mapped[list[str]] = mapped_column(sa.JSON)
+    format: Mapped[str] = mapped_column(sa.Text)
     has_all_detectors: Mapped[bool]
     # Not hashed: each message is signed with it.
-    secret: Mapped[str] = mapped_column(Text)
-    old_secret: Mapped[str | None] = mapped_column(Text)
+    secret: Mapped[str] = mapped_column(sa.Text)
+    old_secret: Mapped[str | None] = mapped_column(sa.Text)
     old_secret_until: Mapped[datetime | None]
-    created_by: Mapped[str] = mapped_column(Text)
+    created_by: Mapped[str] = mapped_column(sa.Text)
     created_at: Mapped[datetime]
     disabled_at: Mapped[datetime | None]
-    disabled_because: Mapped[str | None] = mapped_column(Text)
+    disabled_because: Mapped[str | None] = mapped_column(sa.Text)
     # Until then the receiver asked for a pause.
     rests_until: Mapped[datetime | None]
 
@@ -139,45 +128,45 @@ class WebhookDetector(Base):
     __tablename__ = "webhook_detectors"
 
     webhook_id: Mapped[int] = mapped_column(
-        ForeignKey(Webhook.id), primary_key=True, autoincrement=False
+        sa.ForeignKey(Webhook.id), primary_key=True, autoincrement=False
     )
     detector_id: Mapped[int] = mapped_column(
-        ForeignKey(Detector.id), primary_key=True, autoincrement=False
+        sa.ForeignKey(Detector.id), primary_key=True, autoincrement=False
     )
 
 
 def lock_webhook(session: Session, webhook_id: int) -> Webhook | None:
-    statement = select(Webhook).where(Webhook.id == webhook_id).with_for_update()
+    statement = sa.select(Webhook).where(Webhook.id == webhook_id).with_for_update()
     statement = statement.execution_options(populate_existing=True)
     return session.scalars(statement).one_or_none()
 
 
 def list_webhooks(session: Session) -> Sequence[Webhook]:
-    return session.scalars(select(Webhook).order_by(Webhook.id)).all()
+    return session.scalars(sa.select(Webhook).order_by(Webhook.id)).all()
 
 
 def list_reachable(session: Session, *, at: datetime) -> Sequence[int]:
-    is_rested = or_(Webhook.rests_until.is_(None), Webhook.rests_until <= at)
-    statement = select(Webhook.id).where(Webhook.disabled_at.is_(None), is_rested)
+    is_rested = sa.or_(Webhook.rests_until.is_(None), Webhook.rests_until <= at)
+    statement = sa.select(Webhook.id).where(Webhook.disabled_at.is_(None), is_rested)
     return session.scalars(statement.order_by(Webhook.id)).all()
 
 
 def count_webhooks(session: Session) -> int:
-    return session.scalars(select(func.count()).select_from(Webhook)).one()
+    return session.scalars(sa.select(sa.func.count()).select_from(Webhook)).one()
 
 
 def list_listeners(
     session: Session, detector_id: int, kind: str, *, limit: int
 ) -> list[Webhook]:
     """Return the enabled webhooks that subscribe to an event of a detector."""
-    about = select(WebhookDetector.webhook_id).where(
+    about = sa.select(WebhookDetector.webhook_id).where(
         WebhookDetector.detector_id == detector_id
     )
     statement = (
-        select(Webhook)
+        sa.select(Webhook)
         .where(
             Webhook.disabled_at.is_(None),
-            or_(Webhook.has_all_detectors, Webhook.id.in_(about)),
+            sa.or_(Webhook.has_all_detectors, Webhook.id.in_(about)),
         )
         .order_by(Webhook.id)
         .limit(limit)
@@ -187,22 +176,12 @@ def list_listeners(
     return [one for one in session.scalars(statement) if kind in one.events]
 
 
-def list_webhook_detector_ids(session: Session, webhook_id: int) -> Sequence[int]:
-    """Return the detectors of a webhook that is not about all."""
-    statement = (
-        select(WebhookDetector.detector_id)
-        .where(WebhookDetector.webhook_id == webhook_id)
-        .order_by(WebhookDetector.detector_id)
-    )
-    return session.scalars(statement).all()
-
-
 def set_webhook_detector_ids(
     session: Session, webhook_id: int, detector_ids: Iterable[int]
 ) -> None:
     """Replace the detectors of a webhook."""
     session.execute(
-        delete(WebhookDetector).where(WebhookDetector.webhook_id == webhook_id)
+        sa.delete(WebhookDetector).where(WebhookDetector.webhook_id == webhook_id)
     )
     session.add_all(
         WebhookDetector(webhook_id=webhook_id, detector_id=detector_id)
@@ -225,8 +204,8 @@ class Delivery(Base):
 
     __tablename__ = "deliveries"
     __table_args__ = (
-        Index(None, "webhook_id", "id"),
-        Index(
+        sa.Index(None, "webhook_id", "id"),
+        sa.Index(
             "ix_deliveries_waiting",
             "webhook_id",
             "detector_id",
@@ -237,20 +216,20 @@ class Delivery(Base):
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    webhook_id: Mapped[int] = mapped_column(ForeignKey(Webhook.id))
+    webhook_id: Mapped[int] = mapped_column(sa.ForeignKey(Webhook.id))
     # None for a test message.
     detector_id: Mapped[int | None] = mapped_column(BigId)
     event_id: Mapped[int | None] = mapped_column(BigId)
-    type: Mapped[str] = mapped_column(Text)
+    type: Mapped[str] = mapped_column(sa.Text)
     # The same bytes at each attempt.
-    body: Mapped[str] = mapped_column(Text)
+    body: Mapped[str] = mapped_column(sa.Text)
     created_at: Mapped[datetime]
-    state: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(sa.Text)
     attempts: Mapped[int]
     last_tried_at: Mapped[datetime | None]
     # The HTTP status of the last attempt, or its error.
     status: Mapped[int | None]
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(sa.Text)
     # None once it is delivered or failed.
     next_try_at: Mapped[datetime | None]
 
@@ -258,7 +237,7 @@ class Delivery(Base):
 def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery | None:
     """Return the first waiting delivery of a webhook about a detector."""
     statement = (
-        select(Delivery)
+        sa.select(Delivery)
         .where(
             Delivery.state == WAITING,
             Delivery.webhook_id == webhook_id,
@@ -271,7 +250,7 @@ def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery |
 
 
 def wake_deliveries(session: Session, webhook_id: int, *, at: datetime) -> None:
-    statement = update(Delivery).where(
+    statement = sa.update(Delivery).where(
         Delivery.webhook_id == webhook_id, Delivery.state == WAITING
     )
     session.execute(statement.values(next_try_at=at))
@@ -284,20 +263,16 @@ def list_deliveries(
     return list_newest(session, Delivery, own, before=before, limit=limit)
 
 
-def delete_deliveries(session: Session, webhook_id: int) -> None:
-    session.execute(delete(Delivery).where(Delivery.webhook_id == webhook_id))
-
-
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
     """Delete some ended deliveries from before an instant."""
     old = (
-        select(Delivery.id)
+        sa.select(Delivery.id)
         .where(Delivery.state != WAITING, Delivery.created_at < before)
         .order_by(Delivery.id)
         .limit(limit)
     )
     ids = session.scalars(old).all()
-    session.execute(delete(Delivery).where(Delivery.id.in_(ids)))
+    session.execute(sa.delete(Delivery).where(Delivery.id.in_(ids)))
 
 
 class AddressCheck(Base):
@@ -306,14 +281,14 @@ class AddressCheck(Base):
     __tablename__ = "address_checks"
 
     account_id: Mapped[int] = mapped_column(
-        ForeignKey(Account.id), primary_key=True, autoincrement=False
+        sa.ForeignKey(Account.id), primary_key=True, autoincrement=False
     )
-    email: Mapped[str] = mapped_column(Text)
+    email: Mapped[str] = mapped_column(sa.Text)
     asked_at: Mapped[datetime]
     # When the account last caused such a mail, to any address.
     sent_at: Mapped[datetime | None]
     # Why the last attempt to send it failed.
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(sa.Text)
 
 
 def find_address_check(session: Session, account_id: int) -> AddressCheck | None:
@@ -334,20 +309,16 @@ def set_address_check(
     upsert(session, AddressCheck, [row], keeping=["sent_at"])
 
 
-def delete_address_check(session: Session, account_id: int) -> None:
-    session.execute(delete(AddressCheck).where(AddressCheck.account_id == account_id))
-
-
 class MailMute(Base):
     """A detector that an account gets no mail about."""
 
     __tablename__ = "mail_mutes"
 
     account_id: Mapped[int] = mapped_column(
-        ForeignKey(Account.id), primary_key=True, autoincrement=False
+        sa.ForeignKey(Account.id), primary_key=True, autoincrement=False
     )
     detector_id: Mapped[int] = mapped_column(
-        ForeignKey(Detector.id), primary_key=True, autoincrement=False
+        sa.ForeignKey(Detector.id), primary_key=True, autoincrement=False
     )
 
 
@@ -356,28 +327,25 @@ class Notice(Base):
 
     __tablename__ = "notices"
     __table_args__ = (
-        ForeignKeyConstraint(
+        sa.ForeignKeyConstraint(
             ["detector_id", "event_id"], [Event.detector_id, Event.id]
         ),
-        Index(None, "account_id", "detector_id", "id"),
+        sa.Index(None, "account_id", "detector_id", "id"),
     )
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
-    account_id: Mapped[int] = mapped_column(ForeignKey(Account.id))
+    account_id: Mapped[int] = mapped_column(sa.ForeignKey(Account.id))
     event_id: Mapped[int] = mapped_column(BigId)
 
 
 def list_readers(session: Session) -> Sequence[Account]:
-    statement = select(Account).where(
+    statement = sa.select(Account).where(
         Account.email.is_not(None), Account.disabled_at.is_(None)
     )
     return session.scalars(statement.order_by(Account.id)).all()
-
-
-def list_muted_ids(session: Session, account_id: int) -> Sequence[int]:
-    statement = select(MailMute.detector_id).where(MailMute.account_id == account_id)
-    return session.scalars(statement.order_by(MailMute.detector_id)).all()
 
 
 def set_muted(
@@ -385,7 +353,7 @@ def set_muted(
 ) -> None:
     """Turn the mail of an account about a detector off or on."""
     row = {"account_id": account_id, "detector_id": detector_id}
-    session.execute(delete(MailMute).filter_by(**row))
+    session.execute(sa.delete(MailMute).filter_by(**row))
     if is_muted:
         session.add(MailMute(**row))
         delete_notices(session, account_id, detector_id)
@@ -393,7 +361,7 @@ def set_muted(
 
 
 def find_last_notice(session: Session, account_id: int, detector_id: int) -> int | None:
-    statement = select(func.max(Notice.id)).where(
+    statement = sa.select(sa.func.max(Notice.id)).where(
         Notice.account_id == account_id, Notice.detector_id == detector_id
     )
     return session.scalar(statement)
@@ -404,7 +372,7 @@ def list_notices(
 ) -> list[tuple[int, Event]]:
     """Return the notices up to the id *last*, each with its event, in order."""
     statement = (
-        select(Notice.id, Event)
+        sa.select(Notice.id, Event)
         .join(Event, Event.id == Notice.event_id)
         .where(
             Event.detector_id == detector_id,
@@ -424,13 +392,13 @@ def delete_told(session: Session, detector_id: int, notices: Collection[int]) ->
     was composed.
     """
     told = Notice.detector_id == detector_id, Notice.id.in_(notices)
-    session.execute(delete(Notice).where(*told))
+    session.execute(sa.delete(Notice).where(*told))
 
 
 def delete_notices(
     session: Session, account_id: int, detector_id: int | None = None
 ) -> None:
-    statement = delete(Notice).where(Notice.account_id == account_id)
+    statement = sa.delete(Notice).where(Notice.account_id == account_id)
     if detector_id is not None:
         statement = statement.where(Notice.detector_id == detector_id)
     session.execute(statement)
@@ -440,17 +408,20 @@ class Badge(Base):
     """A secret address that shows a detector's accuracy."""
 
     __tablename__ = "badges"
-    __table_args__ = (Index(None, "detector_id", "id"), {"sqlite_autoincrement": True})
+    __table_args__ = (
+        sa.Index(None, "detector_id", "id"),
+        {"sqlite_autoincrement": True},
+    )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id))
-    digest: Mapped[str] = mapped_column(Text, unique=True)
+    detector_id: Mapped[int] = mapped_column(sa.ForeignKey(Detector.id))
+    digest: Mapped[str] = mapped_column(sa.Text, unique=True)
     created_by: Mapped[str] = mapped_column(Name)
     created_at: Mapped[datetime]
 
 
 def find_badge_by_digest(session: Session, digest: str) -> Badge | None:
-    return session.scalars(select(Badge).where(Badge.digest == digest)).one_or_none()
+    return session.scalars(sa.select(Badge).where(Badge.digest == digest)).one_or_none()
 
 
 def list_badges(
@@ -474,7 +445,7 @@ class SentEstimate(Base):
 def list_unsent(session: Session, *, limit: int) -> dict[Key, int]:
     """Return some versions whose newest snapshot was not sent, with its number."""
     statement = (
-        select(Version.detector_id, Version.id, Version.sequence)
+        sa.select(Version.detector_id, Version.id, Version.sequence)
         .outerjoin(
             SentEstimate,
             (SentEstimate.detector_id == Version.detector_id)
@@ -482,7 +453,7 @@ def list_unsent(session: Session, *, limit: int) -> dict[Key, int]:
         )
         .where(
             Version.sequence > 0,
-            or_(
+            sa.or_(
                 SentEstimate.sequence.is_(None),
                 SentEstimate.sequence < Version.sequence,
             ),

@@ -14,13 +14,14 @@ from tracker.services.estimates.report import Report, Reports
 from tracker.services.fields import is_storable, parse_input
 from tracker.services.people.own import OwnChange, change_own, get_own
 from tracker.services.versions import choose_shown
+from tracker.storage.base import list_detector_ids
 from tracker.storage.detectors import (
     Detector,
     count_archived,
     find_version,
     list_detectors,
 )
-from tracker.storage.people import Account, list_pins
+from tracker.storage.people import Account, Pin
 from tracker.web.blueprint import Sort, pages, session_of, sort_rows
 from tracker.web.drawing.readings import Axis
 from tracker.words import STATES
@@ -64,7 +65,7 @@ def show_detectors() -> ResponseReturnValue:
             and (not owner or owner == row.detector.owner)
         ]
         counts = Counter(row.state for row in found)
-        pins = set(list_pins(session, account().row))
+        pins = set(list_detector_ids(session, Pin, account_id=account().row))
         pinned = [row for row in found if row.detector.id in pins]
         chosen = asked.get("state", "")
         if chosen == PINNED:

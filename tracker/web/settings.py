@@ -27,11 +27,12 @@ from tracker.services.labelling.queues import QueueChoice, build_queue, count_wa
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.settings import Settings
 from tracker.shapes import Accuracy
+from tracker.storage.base import list_detector_ids
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.people import (
     ApiKey,
+    ApiKeyDetector,
     find_last_event,
-    list_key_detector_ids,
     list_keys,
 )
 from tracker.web.blueprint import lead_to, pages
@@ -250,7 +251,9 @@ def _render(
             one.id: None
             if one.has_all_detectors
             else [
-                names[i] for i in list_key_detector_ids(session, one.id) if i in names
+                names[i]
+                for i in list_detector_ids(session, ApiKeyDetector, api_key_id=one.id)
+                if i in names
             ]
             for one in keys
         },

@@ -15,7 +15,7 @@ from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.report import say
 from tracker.services.estimates.weeks import AverageWord
-from tracker.services.labelling.label_errors import find_label_errors
+from tracker.services.labelling.rechecks import find_label_errors
 from tracker.storage.base import dump_id
 
 routes = build_routes("estimates", "Accuracies with their intervals.")

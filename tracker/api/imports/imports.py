@@ -189,11 +189,7 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
         @contextmanager
         def before() -> Iterator[None]:
             with importing(
-                database(),
-                path.id,
-                file,
-                by(),
-                on_error=query.on_error,
+                database(), path.id, file, by(), on_error=query.on_error
             ) as found:
                 carry_out.append(found)
                 yield
@@ -296,10 +292,7 @@ def _finish(response: Response) -> Response:
     return response
 
 
-@routes.get(
-    "/detectors/<id>/imports",
-    responses=answers({200: shapes.ImportPage}, 404),
-)
+@routes.get("/detectors/<id>/imports", responses=answers({200: shapes.ImportPage}, 404))
 @requires("editor")
 def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     """List the imports of a detector, newest first."""

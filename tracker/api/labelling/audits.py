@@ -8,23 +8,20 @@ from flask import Response
 from pydantic import Field, RootModel
 from sqlalchemy.orm import Session
 
+from tracker import http, shapes, words
 from tracker.api.parameters import DrawLimit, IdPath, Page, Parameters, dump_newest
 from tracker.api.queries import address_of_image
 from tracker.api.routes import answers, build_routes
-from tracker.http import (
-    answer_idempotently,
-    by,
-    database,
-    find_comparison,
-    now,
-    requires,
-)
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import Address, KeyName
 from tracker.services.labelling.auditing import audit_draws, schedules
 from tracker.services.labelling.auditing import audits as services
+from tracker.services.labelling.auditing.audit_draws import (
+    AuditRecord,
+    get_audit_record,
+)
 from tracker.services.labelling.auditing.audit_estimates import (
     AuditMoment,
     SetEstimate,
@@ -35,23 +32,17 @@ from tracker.services.labelling.auditing.audit_lifecycle import AuditChange
 from tracker.services.labelling.auditing.audit_lifecycle import extend_audit as extend
 from tracker.services.labelling.auditing.audit_lifecycle import pause_audit as pause
 from tracker.services.labelling.auditing.audit_lifecycle import resume_audit as resume
-from tracker.services.labelling.auditing.audit_record import (
-    AuditRecord,
-    get_audit_record,
-)
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import AuditSummary
 from tracker.services.labelling.auditing.schedules import ScheduleSummary
 from tracker.services.labelling.queues import NextQuery
 from tracker.services.queries.queries import load_metadata
 from tracker.services.telling.events import close_audit as close
-from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit, list_schedules
 from tracker.storage.queries.queries import find_query_of
-from tracker.words import TARGETED
 
 routes = build_routes("audits", "The fewest labels for a fixed set of queries.")
 
@@ -62,8 +53,7 @@ class AuditList(Page):
     prefix = "aud"
 
     every: Cut | None = Field(
-        default=None,
-        description="Only those that schedules made of each such span.",
+        default=None, description="Only those that schedules made of each such span."
     )
 
 
@@ -78,7 +68,7 @@ class DrawsWanted(Parameters):
     )
 
 
-class AuditPage(Shape):
+class AuditPage(shapes.Shape):
     """A page of audits, the newest first."""
 
     items: list[AuditSummary]
@@ -89,7 +79,7 @@ class NewlyBegun(RootModel[AuditSummary | ScheduleSummary]):
     """An audit; with every a schedule that makes one of each span."""
 
 
-class SchedulePage(Shape):
+class SchedulePage(shapes.Shape):
     """The schedules of a detector, the newest first."""
 
     items: list[ScheduleSummary]
@@ -104,7 +94,7 @@ class AuditDraw(NextQuery):
     )
 
 
-class AuditDraws(Shape):
+class AuditDraws(shapes.Shape):
     """The next draws in order; empty if none is left."""
 
     items: list[AuditDraw]
@@ -113,7 +103,7 @@ class AuditDraws(Shape):
     )
 
 
-class AuditSavings(Shape):
+class AuditSavings(shapes.Shape):
     """What choosing has saved so far, by simulations that know the labels there are."""
 
     labels: int = Field(description="The number of draws that count.")
@@ -127,7 +117,7 @@ class AuditSavings(Shape):
     )
 
 
-class AuditHistory(Shape):
+class AuditHistory(shapes.Shape):
     """The intervals of an audit round by round, the oldest first."""
 
     items: list[AuditMoment]
@@ -138,7 +128,7 @@ class AuditHistory(Shape):
     "/detectors/<id>/audits",
     responses=answers({201: NewlyBegun}, 404, 409, 413, 415, 422),
 )
-@requires("editor")
+@http.requires("editor")
 def add_audit(path: IdPath, body: NewAudit) -> Response:
     """Begin an audit of a fixed set of queries, or with every a schedule of audits.
 
@@ -146,19 +136,19 @@ def add_audit(path: IdPath, body: NewAudit) -> Response:
     confidences are.
     """
 
-    def add(session: Session) -> tuple[Shape, int]:
+    def add(session: Session) -> tuple[shapes.Shape, int]:
         detector = get_open_detector(session, path.id)
         if body.every is not None:
-            schedule = schedules.create_schedule(session, detector, body, by())
+            schedule = schedules.create_schedule(session, detector, body, http.by())
             return schedules.describe_schedule(session, schedule), 201
-        audit = services.create_audit(session, detector, body, by())
+        audit = services.create_audit(session, detector, body, http.by())
         return services.describe_audit(session, audit), 201
 
-    return answer_idempotently(add, body)
+    return http.answer_idempotently(add, body)
 
 
 @routes.get("/detectors/<id>/audits", responses=answers({200: AuditPage}, 404))
-@requires("viewer")
+@http.requires("viewer")
 def list_audits(path: IdPath, query: AuditList) -> dict[str, Any]:
     """List the audits of a detector, the newest first."""
     find = partial(storage.list_audits, every=query.every)
@@ -169,10 +159,10 @@ def list_audits(path: IdPath, query: AuditList) -> dict[str, Any]:
 @routes.get(
     "/detectors/<id>/audit-schedules", responses=answers({200: SchedulePage}, 404)
 )
-@requires("viewer")
+@http.requires("viewer")
 def list_audit_schedules(path: IdPath) -> dict[str, Any]:
     """List what makes the audits of each week, day or month, the newest first."""
-    with database().read() as session:
+    with http.database().read() as session:
         detector = get_detector(session, path.id)
         found = list_schedules(session, detector.id)
         items = [schedules.describe_schedule(session, one) for one in found]
@@ -180,10 +170,10 @@ def list_audit_schedules(path: IdPath) -> dict[str, Any]:
 
 
 @routes.get("/audit-schedules/<id>", responses=answers({200: ScheduleSummary}, 404))
-@requires("viewer")
+@http.requires("viewer")
 def get_audit_schedule(path: IdPath) -> dict[str, Any]:
     """Get a schedule, and which of its audits prove too low an accuracy."""
-    with database().read() as session:
+    with http.database().read() as session:
         schedule = schedules.get_schedule(session, path.id)
         return schedules.describe_schedule(session, schedule).dump()
 
@@ -191,36 +181,36 @@ def get_audit_schedule(path: IdPath) -> dict[str, Any]:
 @routes.post(
     "/audit-schedules/<id>/stop", responses=answers({200: ScheduleSummary}, 404, 422)
 )
-@requires("editor")
+@http.requires("editor")
 def stop_audit_schedule(path: IdPath) -> Response:
     """Make no more audits; those that are open go on."""
 
-    def stop(session: Session) -> tuple[Shape, int]:
+    def stop(session: Session) -> tuple[shapes.Shape, int]:
         schedule = schedules.get_schedule(session, path.id)
-        stopped = schedules.stop_schedule(session, schedule, by())
+        stopped = schedules.stop_schedule(session, schedule, http.by())
         return schedules.describe_schedule(session, stopped), 200
 
-    return answer_idempotently(stop)
+    return http.answer_idempotently(stop)
 
 
 @routes.get("/audits/<id>", responses=answers({200: AuditSummary}, 404))
-@requires("viewer")
+@http.requires("viewer")
 def get_audit(path: IdPath) -> dict[str, Any]:
     """Get an audit."""
-    with database().read() as session:
+    with http.database().read() as session:
         audit = services.get_audit(session, path.id)
         return services.describe_audit(session, audit).dump()
 
 
 @routes.get("/audits/<id>/next", responses=answers({200: AuditDraws}, 404, 409))
-@requires("labeler")
+@http.requires("labeler")
 def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
     """Get the next draws of an audit, reserved for the caller.
 
     The same draws are returned until they are labelled; label one that cannot be
     answered UNCLEAR.  After half an hour they are offered to others too.
     """
-    asked_by = by().credit(query.labeler)
+    asked_by = http.by().credit(query.labeler)
 
     def work(session: Session) -> dict[str, Any]:
         audit = services.get_audit(session, path.id)
@@ -229,7 +219,7 @@ def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
         items = [_describe_draw(session, detector, draw) for draw in found]
         return AuditDraws(items=items, next=None).dump()
 
-    return database().run(work)
+    return http.database().run(work)
 
 
 def _describe_draw(session: Session, detector: Detector, draw: Any) -> AuditDraw:
@@ -244,30 +234,30 @@ def _describe_draw(session: Session, detector: Detector, draw: Any) -> AuditDraw
         classes=detector.classes,
         metadata=load_metadata(query),
         image=address_of_image(query),
-        sampling=TARGETED,
+        sampling=words.TARGETED,
         recheck=False,
         reserved_until=draw.until,
     )
 
 
 @routes.get("/audits/<id>/estimate", responses=answers({200: SetEstimate}, 404))
-@requires("viewer")
+@http.requires("viewer")
 def estimate_audit(path: IdPath) -> dict[str, Any]:
     """Compute the estimate of an audit's set of queries, by the method active."""
-    with database().read() as session:
+    with http.database().read() as session:
         audit = services.get_audit(session, path.id)
-        return get_audit_estimate(session, audit, computed_at=now()).dump()
+        return get_audit_estimate(session, audit, computed_at=http.now()).dump()
 
 
 @routes.get("/audits/<id>/savings", responses=answers({200: AuditSavings}, 404))
-@requires("viewer")
+@http.requires("viewer")
 def get_audit_savings(path: IdPath) -> dict[str, Any]:
     """Simulate how many labels choosing and judges have saved so far."""
-    with database().read() as session:
+    with http.database().read() as session:
         audit = services.get_audit(session, path.id)
         record = audit_draws.load_record(session, audit)
         used = record.ledger.settled
-        found = find_comparison(audit, record)
+        found = http.find_comparison(audit, record)
         at_random, without = found.labels_saved(used), found.saved_by_judges(used)
         return AuditSavings(
             labels=used,
@@ -277,38 +267,38 @@ def get_audit_savings(path: IdPath) -> dict[str, Any]:
 
 
 @routes.get("/audits/<id>/history", responses=answers({200: AuditHistory}, 404))
-@requires("viewer")
+@http.requires("viewer")
 def get_audit_history(path: IdPath) -> dict[str, Any]:
     """Get the intervals of an audit after each round."""
-    with database().read() as session:
+    with http.database().read() as session:
         audit = services.get_audit(session, path.id)
-        items = list_audit_history(session, audit, computed_at=now())
+        items = list_audit_history(session, audit, computed_at=http.now())
         return AuditHistory(items=items, next=None).dump()
 
 
 @routes.get("/audits/<id>/record", responses=answers({200: AuditRecord}, 404))
-@requires("viewer")
+@http.requires("viewer")
 def get_record(path: IdPath) -> dict[str, Any]:
     """Get the strata, rounds and draws of an audit, to compute its intervals again."""
-    with database().read() as session:
+    with http.database().read() as session:
         return get_audit_record(session, services.get_audit(session, path.id)).dump()
 
 
 @routes.patch(
     "/audits/<id>", responses=answers({200: AuditSummary}, 404, 409, 413, 415, 422)
 )
-@requires("editor")
+@http.requires("editor")
 def extend_audit(path: IdPath, body: AuditChange) -> dict[str, Any]:
     """Give an audit a narrower aim; all labels given so far count."""
-    with database().write() as session:
-        audit = extend(session, services.get_audit(session, path.id), body, by())
+    with http.database().write() as session:
+        audit = extend(session, services.get_audit(session, path.id), body, http.by())
         return services.describe_audit(session, audit).dump()
 
 
 @routes.post(
     "/audits/<id>/pause", responses=answers({200: AuditSummary}, 404, 409, 422)
 )
-@requires("editor")
+@http.requires("editor")
 def pause_audit(path: IdPath) -> Response:
     """Draw nothing more from an audit until it is resumed."""
     return _change(path, pause)
@@ -317,7 +307,7 @@ def pause_audit(path: IdPath) -> Response:
 @routes.post(
     "/audits/<id>/resume", responses=answers({200: AuditSummary}, 404, 409, 422)
 )
-@requires("editor")
+@http.requires("editor")
 def resume_audit(path: IdPath) -> Response:
     """Resume an audit that was paused."""
     return _change(path, resume)
@@ -326,15 +316,15 @@ def resume_audit(path: IdPath) -> Response:
 @routes.post(
     "/audits/<id>/close", responses=answers({200: AuditSummary}, 404, 409, 422)
 )
-@requires("editor")
+@http.requires("editor")
 def close_audit(path: IdPath) -> Response:
     """Close an audit: its result is kept, drawing ends, and its seed is revealed."""
     return _change(path, close)
 
 
 def _change(path: IdPath, change: Callable[[Session, Audit, By], Audit]) -> Response:
-    def work(session: Session) -> tuple[Shape, int]:
-        audit = change(session, services.get_audit(session, path.id), by())
+    def work(session: Session) -> tuple[shapes.Shape, int]:
+        audit = change(session, services.get_audit(session, path.id), http.by())
         return services.describe_audit(session, audit), 200
 
-    return answer_idempotently(work)
+    return http.answer_idempotently(work)

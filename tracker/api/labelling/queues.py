@@ -6,46 +6,16 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api.parameters import (
-    IdPath,
-    Page,
-    Parameters,
-    QueryReference,
-    ShareText,
-    Text,
-    dump_page,
-    wrong_parameter,
-)
-from tracker.api.queries import address_of_image
+from tracker import errors, http, words
+from tracker.api import parameters, queries
 from tracker.api.routes import answers, build_routes
-from tracker.errors import InvalidInputError
-from tracker.http import (
-    BadParametersError,
-    answer_idempotently,
-    by,
-    database,
-    no_content,
-    now,
-    requires,
-)
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.fields import Address, KeyName, parse_input
-from tracker.services.labelling import golds, rechecks
+from tracker.services.labelling import golds, queues, rechecks
 from tracker.services.labelling.golds import Gold, NewGold
-from tracker.services.labelling.label_errors import RecheckReport, get_recheck_report
-from tracker.services.labelling.queues import (
-    ORDERS,
-    QUEUES,
-    NextQuery,
-    QueueChoice,
-    build_queue,
-    describe_next,
-    reserve,
-    skip,
-)
-from tracker.services.labelling.rechecks import NewRecheck, NewRechecks, Recheck
+from tracker.services.labelling.queues import skip
 from tracker.services.queries.queries import get_query
 from tracker.services.wording import missing
 from tracker.shapes import Shape
@@ -54,12 +24,11 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.labelling.queues import Queue
 from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.queries.queries import find_query_of
-from tracker.words import one_of
 
 routes = build_routes("labelling", "Which query to label next.")
 
 
-class NextWanted(Parameters):
+class NextWanted(parameters.Parameters):
     """For whom the next query is."""
 
     repeated: ClassVar[frozenset[str]] = frozenset({"where"})
@@ -67,47 +36,47 @@ class NextWanted(Parameters):
     labeler: KeyName | None = Field(
         default=None, description="The labeler; by default the name of the key."
     )
-    queue: Annotated[str, one_of(QUEUES)] | None = Field(
+    queue: Annotated[str, words.one_of(queues.QUEUES)] | None = Field(
         default=None,
         description="random: drawn by chance (the default); targeted: picked (the "
         "default where something is picked); disagreements: drawn by chance from what "
         "two versions answer differently; recheck: to be labelled again.",
     )
-    order: Annotated[str, one_of(ORDERS)] | None = Field(
+    order: Annotated[str, words.one_of(queues.ORDERS)] | None = Field(
         default=None,
         description="Targeted queue: confidence (the default), the lowest first, or "
         "newest.",
     )
-    predicted: Text | None = Field(
+    predicted: parameters.Text | None = Field(
         default=None, description="Targeted queue: only queries with this prediction."
     )
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None,
         description="Only queries of this version; * for all. By default the targeted "
         "queue gives all versions, the random queue the one that is shown.",
     )
-    min_confidence: ShareText | None = Field(
+    min_confidence: parameters.ShareText | None = Field(
         default=None, description="Targeted queue: only queries at least as confident."
     )
-    max_confidence: ShareText | None = Field(
+    max_confidence: parameters.ShareText | None = Field(
         default=None, description="Targeted queue: only queries at most as confident."
     )
-    where: list[Text] | None = Field(
+    where: list[parameters.Text] | None = Field(
         default=None,
         description="Targeted queue: only queries that meet this condition, as in a "
         "list of queries; if repeated, all must hold.",
     )
-    old: Text | None = Field(
+    old: parameters.Text | None = Field(
         default=None,
         description="Disagreements queue: the old version; by default the one that "
         "arrived before new.",
     )
-    new: Text | None = Field(
+    new: parameters.Text | None = Field(
         default=None,
         description="Disagreements queue: the new version; by default the one that "
         "queries last arrived with.",
     )
-    skip: QueryReference | None = Field(
+    skip: parameters.QueryReference | None = Field(
         default=None, description="The id of a query to skip first."
     )
 
@@ -115,32 +84,34 @@ class NextWanted(Parameters):
 @routes.get(
     "/detectors/<id>/next",
     responses={
-        **answers({200: NextQuery}, 404, 409),
+        **answers({200: queues.NextQuery}, 404, 409),
         "204": {"description": "No query is left, or others have reserved the rest."},
     },
 )
-@requires("labeler")
-def get_next(path: IdPath, query: NextWanted) -> Response | dict[str, Any]:
+@http.requires("labeler")
+def get_next(path: parameters.IdPath, query: NextWanted) -> Response | dict[str, Any]:
     """Get the next query to label, drawn at random by default.
 
     It is reserved, and comes without its prediction.  The same labeler gets the same
     query until it is labelled or skipped; nobody else gets it within five minutes.
     """
-    asked_by = by().credit(query.labeler)
+    asked_by = http.by().credit(query.labeler)
 
     def work(session: Session) -> dict[str, Any] | None:
         detector = get_open_detector(session, path.id)
         if query.skip is not None:
             _set_aside(session, detector, query.skip, asked_by)
         queue = _build_queue(session, detector, query, asked_by)
-        found = reserve(session, queue, asked_by)
+        found = queues.reserve(session, queue, asked_by)
         if not found:
             return None
-        image = address_of_image(found[0])
-        return describe_next(detector, found[0], queue, asked_by, image=image).dump()
+        image = queries.address_of_image(found[0])
+        return queues.describe_next(
+            detector, found[0], queue, asked_by, image=image
+        ).dump()
 
-    answer = database().run(work)
-    return no_content() if answer is None else answer
+    answer = http.database().run(work)
+    return http.no_content() if answer is None else answer
 
 
 def _build_queue(
@@ -148,18 +119,18 @@ def _build_queue(
 ) -> Queue:
     choice = wanted.model_dump(exclude={"labeler", "skip"})
     try:
-        return build_queue(
-            session, detector, parse_input(QueueChoice, choice), asked_by
+        return queues.build_queue(
+            session, detector, parse_input(queues.QueueChoice, choice), asked_by
         )
-    except InvalidInputError as error:
-        raise BadParametersError(error.errors) from error
+    except errors.InvalidInputError as error:
+        raise http.BadParametersError(error.errors) from error
 
 
 def _set_aside(session: Session, detector: Detector, number: int, asked_by: By) -> None:
     skipped = find_query_of(session, detector.id, number)
     if skipped is None:
         message = "it is not a query of this detector"
-        raise wrong_parameter("skip", dump_id("iq", number), message)
+        raise parameters.wrong_parameter("skip", dump_id("iq", number), message)
     skip(session, skipped, asked_by)
 
 
@@ -168,60 +139,66 @@ rechecks_routes = build_routes(
 )
 
 
-class RecheckChoice(Parameters):
+class RecheckChoice(parameters.Parameters):
     """Of which version."""
 
-    version: Text | None = Field(
+    version: parameters.Text | None = Field(
         default=None, description="The version; by default the one that is shown."
     )
 
 
 @rechecks_routes.post(
     "/detectors/<id>/rechecks",
-    responses=answers({201: RecheckReport}, 404, 409, 413, 415, 422),
+    responses=answers({201: rechecks.RecheckReport}, 404, 409, 413, 415, 422),
 )
-@requires("editor")
-def draw_rechecks(path: IdPath, body: NewRechecks) -> Response:
+@http.requires("editor")
+def draw_rechecks(path: parameters.IdPath, body: rechecks.NewRechecks) -> Response:
     """Draw labels of a version by chance, for somebody else to give again.
 
     Get them by `/next?queue=recheck`, and send the answers to `/queries/{id}/recheck`.
     """
     # It goes through all labels, which a write would keep others waiting for.
-    with database().read() as session:
+    with http.database().read() as session:
         detector = get_open_detector(session, path.id)
-        version, frozen = rechecks.freeze_if_needed(session, detector, body, now())
+        version, frozen = rechecks.freeze_if_needed(session, detector, body, http.now())
 
     def draw(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
         found = rechecks.choose_version(session, detector, version.name)
-        rechecks.draw_rechecks(session, found, frozen, body, by())
+        rechecks.draw_rechecks(session, found, frozen, body, http.by())
         return _report(session, detector, found), 201
 
-    return answer_idempotently(draw, body)
+    return http.answer_idempotently(draw, body)
 
 
 @rechecks_routes.get(
-    "/detectors/<id>/rechecks", responses=answers({200: RecheckReport}, 404, 409)
+    "/detectors/<id>/rechecks",
+    responses=answers({200: rechecks.RecheckReport}, 404, 409),
 )
-@requires("viewer")
-def get_rechecks(path: IdPath, query: RecheckChoice) -> dict[str, Any]:
+@http.requires("viewer")
+def get_rechecks(path: parameters.IdPath, query: RecheckChoice) -> dict[str, Any]:
     """Bound the share of wrong labels, and the accuracies by the truth."""
-    with database().read() as session:
+    with http.database().read() as session:
         detector = get_detector(session, path.id)
         version = rechecks.choose_version(session, detector, query.version)
         return _report(session, detector, version).dump()
 
 
-def _report(session: Session, detector: Detector, version: Version) -> RecheckReport:
-    estimate = get_estimate(session, detector, version=version.name, computed_at=now())
-    return get_recheck_report(session, detector, version, estimate)
+def _report(
+    session: Session, detector: Detector, version: Version
+) -> rechecks.RecheckReport:
+    estimate = get_estimate(
+        session, detector, version=version.name, computed_at=http.now()
+    )
+    return rechecks.get_recheck_report(session, detector, version, estimate)
 
 
 @rechecks_routes.post(
-    "/queries/<id>/recheck", responses=answers({201: Recheck}, 404, 409, 413, 415, 422)
+    "/queries/<id>/recheck",
+    responses=answers({201: rechecks.Recheck}, 404, 409, 413, 415, 422),
 )
-@requires("labeler")
-def add_recheck(path: IdPath, body: NewRecheck) -> Response:
+@http.requires("labeler")
+def add_recheck(path: parameters.IdPath, body: rechecks.NewRecheck) -> Response:
     """Label a query a second time; the first label stays and is scored.
 
     Where the two differ the query is disputed, until an editor settles it.
@@ -230,17 +207,19 @@ def add_recheck(path: IdPath, body: NewRecheck) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         query = get_query(session, path.id)
         detector = get_open_detector(session, dump_id("det", query.detector_id))
-        found = rechecks.add_recheck(session, detector, query, body, by())
+        found = rechecks.add_recheck(session, detector, query, body, http.by())
         return rechecks.describe_recheck(found), 201
 
-    return answer_idempotently(add, body)
+    return http.answer_idempotently(add, body)
 
 
-@rechecks_routes.get("/queries/<id>/recheck", responses=answers({200: Recheck}, 404))
-@requires("viewer")
-def get_recheck(path: IdPath) -> dict[str, Any]:
+@rechecks_routes.get(
+    "/queries/<id>/recheck", responses=answers({200: rechecks.Recheck}, 404)
+)
+@http.requires("viewer")
+def get_recheck(path: parameters.IdPath) -> dict[str, Any]:
     """Get the second label of a query; 404 until it has one."""
-    with database().read() as session:
+    with http.database().read() as session:
         found = find_recheck(session, get_query(session, path.id))
         if found is None or found.answered_at is None:
             raise missing("recheck", path.id)
@@ -252,7 +231,7 @@ gold_queries_routes = build_routes(
 )
 
 
-class GoldList(Page):
+class GoldList(parameters.Page):
     """Which gold queries to list."""
 
     prefix = "iq"
@@ -268,47 +247,49 @@ class GoldPage(Shape):
 @gold_queries_routes.put(
     "/queries/<id>/gold", responses=answers({200: Gold}, 404, 409, 410, 413, 415, 422)
 )
-@requires("editor")
-def mark_gold(path: IdPath, body: NewGold) -> dict[str, Any]:
+@http.requires("editor")
+def mark_gold(path: parameters.IdPath, body: NewGold) -> dict[str, Any]:
     """Make a query without a label gold, by giving its known answer.
 
     It is mixed into the random queue at the detector's `gold_rate`, unmarked.
     Answers to it are not labels, and are never scored.
     """
-    with database().write() as session:
-        return golds.mark_gold(session, path.id, body, by()).dump()
+    with http.database().write() as session:
+        return golds.mark_gold(session, path.id, body, http.by()).dump()
 
 
 @gold_queries_routes.get("/queries/<id>/gold", responses=answers({200: Gold}, 404, 410))
-@requires("editor")
-def get_gold(path: IdPath) -> dict[str, Any]:
+@http.requires("editor")
+def get_gold(path: parameters.IdPath) -> dict[str, Any]:
     """Get the known answer of a gold query, and how many people answered otherwise."""
-    with database().read() as session:
+    with http.database().read() as session:
         return golds.get_gold(session, path.id).dump()
 
 
 @gold_queries_routes.delete(
     "/queries/<id>/gold", responses={"204": None, **answers({}, 404, 409, 410)}
 )
-@requires("editor")
-def unmark_gold(path: IdPath) -> Response:
+@http.requires("editor")
+def unmark_gold(path: parameters.IdPath) -> Response:
     """Make a gold query ordinary again; the answers to it still count."""
-    with database().write() as session:
-        golds.unmark_gold(session, path.id, by())
-    return no_content()
+    with http.database().write() as session:
+        golds.unmark_gold(session, path.id, http.by())
+    return http.no_content()
 
 
 @gold_queries_routes.get(
     "/detectors/<id>/gold", responses=answers({200: GoldPage}, 404)
 )
-@requires("editor")
-def list_golds(path: IdPath, query: GoldList) -> dict[str, Any]:
+@http.requires("editor")
+def list_golds(path: parameters.IdPath, query: GoldList) -> dict[str, Any]:
     """List the gold queries of a detector, including those that no longer are."""
-    with database().read() as session:
+    with http.database().read() as session:
         found = golds.list_golds(
             session,
             get_detector(session, path.id),
             before=query.after,
             limit=query.limit + 1,
         )
-        return dump_page(found, query.limit, lambda one: one, lambda one: one.query)
+        return parameters.dump_page(
+            found, query.limit, lambda one: one, lambda one: one.query
+        )

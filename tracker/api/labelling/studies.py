@@ -7,15 +7,8 @@ from flask import Response, request
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.api import shapes
-from tracker.api.parameters import (
-    ConfidenceText,
-    IdPath,
-    Page,
-    Parameters,
-    dump_newest,
-    wrong_parameter,
-)
+from tracker import http
+from tracker.api import parameters, shapes
 from tracker.api.routes import (
     BYTES,
     answers,
@@ -23,29 +16,9 @@ from tracker.api.routes import (
     build_routes,
     read_json_object,
 )
-from tracker.http import (
-    BadParametersError,
-    UnsupportedMediaTypeError,
-    answer_idempotently,
-    by,
-    database,
-    requires,
-    send_rows,
-)
-from tracker.services.detectors import get_open_detector
-from tracker.services.exports import FILE_TYPES
-from tracker.services.fields import Note, StudyName, VersionName
+from tracker.services import detectors, exports, fields
 from tracker.services.imports.rounds import read_rounds
-from tracker.services.labelling import studies as services
-from tracker.services.labelling.studies import (
-    KINDS,
-    Kind,
-    NewStudy,
-    StudyReport,
-    build_study_report,
-    describe_study_report,
-    list_study_rows,
-)
+from tracker.services.labelling import studies
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.labelling import studies as storage
@@ -64,38 +37,38 @@ _STUDY_BODY = {
 }
 
 
-class StudyDescription(Parameters):
+class StudyDescription(parameters.Parameters):
     """What is said of a study whose rounds come as CSV; JSON says it in the body."""
 
-    name: StudyName | None = Field(
+    name: fields.StudyName | None = Field(
         default=None, description="For text/csv: the name of the study."
     )
-    kind: Kind | None = Field(
+    kind: studies.Kind | None = Field(
         default=None, description="For text/csv: the kind of the rounds."
     )
-    version: VersionName | None = Field(
+    version: fields.VersionName | None = Field(
         default=None, description="For text/csv: the version that was studied."
     )
-    note: Note | None = Field(
+    note: fields.Note | None = Field(
         default=None, description="For text/csv: a note on how the study was done."
     )
 
 
-class StudyList(Page):
+class StudyList(parameters.Page):
     """Which studies to list."""
 
     prefix = "stu"
 
 
-class StudyChoice(Parameters):
+class StudyChoice(parameters.Parameters):
     """How a study is evaluated."""
 
-    confidence_level: ConfidenceText | None = Field(
+    confidence_level: parameters.ConfidenceText | None = Field(
         default=None, description="The confidence level; by default the detector's own."
     )
 
 
-class RoundsChoice(Parameters):
+class RoundsChoice(parameters.Parameters):
     """In which format the rounds are wanted."""
 
     format: Literal["json", "csv", "jsonl", "parquet", "xlsx"] = Field(
@@ -105,11 +78,13 @@ class RoundsChoice(Parameters):
 
 @routes.post(
     "/detectors/<id>/studies",
-    responses=answers({201: StudyReport, 200: StudyReport}, 404, 409, 413, 415, 422),
+    responses=answers(
+        {201: studies.StudyReport, 200: studies.StudyReport}, 404, 409, 413, 415, 422
+    ),
     openapi_extensions={"requestBody": _STUDY_BODY},
 )
-@requires("editor")
-def add_study(path: IdPath, query: StudyDescription) -> Response:
+@http.requires("editor")
+def add_study(path: parameters.IdPath, query: StudyDescription) -> Response:
     """Add a resampling study.
 
     Sending the same name and content again answers 200 and the stored study; with other
@@ -118,68 +93,72 @@ def add_study(path: IdPath, query: StudyDescription) -> Response:
     new = _read_new_study(query)
 
     def add(session: Session) -> tuple[Shape, int]:
-        detector = get_open_detector(session, path.id)
-        study, is_new = services.add_study(session, detector, new, by())
-        report = build_study_report(session, study)
-        return describe_study_report(report), 201 if is_new else 200
+        detector = detectors.get_open_detector(session, path.id)
+        study, is_new = studies.add_study(session, detector, new, http.by())
+        report = studies.build_study_report(session, study)
+        return studies.describe_study_report(report), 201 if is_new else 200
 
-    return answer_idempotently(add, new)
+    return http.answer_idempotently(add, new)
 
 
-def _read_new_study(query: StudyDescription) -> NewStudy:
+def _read_new_study(query: StudyDescription) -> studies.NewStudy:
     """Return the study in the body, which is taken in before a transaction begins."""
     said = query.model_dump(exclude_none=True)
     if request.mimetype == "application/json":
         if said:
             name, value = next(iter(said.items()))
-            raise wrong_parameter(name, value, "in JSON it stands in the body")
-        return services.parse_study(read_json_object())
+            raise parameters.wrong_parameter(
+                name, value, "in JSON it stands in the body"
+            )
+        return studies.parse_study(read_json_object())
     if request.mimetype != "text/csv":
-        raise UnsupportedMediaTypeError(
+        raise http.UnsupportedMediaTypeError(
             f"the body is {request.mimetype or 'of no media type'}; send text/csv or "
             "application/json"
         )
-    for name, right in (("name", "any text"), ("kind", " or ".join(KINDS))):
+    for name, right in (("name", "any text"), ("kind", " or ".join(studies.KINDS))):
         if name not in said:
-            raise BadParametersError.of(name, f"is required with text/csv: {right}")
+            raise http.BadParametersError.of(
+                name, f"is required with text/csv: {right}"
+            )
     rounds = read_rounds(io.BytesIO(request.get_data()), ".csv")
-    return services.parse_study({**said, "rounds": rounds})
+    return studies.parse_study({**said, "rounds": rounds})
 
 
 @routes.get("/detectors/<id>/studies", responses=answers({200: shapes.StudyPage}, 404))
-@requires("viewer")
-def list_studies(path: IdPath, query: StudyList) -> dict[str, Any]:
+@http.requires("viewer")
+def list_studies(path: parameters.IdPath, query: StudyList) -> dict[str, Any]:
     """List the resampling studies of a detector, the newest first."""
-    return dump_newest(
+    return parameters.dump_newest(
         path.id,
         storage.list_studies,
-        lambda _session, study: services.describe_study(study),
+        lambda _session, study: studies.describe_study(study),
         "stu",
         **dict(query),
     )
 
 
-@routes.get("/studies/<id>", responses=answers({200: StudyReport}, 404))
-@requires("viewer")
-def get_study(path: IdPath, query: StudyChoice) -> dict[str, Any]:
+@routes.get("/studies/<id>", responses=answers({200: studies.StudyReport}, 404))
+@http.requires("viewer")
+def get_study(path: parameters.IdPath, query: StudyChoice) -> dict[str, Any]:
     """Get a study and its intervals, all of which are approximations."""
-    with database().read() as session:
-        study = services.get_study(session, path.id)
-        report = build_study_report(
+    with http.database().read() as session:
+        study = studies.get_study(session, path.id)
+        report = studies.build_study_report(
             session, study, confidence_level=query.confidence_level
         )
-        return describe_study_report(report).dump()
+        return studies.describe_study_report(report).dump()
 
 
 @routes.get(
     "/studies/<id>/rounds",
-    responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.RoundFile),
+    responses=answers_file(*exports.FILE_TYPES, problems=(404,), page=shapes.RoundFile),
 )
-@requires("viewer")
-def get_rounds(path: IdPath, query: RoundsChoice) -> Response:
+@http.requires("viewer")
+def get_rounds(path: parameters.IdPath, query: RoundsChoice) -> Response:
     """Get the rounds of a study as they were uploaded, in order."""
-    with database().read() as session:
-        study = services.get_study(session, path.id)
-        rows = list_study_rows(session, study)
+    with http.database().read() as session:
+        study = studies.get_study(session, path.id)
+        rows = studies.list_study_rows(session, study)
     file_name = f"{dump_id('stu', study.id)}-rounds.{query.format}"
-    return send_rows(query.format, list(rows[0]), lambda _: rows, file_name)
+    return http.send_rows(query.format, list(rows[0]), lambda _: rows, file_name)

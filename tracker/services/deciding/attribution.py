@@ -9,26 +9,18 @@ from typing import Annotated, Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, NotFoundError
-from tracker.rounding import outward
+from tracker import errors, rounding, shapes, stats, words
 from tracker.services.by import By
 from tracker.services.estimates.weeks import begin, following
 from tracker.services.fields import Input, Instant, Key, VersionName
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
-from tracker.shapes import Shape
-from tracker.stats import (
-    anchored_shift,
-    investigation_level,
-    is_shown,
-    mix_shift,
-)
+from tracker.stats import is_shown
 from tracker.storage.base import dump_id
 from tracker.storage.deciding import attribution as storage
 from tracker.storage.detectors import Detector, name_version, zone_of
 from tracker.storage.dialect import lock
 from tracker.storage.estimates.cells import day_in, midnight_in
-from tracker.words import INPUT
 
 MOST_ANCHORS = 2_000
 _AS_ASKED = ("old_judge", "new_judge", "since", "until", "now_since", "now_until")
@@ -51,12 +43,11 @@ class NewInvestigation(Input):
     now_since: Instant = Field(description="When the week now began.")
     now_until: Instant = Field(description="When it ended; not part of it.")
     anchors: Annotated[int, Field(ge=1, le=MOST_ANCHORS)] = Field(
-        default=400,
-        description="Queries of the week then to draw, with replacement.",
+        default=400, description="Queries of the week then to draw, with replacement."
     )
 
 
-class Rate(Shape):
+class Rate(shapes.Shape):
     """A judged rate: how many of the queries of a week the judge calls right."""
 
     right: int
@@ -64,7 +55,7 @@ class Rate(Shape):
     rate: float
 
 
-class Shift(Shape):
+class Shift(shapes.Shape):
     """What one source did to the judged rate, now less then."""
 
     difference: float | None = Field(description="null until every anchor is known.")
@@ -80,7 +71,7 @@ class Shift(Shape):
     says: str = Field(description="The same in words.")
 
 
-class Attribution(Shape):
+class Attribution(shapes.Shape):
     """What moved a judged rate: the system, the judge or the mix of queries."""
 
     detector: str
@@ -108,7 +99,7 @@ class Attribution(Shape):
     truth: Shift = Field(description="What the system did by the labels of people.")
 
 
-class Anchor(Shape):
+class Anchor(shapes.Shape):
     """A query of the week then, and what is still to be found out of it."""
 
     query: str
@@ -121,7 +112,7 @@ class Anchor(Shape):
     )
 
 
-class AnchorList(Shape):
+class AnchorList(shapes.Shape):
     """The anchors of an investigation."""
 
     items: list[Anchor]
@@ -180,7 +171,7 @@ def begin_investigation(
     )
     for week, judged in (("then", len(then)), ("now", judged_now)):
         if not judged:
-            raise ConflictError(
+            raise errors.ConflictError(
                 f"in the week {week}, no query of the version that has an input has a "
                 "verdict of the judge"
             )
@@ -238,7 +229,7 @@ def _get(
 ) -> storage.Investigation:
     found = storage.find_investigation(session, detector.id, number)
     if found is None:
-        raise NotFoundError(
+        raise errors.NotFoundError(
             "nobody has asked what moved yet" if number is None else "no such number"
         )
     return found
@@ -279,7 +270,7 @@ def _truth(row: Any, detector: Detector) -> int | None:
     label_then, label_now = row.label_then, row.label_now
     if row.now is None:
         return None
-    if detector.label_of == INPUT:
+    if detector.label_of == words.INPUT:
         if row.then == row.now:
             return 0
         label_then = label_now = label_now or label_then
@@ -292,7 +283,7 @@ def _describe(
     session: Session, detector: Detector, found: storage.Investigation
 ) -> Attribution:
     anchors = sum(times for *_, times in found.anchors)
-    level = investigation_level(found.confidence_level, found.number)
+    level = stats.investigation_level(found.confidence_level, found.number)
     counts: dict[str, Counter[int | None]] = {name: Counter() for name in _NAMES}
     for row, was_right, times in _read_anchors(session, found):
         for name, effect in _effects(row, was_right, detector).items():
@@ -302,12 +293,14 @@ def _describe(
         # What was erased is missing too.
         missing[name] = anchors - one[1] - one[0] - one[-1]
         moved[name] = (one[1] - one[-1]) / anchors
-        intervals[name] = anchored_shift(one[1], one[-1], missing[name], anchors, level)
+        intervals[name] = stats.anchored_shift(
+            one[1], one[-1], missing[name], anchors, level
+        )
     now, then = (
         _rate(found.right_now, found.judged_now),
         _rate(found.right_then, found.judged_then),
     )
-    intervals["mix"] = mix_shift(
+    intervals["mix"] = stats.mix_shift(
         (now.right, now.judged), (then.right, then.judged), intervals["mix"]
     )
     moved["mix"] = now.rate - then.rate - moved["mix"]
@@ -353,7 +346,7 @@ def _sum_up(
     said = f"The judged rate {moved or 'went'} from {' to '.join(rates)} %. "
     named = [one for one in _SOURCES if is_shown(intervals[_SOURCES[one]])]
     for name in named:
-        bounds = outward(*intervals[_SOURCES[name]], 3)
+        bounds = rounding.outward(*intervals[_SOURCES[name]], 3)
         low, high = (_write_points(bound.scaleb(2)) for bound in bounds)
         said += f"The {name} moved it by {low} to {high} points. "
     others = [one for one in _SOURCES if one not in named]

@@ -7,21 +7,10 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.deciding.pairs import (
-    Change,
-    ComparisonDecision,
-    Outcome,
-    Paired,
-    balance_changes,
-    build_paired,
-    decide_pairs,
-)
+from tracker.services.deciding import pairs
 from tracker.services.estimates.counted import Unit
 from tracker.services.estimates.decision import refuse_unstated
-from tracker.services.estimates.estimate import (
-    Estimate,
-    get_estimate,
-)
+from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.replays import find_replay
 from tracker.services.evidence.populations import (
@@ -42,7 +31,7 @@ from tracker.words import ANSWER, BALANCED, OVERALL, UNSTATED
 Source = Literal["paired", "unpaired"]
 
 
-class UnpairedChange(Change):
+class UnpairedChange(pairs.Change):
     """A change from the labels of each version by itself."""
 
     old: Score
@@ -75,13 +64,13 @@ class Comparison(Shape):
         "inputs that were labelled at random."
     )
     unit: Unit = Field(description="What counts once.")
-    paired: Paired | None = Field(description="null without a pair.")
+    paired: pairs.Paired | None = Field(description="null without a pair.")
     unpaired: Unpaired
-    decision: ComparisonDecision | None = Field(
+    decision: pairs.ComparisonDecision | None = Field(
         description="The verdict in the detector's measure, by pairs; null without a "
         "pair."
     )
-    verdict: Outcome = Field(
+    verdict: pairs.Outcome = Field(
         description="better, worse or undecided: that of the decision, or by the "
         "labels of each version where no input was put to both."
     )
@@ -131,11 +120,10 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     counts = count_pairs(session, detector.id, **ids, has_own=has_own)
     because = _refuse(session, detector, (before, after), estimates) if counts else None
     drawn = Drawn(0, 0) if has_own else count_drawn(session, detector.id, **ids)
-    paired = build_paired(detector, counts, drawn, level)
-    decision = None
+    decision, shares = None, estimates[0].shares
     if because is None:
-        decision = decide_pairs(detector, counts, drawn, level, estimates[0].shares)
-    verdict: Outcome = "undecided" if decision is None else decision.verdict
+        decision = pairs.decide_pairs(detector, counts, drawn, level, shares)
+    verdict: pairs.Outcome = "undecided" if decision is None else decision.verdict
     if decision is None and not counts and detector.measure == BALANCED:
         verdict = _judge_unpaired(estimates[0], estimates[1], level)
     return Comparison(
@@ -147,7 +135,7 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         confidence_level=level,
         population=population,
         unit=estimates[0].unit,
-        paired=paired,
+        paired=pairs.build_paired(detector, counts, drawn, level),
         unpaired=_build_unpaired(estimates[0], estimates[1], level),
         decision=decision,
         verdict=verdict,
@@ -218,7 +206,7 @@ def _build_unpaired(old: Estimate, new: Estimate, level: float) -> Unpaired:
             old.classes, new.classes, each.low.tolist(), each.high.tolist(), strict=True
         )
     ]
-    whole = balance_changes(
+    whole = pairs.balance_changes(
         [one.difference for one in classes], unpaired_difference(now, was, level)
     )
     return Unpaired(
@@ -232,7 +220,7 @@ def _subtract(new: float | None, old: float | None) -> float | None:
     return None if new is None or old is None else new - old
 
 
-def _judge_unpaired(old: Estimate, new: Estimate, level: float) -> Outcome:
+def _judge_unpaired(old: Estimate, new: Estimate, level: float) -> pairs.Outcome:
     """Return which version is better by its own labels, after every label.
 
     An input that both were put to has one label, so their results depend on each

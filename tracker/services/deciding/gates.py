@@ -19,10 +19,7 @@ from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.pairs import Outcome
 from tracker.services.detectors import change_version
 from tracker.services.estimates.decision import Decision, refuse_unstated
-from tracker.services.estimates.estimate import (
-    Estimate,
-    get_estimate,
-)
+from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.measures import score_own
 from tracker.services.estimates.replays import find_replay
@@ -103,12 +100,7 @@ class Gate(Shape):
     checks: list[Check]
 
 
-def ask_gate(
-    session: Session,
-    detector: Detector,
-    choice: GateChoice,
-    by: By,
-) -> Gate:
+def ask_gate(session: Session, detector: Detector, choice: GateChoice, by: By) -> Gate:
     """Return whether *detector* meets each condition that is given.
 
     Without a target it is the detector's own.  One condition that is missed misses

@@ -6,19 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from tracker import stats
+from tracker import shapes, stats
 from tracker.services.deciding.planning import narrow_balanced
 from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.estimates.intervals import score
-from tracker.shapes import Score
-from tracker.stats import (
-    MOST_OUTCOMES,
-    balanced_coverage,
-    count_likely,
-    only_likely,
-    simulated_coverage,
-)
 
 
 class _Budget(NamedTuple):
@@ -95,7 +87,7 @@ class MethodReading:
     """The interval of one method for the balanced accuracy, and its coverage."""
 
     method: stats.Method
-    balanced: Score
+    balanced: shapes.Score
     coverage: BalancedCoverage | None
 
 
@@ -146,11 +138,11 @@ def sum_balanced(estimate: Estimate) -> list[Coverage]:
         return []
     labelled = estimate.labelled
     truth = tuple(_supposed(scope) for scope in estimate.classes)
-    likely = count_likely(labelled, truth)
+    likely = stats.count_likely(labelled, truth)
     return [
         _sum_coverage(name, labelled, truth, estimate.confidence_level)
         for name in stats.METHODS
-        if likely <= _MOST_PAIRS.get(name, MOST_OUTCOMES)
+        if likely <= _MOST_PAIRS.get(name, stats.MOST_OUTCOMES)
     ]
 
 
@@ -185,7 +177,7 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     is_guaranteed = stats.get_method(method).is_guaranteed
     budget = _GUARANTEED if is_guaranteed else _APPROXIMATE
     most = int(budget.milliseconds / _milliseconds(method, labelled))
-    if _is_summed(labelled) and count_likely(labelled, truth) <= most:
+    if _is_summed(labelled) and stats.count_likely(labelled, truth) <= most:
         found = _sum_coverage(method, labelled, truth, level)
         return BalancedCoverage(found.holds, 0.0, level)
     if most < budget.fewest_draws:
@@ -198,7 +190,9 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
 
 
 def _is_summed(labelled: Sequence[int]) -> bool:
-    return len(labelled) == 2 and math.prod(n + 1 for n in labelled) <= MOST_OUTCOMES
+    return (
+        len(labelled) == 2 and math.prod(n + 1 for n in labelled) <= stats.MOST_OUTCOMES
+    )
 
 
 def _milliseconds(method: str, labelled: Sequence[int]) -> float:
@@ -222,16 +216,13 @@ def _supposed(scope: ClassEstimate) -> float:
 
 @lru_cache(maxsize=256)
 def _sum_coverage(
-    method: str,
-    labelled: tuple[int, ...],
-    accuracy: tuple[float, ...],
-    level: float,
+    method: str, labelled: tuple[int, ...], accuracy: tuple[float, ...], level: float
 ) -> Coverage:
     """Return the coverage for two classes, over all outcomes but negligible ones."""
     described = stats.get_method(method)
-    interval = only_likely(described.balanced_interval, labelled, accuracy)
+    interval = stats.only_likely(described.balanced_interval, labelled, accuracy)
     both = labelled[0], labelled[1]
-    found = balanced_coverage(interval, both, accuracy, level)
+    found = stats.balanced_coverage(interval, both, accuracy, level)
     figures = (float(one) for one in found)
     return Coverage(
         method, described.is_guaranteed, level, labelled, accuracy, *figures
@@ -247,5 +238,5 @@ def _simulated(
     draws: int,
 ) -> tuple[float, float]:
     interval = stats.get_method(method).balanced_interval
-    found = simulated_coverage(interval, labelled, accuracy, level, draws=draws)
+    found = stats.simulated_coverage(interval, labelled, accuracy, level, draws=draws)
     return float(found.coverage.holds), found.standard_error

@@ -7,20 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tracker import shapes, stats
 from tracker.services.estimates.decision import foresee_share
 from tracker.services.evidence.measure import read_measure
-from tracker.shapes import OfClass, Shape
-from tracker.stats import (
-    Difference,
-    PairedDecision,
-    boxed_paired_difference,
-    decide,
-    joint_paired_difference,
-    mcnemar,
-    paired_anytime,
-    paired_difference,
-    pairs_to_decide,
-)
 from tracker.storage.deciding.comparison import PairCount
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.reservations import Drawn
@@ -39,7 +28,7 @@ _MOST_JOINT_CLASSES = 3
 EXACT_LEVELS = (0.8, 0.999_999)
 
 
-class Change(Shape):
+class Change(shapes.Shape):
     """The difference in accuracy, new minus old."""
 
     difference: float | None = Field(description="null if it is unknown.")
@@ -47,7 +36,7 @@ class Change(Shape):
     high: float
 
 
-class PairedChange(Change, OfClass):
+class PairedChange(Change, shapes.OfClass):
     """The change of one class, counted on the inputs that both versions were given."""
 
     pairs: int = Field(description="Inputs with this label.")
@@ -69,7 +58,7 @@ class Overall(Change):
     p_value: float = Field(description="McNemar's exact test of no difference.")
 
 
-class SequentialDecision(Shape):
+class SequentialDecision(shapes.Shape):
     """The share of disagreements won, with bounds that hold at every look."""
 
     verdict: Outcome | None = Field(
@@ -91,7 +80,7 @@ class SequentialDecision(Shape):
     high: float
 
 
-class ComparisonDecision(Shape):
+class ComparisonDecision(shapes.Shape):
     """Which version is better in the detector's measure, at any look."""
 
     verdict: Outcome = Field(description="better, worse or undecided.")
@@ -109,7 +98,7 @@ class ComparisonDecision(Shape):
     )
 
 
-class Paired(Shape):
+class Paired(shapes.Shape):
     """The comparison on the inputs that both versions got."""
 
     method: PairedMethod = Field(
@@ -164,7 +153,7 @@ def decide_pairs(
     verdict: Outcome = found.verdict if all(pairs) else "undecided"
     if is_overall:
         won, fewer = gained[0] + drawn.won, lost[0] + drawn.lost
-        verdict = decide(won, fewer, level)[0]
+        verdict = stats.decide(won, fewer, level)[0]
         more = _foresee(won, won + fewer, gained[0] + lost[0], pairs[0], level)
     changes = [(b - c) / n for b, c, n in zip(gained, lost, pairs, strict=True) if n]
     return ComparisonDecision(
@@ -187,12 +176,12 @@ def _decide_pairs(  # noqa: PLR0913 - counts, and how they are judged.
     shares: tuple[float, ...] | None,
     *,
     foresees: bool,
-) -> tuple[PairedDecision, int | None]:
+) -> tuple[stats.PairedDecision, int | None]:
     """Return the verdict, and about how many more pairs would give one."""
-    found = paired_anytime(gained, lost, pairs, level, shares=shares)
+    found = stats.paired_anytime(gained, lost, pairs, level, shares=shares)
     more = None
     if foresees and found.verdict == "undecided":
-        more = pairs_to_decide(gained, lost, pairs, level, shares=shares)
+        more = stats.pairs_to_decide(gained, lost, pairs, level, shares=shares)
     return found, more
 
 
@@ -237,7 +226,7 @@ def build_paired(
                 _bound_class(method, *one, level)
                 for one in zip(gained, lost, pairs, strict=True)
             ],
-            mcnemar(gained, lost).tolist(),
+            stats.mcnemar(gained, lost).tolist(),
             strict=True,
         )
     ]
@@ -270,14 +259,14 @@ def _build_overall(tallies: Sequence[PairCount], level: float) -> Overall:
         gained=gained,
         lost=lost,
         both=both,
-        p_value=float(mcnemar(gained, lost)),
+        p_value=float(stats.mcnemar(gained, lost)),
     )
 
 
 def _build_decision(
     detector: Detector, won: int, lost: int, level: float
 ) -> SequentialDecision:
-    verdict, low, high = decide(won, lost, level)
+    verdict, low, high = stats.decide(won, lost, level)
     return SequentialDecision(
         verdict=verdict if detector.measure == OVERALL else None,
         method=ANYTIME,
@@ -307,9 +296,12 @@ def _bound_class(
 ) -> tuple[float, float]:
     """Return the bounds of one class alone."""
     if method == "exact":
-        low, high = paired_difference(gained, lost, pairs, level)
+        low, high = stats.paired_difference(gained, lost, pairs, level)
     else:
-        bound = {"joint": joint_paired_difference, "box": boxed_paired_difference}
+        bound = {
+            "joint": stats.joint_paired_difference,
+            "box": stats.boxed_paired_difference,
+        }
         low, high = bound[method]([gained], [lost], [pairs], level)
     return float(low), float(high)
 
@@ -317,11 +309,13 @@ def _bound_class(
 @lru_cache(maxsize=256)
 def _bound_jointly(
     gained: tuple[int, ...], lost: tuple[int, ...], pairs: tuple[int, ...], level: float
-) -> Difference:
-    return joint_paired_difference(gained, lost, pairs, level)
+) -> stats.Difference:
+    return stats.joint_paired_difference(gained, lost, pairs, level)
 
 
-def balance_changes(differences: Sequence[float | None], bounds: Difference) -> Change:
+def balance_changes(
+    differences: Sequence[float | None], bounds: stats.Difference
+) -> Change:
     """Return the change of the balanced accuracy; null while a class has none."""
     known = [difference for difference in differences if difference is not None]
     is_whole = len(known) == len(differences)

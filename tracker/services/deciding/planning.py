@@ -9,28 +9,14 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker import stats
+from tracker import shapes, stats, words
 from tracker.services.estimates.decision import Advice
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.fields import Instant
-from tracker.services.labelling.auditing.audit_sets import (
-    EmptySetError,
-    NewAudit,
-    choose_version,
-    read_set,
-)
-from tracker.services.labelling.auditing.audits import aim_index, stored_aim
+from tracker.services.labelling.auditing import audit_sets, audits
 from tracker.services.wording import invalid
-from tracker.shapes import OfClass, OfDetector, Score
-from tracker.stats import (
-    MOST_LABELS,
-    chance_to_certify,
-    labels_to_certify,
-    labels_to_narrow,
-    next_class,
-)
+from tracker.stats import chance_to_certify
 from tracker.storage.detectors import Detector
-from tracker.words import DECIDING_METHOD, EXACT
 
 # What a weekly audit takes is foreseen from the week that is there.
 _WEEK = "7d"
@@ -46,7 +32,7 @@ _MOST_SPLIT_CLASSES = 24
 
 # Eigenvalues of many small matrices take a while, and a page that stays open asks
 # for the same plan again and again.
-_labels_to_certify = lru_cache(maxsize=4096)(labels_to_certify)
+_labels_to_certify = lru_cache(maxsize=4096)(stats.labels_to_certify)
 
 
 def labels_for_balanced(estimate: Estimate, width: float) -> tuple[int, ...] | None:
@@ -56,18 +42,18 @@ def labels_for_balanced(estimate: Estimate, width: float) -> tuple[int, ...] | N
     class.
     """
     counts = (estimate.correct, estimate.labelled)
-    shares = estimate.shares if estimate.method == DECIDING_METHOD else None
+    shares = estimate.shares if estimate.method == words.DECIDING_METHOD else None
     return narrow_balanced(
         *counts, width, estimate.shown_level, estimate.method, shares
     )
 
 
-def labels_for_class(estimate: Estimate, one: Score, width: float) -> int | None:
+def labels_for_class(estimate: Estimate, one: shapes.Score, width: float) -> int | None:
     """Return how many more labels of a class bring its interval to width.
 
     It is the one that decides if the estimate is by that, and else the exact one.
     """
-    is_deciding = estimate.method == DECIDING_METHOD
+    is_deciding = estimate.method == words.DECIDING_METHOD
     level = estimate.shown_level
     return _narrow_class(one.correct, one.labelled, width, level, is_deciding)
 
@@ -78,17 +64,17 @@ def narrow_balanced(  # noqa: PLR0913, PLR0917 - counts, and the interval of the
     ns: tuple[int, ...],
     width: float,
     level: float,
-    method: str = EXACT,
+    method: str = words.EXACT,
     shares: tuple[float, ...] | None = None,
 ) -> tuple[int, ...] | None:
     """Return how many more labels of each class bring the interval of counts to width.
 
     None is more than ten million of a class.
     """
-    if method == EXACT and len(ns) <= _MOST_SPLIT_CLASSES:
+    if method == words.EXACT and len(ns) <= _MOST_SPLIT_CLASSES:
         return stats.labels_to_reach_balanced_width(ks, ns, width, level)
     interval = partial(stats.balanced_interval, method, shares=shares)
-    return labels_to_narrow(interval, ks, ns, width, level)
+    return stats.labels_to_narrow(interval, ks, ns, width, level)
 
 
 @lru_cache(maxsize=4096)
@@ -101,7 +87,7 @@ def _narrow_class(
     def interval(ks: Any, ns: Any, level: float) -> stats.Interval:
         return stats.anytime(ks[0], ns[0], level)
 
-    more = labels_to_narrow(interval, [k], [n], width, level)
+    more = stats.labels_to_narrow(interval, [k], [n], width, level)
     return None if more is None else more[0]
 
 
@@ -119,7 +105,7 @@ class Goal:
     more: int | None = None
 
 
-class PlannedClass(OfClass):
+class PlannedClass(shapes.OfClass):
     """How many further labels a class needs; null if no number is enough."""
 
     correct: int
@@ -142,7 +128,7 @@ class PlannedClass(OfClass):
     )
 
 
-class NextClass(OfClass):
+class NextClass(shapes.OfClass):
     """The class whose next label helps most."""
 
     reason: Literal["unlabelled", "narrows_most"] = Field(
@@ -150,7 +136,7 @@ class NextClass(OfClass):
     )
 
 
-class LabelPlan(OfDetector):
+class LabelPlan(shapes.OfDetector):
     """How many labels it takes to know the accuracies well enough."""
 
     computed_at: Instant
@@ -206,32 +192,29 @@ def _foresee(
     """
     decision = estimate.decision
     assert decision is not None
-    wanted = NewAudit(
+    wanted = audit_sets.NewAudit(
         name="forecast",
         version=estimate.version,
         aim=decision.measure,
         target=decision.target,
         since=since,
     )
-    version_id = choose_version(session, detector, wanted)
+    version_id = audit_sets.choose_version(session, detector, wanted)
     try:
-        _, strata, _, known, _ = read_set(
+        _, strata, _, known, _ = audit_sets.read_set(
             session, detector, wanted, version_id, at=estimate.computed_at
         )
-    except EmptySetError:
+    except audit_sets.EmptySetError:
         return None
     if known.sum() == strata.sizes.sum():
         return None
-    aim = aim_index(detector.classes, stored_aim(wanted))
+    aim = audits.aim_index(detector.classes, audits.stored_aim(wanted))
     goal = stats.Goal(aim, None, decision.target)
     return stats.foresee_labels(strata, known, goal, detector.confidence_level)
 
 
 def build_plan(
-    estimate: Estimate,
-    goal: Goal,
-    *,
-    among: Collection[str] | None = None,
+    estimate: Estimate, goal: Goal, *, among: Collection[str] | None = None
 ) -> LabelPlan:
     """Return what it takes from *estimate* to *goal*, for each class or those *among*.
 
@@ -239,8 +222,10 @@ def build_plan(
 
     Raises InvalidInputError for more labels than are planned for.
     """
-    if goal.more is not None and goal.more > MOST_LABELS - estimate.labels:
-        raise invalid("more", goal.more, f"in all there may be {MOST_LABELS:,} labels")
+    if goal.more is not None and goal.more > stats.MOST_LABELS - estimate.labels:
+        raise invalid(
+            "more", goal.more, f"in all there may be {stats.MOST_LABELS:,} labels"
+        )
     if goal.target is None:
         goal = replace(goal, target=estimate.target)
     level = estimate.confidence_level
@@ -267,7 +252,7 @@ def build_plan(
 
 def choose_next(estimate: Estimate) -> NextClass:
     """Return the class whose next label is worth most."""
-    found = estimate.classes[next_class(estimate.correct, estimate.labelled)]
+    found = estimate.classes[stats.next_class(estimate.correct, estimate.labelled)]
     return NextClass(
         name=found.name, reason="narrows_most" if found.labelled else "unlabelled"
     )

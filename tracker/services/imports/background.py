@@ -194,11 +194,7 @@ def _streams(file: RowFile, images: ImageFiles | None) -> Iterator[list[BinaryIO
 
 
 def _new_import(
-    detector: Detector,
-    file: RowFile,
-    by: By,
-    on_error: str,
-    images: ImageFiles | None,
+    detector: Detector, file: RowFile, by: By, on_error: str, images: ImageFiles | None
 ) -> FileImport:
     choices = file.choices.join(load_mapping(detector))
     if images is not None:

@@ -20,12 +20,7 @@ from tracker.errors import FieldError, InvalidInputError
 from tracker.services import fields
 from tracker.services.detectors import check_class, check_prediction
 from tracker.services.imports.reading.mapping import Piece
-from tracker.services.imports.reading.rows import (
-    JUDGE,
-    Row,
-    RowPiece,
-    read_given,
-)
+from tracker.services.imports.reading.rows import JUDGE, Row, RowPiece, read_given
 from tracker.services.imports.reports import Outcome
 from tracker.services.wording import describe_errors
 from tracker.storage.detectors import Detector

@@ -1,7 +1,7 @@
 """Gold queries: their answer is known, and tells how often each person errs.
 
-They are mixed into the random queue, unmarked.  What people answer to them is told to
-nobody but them, changes no truth and is never scored.
+They are mixed into the random queue, unmarked.  People see only their own answers to
+them, which change no truth and are never scored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -227,7 +227,7 @@ def last_sampling(session: Session, query: AnyQuery, name: str) -> str | None:
 def add_answer(
     session: Session, query: LabelledQuery, row: Mapping[str, Any], by: By
 ) -> None:
-    """Store an answer in place of the label *row*."""
+    """Store the label *row* as an answer to a gold query, which is no label."""
     if last_sampling(session, query, row["labeler"]) is None:
         count_label(session, row)
     session.add(

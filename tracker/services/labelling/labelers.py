@@ -9,18 +9,12 @@ import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import shapes, stats
 from tracker.services.by import By
 from tracker.services.estimates.intervals import score_share
 from tracker.services.fields import Input, Instant, KeyName
 from tracker.services.labelling.golds import list_counted
 from tracker.services.wording import missing
-from tracker.shapes import OfClass, Score, Shape
-from tracker.stats import (
-    ACCEPTABLE_RATE,
-    cohen_kappa,
-    cohen_kappa_interval,
-    is_careless,
-)
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import labelers as storage
@@ -44,7 +38,7 @@ class NewAssignment(Assignee):
     )
 
 
-class Assignment(Shape):
+class Assignment(shapes.Shape):
     """How many labels a person is asked for, and how many they have given."""
 
     labeler: str
@@ -104,11 +98,11 @@ MOST_PAIRS = 30
 _Words = Mapping[str, str]
 
 
-class Pair(Shape):
+class Pair(shapes.Shape):
     """How two people agree: Cohen's kappa, and its guaranteed interval."""
 
     labelers: list[str]
-    agreed: Score = Field(description="On how many of their queries they agree.")
+    agreed: shapes.Score = Field(description="On how many of their queries they agree.")
     kappa: float | None = Field(
         description="Agreement beyond what chance gives; null where chance alone would "
         "agree."
@@ -117,7 +111,7 @@ class Pair(Shape):
     high: float
 
 
-class KnownClass(OfClass):
+class KnownClass(shapes.OfClass):
     """Errors on the queries whose true class is known to be this one."""
 
     known: int
@@ -126,7 +120,7 @@ class KnownClass(OfClass):
     high: float
 
 
-class Labeler(Shape):
+class Labeler(shapes.Shape):
     """How often one person errs, by answers that are known."""
 
     name: str
@@ -138,20 +132,20 @@ class Labeler(Shape):
     low: float = Field(description="The lower bound of the error rate, exact.")
     high: float
     careless: bool = Field(
-        description=f"Whether the error rate is above {ACCEPTABLE_RATE:g} beyond "
+        description=f"Whether the error rate is above {stats.ACCEPTABLE_RATE:g} beyond "
         "doubt; somebody whose rate is not has a chance of at most 0.01 of ever being "
         "flagged."
     )
     classes: list[KnownClass] = Field(description="By the true class.")
 
 
-class LabelerReport(Shape):
+class LabelerReport(shapes.Shape):
     """The people who labelled, compared with each other and with what is known."""
 
     detector: str = Field(description="The id of the detector.")
     name: str = Field(description="The name of the detector.")
     confidence_level: float = Field(description="The level of each interval by itself.")
-    agreed: Score = Field(
+    agreed: shapes.Score = Field(
         description="Of the queries that several people labelled, those on which they "
         "agree."
     )
@@ -165,7 +159,7 @@ class LabelerReport(Shape):
     gold: list[Labeler] = Field(description="The labelers, by gold queries.")
 
 
-def get_agreement(session: Session, detector: Detector) -> tuple[Score, int]:
+def get_agreement(session: Session, detector: Detector) -> tuple[shapes.Score, int]:
     """Return how often labelers agree, and how many queries are disputed."""
     counts = count_agreement(session, detector.id)
     share = _score(detector, counts.get(AGREED, 0), sum(counts.values()))
@@ -237,11 +231,11 @@ def _compare(
     table = np.zeros((len(places), len(places)), dtype=np.int64)
     for (one, other), number in counts.items():
         table[places[one], places[other]] += number
-    low, high = cohen_kappa_interval(table, detector.confidence_level)
+    low, high = stats.cohen_kappa_interval(table, detector.confidence_level)
     return Pair(
         labelers=list(pair),
         agreed=_score(detector, int(np.trace(table)), int(table.sum())),
-        kappa=cohen_kappa(table),
+        kappa=stats.cohen_kappa(table),
         low=float(low),
         high=float(high),
     )
@@ -285,12 +279,12 @@ def _judge(detector: Detector, name: str, known: Sequence[tuple[str, bool]]) -> 
         low=whole.low,
         high=whole.high,
         # A flag stays, whatever comes after.
-        careless=bool(is_careless(errors, answers).any()),
+        careless=bool(stats.is_careless(errors, answers).any()),
         classes=classes,
     )
 
 
-def _score(detector: Detector, count: int, total: int) -> Score:
+def _score(detector: Detector, count: int, total: int) -> shapes.Score:
     return score_share(count, total, detector.confidence_level)
 
 

@@ -22,12 +22,7 @@ from tracker.services.evidence.standing import (
 )
 from tracker.services.evidence.truths import Truth, Truths
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
-from tracker.services.labelling.golds import (
-    add_answer,
-    last_sampling,
-    list_own_labels,
-    takes_answer,
-)
+from tracker.services.labelling import golds
 from tracker.services.queries.queries import check_is_there, label_row
 from tracker.services.wording import missing
 from tracker.shapes import Shape
@@ -123,10 +118,10 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     if is_closed(current, by.actor):
         raise SettledError
     said = RANDOM if labelled.is_drawn else new.sampling
-    if takes_answer(session, current):
-        said = said or last_sampling(session, current, by.name) or current.sampling
-        row = _build_row(session, current, new, by, said)
-        add_answer(session, current, row, by)
+    if golds.takes_answer(session, current):
+        said = said or golds.last_sampling(session, current, by.name)
+        row = _build_row(session, current, new, by, said or current.sampling)
+        golds.add_answer(session, current, row, by)
         return describe_label(SimpleNamespace(**row), is_current=True)
     compares = are_compared(detector, current.agreement)
     sampling = choose_word_sampling(current._asdict(), said, are_compared=compares)
@@ -239,7 +234,7 @@ def list_label_history(
     draws its ids when it begins and replaces what came in meanwhile.
     """
     if query.is_gold:
-        return list_own_labels(session, query, name)
+        return golds.list_own_labels(session, query, name)
     labels = {label.id: label for label in storage.list_labels(session, query)}
     history: list[storage.Label] = []
     label_id = query.label_id

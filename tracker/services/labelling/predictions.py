@@ -17,35 +17,15 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
-from tracker.services import tasks
+from tracker.services import fields, tasks
 from tracker.services.by import Actor, By
 from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.evidence.truths import join_input, other_input
-from tracker.services.fields import (
-    Input,
-    Key,
-    LabelText,
-    Metadata,
-    Probability,
-    VersionName,
-    dump_metadata,
-    load_json,
-    parse_input,
-    parse_instant,
-)
 from tracker.services.http_client import check_predictor, post
 from tracker.services.images import MEDIA_TYPES
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries import queries
-from tracker.services.queries.queries import (
-    DEFAULT_VERSION,
-    NewQuery,
-    add_query,
-    check_is_there,
-    load_metadata,
-    parse_query_id,
-)
 from tracker.services.wording import dump_instant, missing, show
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, find_detector, name_version
@@ -62,31 +42,31 @@ from tracker.storage.tasks import PREDICTION, Task, enqueue, finish, hold, withd
 from tracker.words import UNSTATED
 
 
-class NewWaiting(Input):
+class NewWaiting(fields.Input):
     """A query to be stored without its prediction."""
 
-    input: Key | None = None
-    version: VersionName | None = None
-    metadata: Metadata | None = None
+    input: fields.Key | None = None
+    version: fields.VersionName | None = None
+    metadata: fields.Metadata | None = None
 
 
-class QueryCompletion(Input):
+class QueryCompletion(fields.Input):
     """What a query does not have yet: its prediction, or its input."""
 
-    predicted: LabelText | None = Field(
+    predicted: fields.LabelText | None = Field(
         default=None,
         description="The class that the detector said, if the query waits for it.",
     )
-    confidence: Probability | None = Field(
+    confidence: fields.Probability | None = Field(
         default=None,
         description="The detector's confidence in this prediction, 0 to 1.",
     )
-    version: VersionName | None = Field(
+    version: fields.VersionName | None = Field(
         default=None,
         description="The version of the detector that answered; by default that of "
         "the query.",
     )
-    input: Key | None = Field(
+    input: fields.Key | None = Field(
         default=None,
         description="What was put in, if the query has no input yet; it then shares "
         "the label of the input.",
@@ -111,7 +91,7 @@ def add_waiting(
         input=new.input,
         version=new.version,
         created_at=by.at,
-        details=None if new.metadata is None else dump_metadata(new.metadata),
+        details=None if new.metadata is None else fields.dump_metadata(new.metadata),
         image=image,
         labels=[],
     )
@@ -144,7 +124,7 @@ def find_any(
     if found is None:
         raise missing("query", query_id)
     if isinstance(found, Query):
-        check_is_there(found)
+        queries.check_is_there(found)
         if seen_by is not None:
             return see_as(session, found, seen_by)
     return found
@@ -165,10 +145,10 @@ def describe_any(
         predicted=None,
         waiting=True,
         confidence=None,
-        version=query.version or DEFAULT_VERSION,
+        version=query.version or queries.DEFAULT_VERSION,
         asked_at=query.created_at,
         created_at=query.created_at,
-        metadata=load_metadata(query),
+        metadata=queries.load_metadata(query),
         image_url=None,
         image=image,
         label=str(query.labels[-1]["label"]) if query.labels else None,
@@ -202,23 +182,23 @@ def complete_query(
     make_pending(
         session, waiting.id // BATCH_LIMIT, waiting.detector_id, created_at=by.at
     )
-    query = add_query(
+    query = queries.add_query(
         session,
         detector,
-        NewQuery(
+        queries.NewQuery(
             input=waiting.input or new.input,
             predicted=new.predicted,
             confidence=new.confidence,
-            version=new.version or waiting.version or DEFAULT_VERSION,
+            version=new.version or waiting.version or queries.DEFAULT_VERSION,
             asked_at=waiting.created_at,
-            metadata=load_metadata(waiting),
+            metadata=queries.load_metadata(waiting),
         ),
         by,
         number=waiting.id,
         image=waiting.image,
     )
     for given in waiting.labels:
-        at = parse_instant(given["labelled_at"])
+        at = fields.parse_instant(given["labelled_at"])
         new_label = NewLabel(label=given["label"], labelled_at=at)
         add_label(session, query.id, new_label, by.credit(str(given["labeler"])))
     session.delete(waiting)
@@ -265,7 +245,7 @@ def label_any(session: Session, query_id: str, label: str, by: By) -> GivenLabel
     """Give a query a label, also while it waits for its prediction."""
     waiting = _lock(session, query_id)
     if waiting is None:
-        add_label(session, parse_query_id(query_id), NewLabel(label=label), by)
+        add_label(session, queries.parse_query_id(query_id), NewLabel(label=label), by)
     else:
         detector = get_open_detector(session, dump_id("det", waiting.detector_id))
         check_class(detector, label, field="label", may_be_unclear=True)
@@ -334,10 +314,10 @@ def ask(
     if not answer.is_success:
         return Reply(None, answer.error or f"it answered {answer.status}")
     try:
-        said = load_json(answer.body)
+        said = fields.load_json(answer.body)
         if not isinstance(said, dict):
             raise ValueError("it must be a JSON object")
-        return Reply(parse_input(QueryCompletion, said))
+        return Reply(fields.parse_input(QueryCompletion, said))
     except (ValueError, InvalidInputError) as error:
         text = answer.body.decode(errors="replace")
         return Reply(None, f"it answered {show(text)}: {error}")

@@ -8,19 +8,10 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
+from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.detectors import check_class
 from tracker.services.evidence.populations import RANDOM_ENOUGH
-from tracker.services.fields import (
-    Address,
-    Input,
-    Instant,
-    Key,
-    LabelText,
-    Probability,
-    VersionName,
-    VersionWanted,
-)
 from tracker.services.labelling.auditing.audit_draws import draw_ahead
 from tracker.services.labelling.auditing.audits import get_audit
 from tracker.services.labelling.golds import choose_gold
@@ -32,18 +23,8 @@ from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import lock
+from tracker.storage.labelling import audit_draws, queues, rechecks
 from tracker.storage.labelling import reservations as storage
-from tracker.storage.labelling.audit_draws import release_draws
-from tracker.storage.labelling.queues import (
-    AuditQueue,
-    DisagreementQueue,
-    Queue,
-    RandomQueue,
-    RecheckQueue,
-    TargetedQueue,
-)
-from tracker.storage.labelling.rechecks import is_waiting
-from tracker.storage.labelling.reservations import add_draw
 from tracker.storage.queries.queries import Query, list_queries
 from tracker.words import EDITOR, RANDOM, TARGETED, SamplingWord, one_of
 
@@ -53,21 +34,21 @@ QUEUES = (RANDOM, TARGETED, DISAGREEMENTS, RECHECK)
 ORDERS = ("confidence", "newest")
 
 
-class QueueChoice(Input):
+class QueueChoice(fields.Input):
     """Which queue, and of the targeted one which queries and in which order."""
 
     queue: str | None = None
     order: Annotated[str, one_of(ORDERS)] | None = None
     # The audit whose draws are wanted, and no queue.
-    audit: Key | None = None
-    predicted: LabelText | None = None
+    audit: fields.Key | None = None
+    predicted: fields.LabelText | None = None
     # By default the random queue and re-checks are of the version that is shown.
-    version: VersionWanted | None = None
-    min_confidence: Probability | None = None
-    max_confidence: Probability | None = None
+    version: fields.VersionWanted | None = None
+    min_confidence: fields.Probability | None = None
+    max_confidence: fields.Probability | None = None
     where: list[str] | None = None
-    old: VersionName | None = None
-    new: VersionName | None = None
+    old: fields.VersionName | None = None
+    new: fields.VersionName | None = None
 
 
 _PICKING = ("order", "predicted", "min_confidence", "max_confidence", "where")
@@ -81,7 +62,7 @@ _ONLY_FOR = {
 
 def build_queue(
     session: Session, detector: Detector, choice: QueueChoice, by: By
-) -> Queue:
+) -> queues.Queue:
     """Return the queue that *choice* describes, for the one who asks.
 
     Raises InvalidInputError for what there is not, and for a filter of a queue that
@@ -104,7 +85,7 @@ def build_queue(
             )
     if queue == RANDOM:
         is_shared = detector.labels_wanted > 1
-        return RandomQueue(
+        return queues.RandomQueue(
             detector.id,
             detector.queue_rate,
             by.actor.name if is_shared else None,
@@ -117,13 +98,13 @@ def build_queue(
         old, new = choose_two_versions(
             session, detector, old=choice.old, new=choice.new
         )
-        return DisagreementQueue(detector.id, old.id, new.id)
+        return queues.DisagreementQueue(detector.id, old.id, new.id)
     return _build_targeted(session, detector, choice, by)
 
 
 def _build_targeted(
     session: Session, detector: Detector, choice: QueueChoice, by: By
-) -> TargetedQueue:
+) -> queues.TargetedQueue:
     if choice.order not in {None, *ORDERS}:
         raise invalid("order", choice.order, f"it must be one of {', '.join(ORDERS)}")
     if choice.predicted is not None:
@@ -133,7 +114,7 @@ def _build_targeted(
         raise invalid("max_confidence", high, "it must not be less than min_confidence")
     where = choice.where or []
     conditions = parse_where(session, detector, where, at=by.at)
-    return TargetedQueue(
+    return queues.TargetedQueue(
         detector.id,
         choice.order or ORDERS[0],
         predicted=choice.predicted,
@@ -147,22 +128,22 @@ def _build_targeted(
 
 def _build_rechecks(
     session: Session, detector: Detector, name: str | None, by: By
-) -> RecheckQueue:
+) -> queues.RecheckQueue:
     if name == "*":
         raise invalid("version", name, "each version's labels are drawn by themselves")
     # Before the first query there is no version, and nothing waits.
     version_id = _choose_version(session, detector, name) or 0
     is_trusted = by.may(EDITOR) and by.credited is None
-    return RecheckQueue(detector.id, version_id, by.person, is_trusted)
+    return queues.RecheckQueue(detector.id, version_id, by.person, is_trusted)
 
 
 def _build_audit_queue(
     session: Session, detector: Detector, reference: str, by: By
-) -> AuditQueue:
+) -> queues.AuditQueue:
     audit = get_audit(session, reference)
     if audit.detector_id != detector.id:
         raise missing("audit", reference)
-    return AuditQueue(detector.id, audit.id, by.name)
+    return queues.AuditQueue(detector.id, audit.id, by.name)
 
 
 def _choose_version(
@@ -190,10 +171,10 @@ class NextQuery(Shape):
     classes: list[str] = Field(description="The label is one of them, or UNCLEAR.")
     key: str | None = Field(description="The caller's own id.")
     input: str | None = Field(description="The input.")
-    asked_at: Instant
+    asked_at: fields.Instant
     metadata: dict[str, Any] | None
     image_url: str | None
-    image: Address | None = Field(description="The address of the stored image.")
+    image: fields.Address | None = Field(description="The address of the stored image.")
     sampling: SamplingWord = Field(
         description="How the query was chosen; send it with the label."
     )
@@ -201,13 +182,13 @@ class NextQuery(Shape):
         description="Whether this is a re-check, where a label is given a second "
         "time: send the answer to /queries/{id}/recheck."
     )
-    reserved_until: Instant = Field(
+    reserved_until: fields.Instant = Field(
         description="Until this instant nobody else is offered the query."
     )
 
 
 def describe_next(
-    detector: Detector, query: Query, queue: Queue, by: By, *, image: str | None
+    detector: Detector, query: Query, queue: queues.Queue, by: By, *, image: str | None
 ) -> NextQuery:
     """Return a query that was reserved just now as its labeler gets it."""
     return NextQuery.from_row(
@@ -219,12 +200,14 @@ def describe_next(
         metadata=load_metadata(query),
         image=image,
         sampling=queue.sampling,
-        recheck=isinstance(queue, RecheckQueue),
+        recheck=isinstance(queue, queues.RecheckQueue),
         reserved_until=by.at + RESERVED_FOR,
     )
 
 
-def reserve(session: Session, queue: Queue, by: By, *, ahead: int = 0) -> list[Query]:
+def reserve(
+    session: Session, queue: queues.Queue, by: By, *, ahead: int = 0
+) -> list[Query]:
     """Return the query that ``by.name`` is to label next, and up to *ahead* more.
 
     They are nobody else's for RESERVED_FOR, and come again until they are labelled
@@ -241,7 +224,7 @@ def reserve(session: Session, queue: Queue, by: By, *, ahead: int = 0) -> list[Q
     storage.delete_expired(session, queue.detector_id, at=reserved_at)
     if queue.sampling == TARGETED:
         storage.release_others(session, queue, labeler)
-    if isinstance(queue, AuditQueue):
+    if isinstance(queue, queues.AuditQueue):
         aside = storage.list_skipped(session, queue, labeler)
         key = queue.detector_id, queue.audit_id
         if not draw_ahead(session, key, by, count=ahead + 1, aside=aside):
@@ -255,37 +238,40 @@ def reserve(session: Session, queue: Queue, by: By, *, ahead: int = 0) -> list[Q
             query = storage.find_skipped_query(session, queue, labeler, at=reserved_at)
         if query is None:
             break
-        if isinstance(queue, RandomQueue):
+        if isinstance(queue, queues.RandomQueue):
             query = choose_gold(session, queue, own, query, by) or query
         # Another labeler may have been faster since it was found free.
         if storage.reserve_query(
             session, queue, query.id, labeler, at=reserved_at, until=until
         ):
             own.append(query)
-            if isinstance(queue, DisagreementQueue):
-                add_draw(session, queue, query.id, drawn_at=reserved_at)
+            if isinstance(queue, queues.DisagreementQueue):
+                storage.add_draw(session, queue, query.id, drawn_at=reserved_at)
     return own[: ahead + 1]
 
 
 def skip(session: Session, query: Query, by: By) -> None:
     """Set *query* aside: ``by.name`` gets it again only when nothing else is left."""
     is_open = query.label is None or query.queue_rank is not None
-    if is_open or is_waiting(session, query):
+    if is_open or rechecks.is_waiting(session, query):
         storage.set_aside(session, query, by.name, skipped_at=by.at)
         # Others may be given at once what an audit has drawn.
-        release_draws(session, query, by.name, at=by.at)
+        audit_draws.release_draws(session, query, by.name, at=by.at)
 
 
 def count_waiting(
-    session: Session, queue: Queue, *, at_most: int = MOST_COUNTED
+    session: Session, queue: queues.Queue, *, at_most: int = MOST_COUNTED
 ) -> int:
     """Count the queries of *queue*, reserved or not; *at_most* if more."""
     return storage.count_waiting(session, queue, limit=at_most)
 
 
-def count_for_others(session: Session, queue: Queue) -> int:
+def count_for_others(session: Session, queue: queues.Queue) -> int:
     """Count what waits for others alone, where *queue* has nothing for its labeler."""
-    if not isinstance(queue, RandomQueue | RecheckQueue) or queue.labeler is None:
+    if (
+        not isinstance(queue, queues.RandomQueue | queues.RecheckQueue)
+        or queue.labeler is None
+    ):
         return 0
     return count_waiting(session, replace(queue, labeler=None))
 

@@ -6,52 +6,51 @@ the query is disputed, and an editor settles it.
 
 import heapq
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
+from itertools import takewhile
 from operator import itemgetter
 from typing import Annotated, Any
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import stats
 from tracker.errors import ConflictError, ForbiddenError
+from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.detectors import check_class
 from tracker.services.estimates.counts import find_standings
-from tracker.services.fields import (
-    Input,
-    Instant,
-    KeyName,
-    LabelText,
-    Note,
-    VersionName,
-)
+from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.measures import Bounds, ClassErrors, LabelErrors
+from tracker.services.evidence.populations import standings_of
 from tracker.services.queries.queries import check_is_there
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
-from tracker.stats import draw_times
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.dialect import lock
 from tracker.storage.labelling import rechecks as storage
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.labels import list_labels
 from tracker.storage.queries.queries import Query, lock_query
-from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED
+from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED, UNCLEAR
 
 MOST_DRAWN = 2_000
 # So long the one who answered may change the answer: a finger slips.
 MAY_CHANGE = timedelta(minutes=5)
 
 
-class NewRechecks(Input):
+class NewRechecks(fields.Input):
     """How many more labels are to be given a second time."""
 
     count: Annotated[int, Field(ge=1, le=MOST_DRAWN)] = Field(
         description="How many to draw from the labels of the version."
     )
-    version: VersionName | None = Field(
+    version: fields.VersionName | None = Field(
         default=None, description="The version; by default the one that is shown."
     )
     new_set: bool = Field(
@@ -61,12 +60,12 @@ class NewRechecks(Input):
     )
 
 
-class NewRecheck(Input):
+class NewRecheck(fields.Input):
     """A second label of a query, by somebody who does not know the first."""
 
-    label: LabelText = Field(description="A class of the detector, or UNCLEAR.")
-    note: Note | None = Field(default=None, description="A note by the labeler.")
-    labeler: KeyName | None = Field(
+    label: fields.LabelText = Field(description="A class of the detector, or UNCLEAR.")
+    note: fields.Note | None = Field(default=None, description="A note by the labeler.")
+    labeler: fields.KeyName | None = Field(
         default=None, description="The labeler, if not the caller; editors only."
     )
     trusted: bool | None = Field(
@@ -84,7 +83,7 @@ class Recheck(Shape):
     labeler: str
     trusted: bool = Field(description="Whether the labeler is trusted.")
     note: str | None
-    answered_at: Instant
+    answered_at: fields.Instant
 
 
 def describe_recheck(found: storage.Recheck) -> Recheck:
@@ -132,7 +131,7 @@ def freeze_labels(
             known[row.predicted, row.label, row.answer] += 1
             continue
         differs = row.predicted != row.label
-        clock, time = draw_times(key, str(row.id), differs=differs)
+        clock, time = stats.draw_times(key, str(row.id), differs=differs)
         item = -time, -clock, row
         if len(line) < MOST_DRAWN:
             heapq.heappush(line, item)
@@ -260,3 +259,150 @@ def may_answer_again(found: storage.Recheck | None, who: str, at: datetime) -> b
         and found.answered_at is not None
         and found.answered_at >= at - MAY_CHANGE
     )
+
+
+ASSUMES_NOTHING = (
+    "none: all second labels that count are by people trusted to know the truth"
+)
+INDEPENDENT = (
+    "the two labelers err independently of each other, and on each input each is right "
+    "more often than not"
+)
+
+
+class RecheckReport(Shape):
+    """The labels of a version that are given a second time."""
+
+    detector: str = Field(description="The id of the detector.")
+    version: str
+    drawn: int = Field(description="Labels drawn at random to be given again.")
+    answered: int
+    waiting: int
+    label_errors: LabelErrors | None = Field(description="null until the first answer.")
+
+
+def get_recheck_report(
+    session: Session, detector: Detector, version: Version, estimate: Estimate
+) -> RecheckReport:
+    """Return what was drawn of *version*, whose *estimate* it is, and what it says."""
+    rows = storage.list_rechecks(session, version)
+    answered = sum(row.answer is not None for row in rows)
+    return RecheckReport(
+        detector=dump_id("det", detector.id),
+        version=version.name,
+        drawn=len(rows),
+        answered=answered,
+        waiting=len(rows) - answered,
+        label_errors=_build(session, detector, version, rows, estimate),
+    )
+
+
+def find_label_errors(
+    session: Session, detector: Detector, estimate: Estimate
+) -> LabelErrors | None:
+    """Return how often labels of the version of *estimate* are wrong.
+
+    The estimate is that of all its labels, without the targeted ones.  None before the
+    first answer, and for versions that are pooled: each has a sample of its own.
+    """
+    if estimate.version is None or estimate.version == ALL:
+        return None
+    versions = {one.name: one for one in list_versions(session, detector.id)}
+    version = versions.get(estimate.version)
+    if version is None:
+        return None
+    rows = storage.list_rechecks(session, version)
+    return _build(session, detector, version, rows, estimate)
+
+
+def _build(
+    session: Session,
+    detector: Detector,
+    version: Version,
+    rows: Sequence[Any],
+    estimate: Estimate,
+) -> LabelErrors | None:
+    standings = standings_of(estimate.population.kind, detector.label_sampling)
+    # What counts in another population says nothing of this one.
+    is_of_this = any(row.standing in standings for row in rows)
+    found = storage.find_set(session, version) if is_of_this else None
+    if found is None:
+        return None
+    answered = _count_first(row.answer is not None or row.erased_at for row in rows)
+    trusted = _count_first(row.is_trusted or row.erased_at for row in rows)
+    # Who answered decides, not what was said.
+    is_trusted = bool(trusted) and 2 * trusted >= answered
+    counted = trusted if is_trusted else answered
+    if not counted:
+        return None
+    evidence, by_truth = _Evidence(detector.classes, found, rows), None
+    level = estimate.confidence_level
+    if trusted:
+        number = len(detector.classes)
+        by_truth = stats.recheck_accuracies(number, *evidence.first(trusted), level)
+    return LabelErrors(
+        frozen_at=found.frozen_at,
+        queries=sum(number for *_, number in found.cells),
+        drawn=len(rows),
+        answered=sum(row.answer is not None for row in rows),
+        counted=counted,
+        different=sum(row.answer != row.label for row in rows[:counted]),
+        trusted=is_trusted,
+        assumption=ASSUMES_NOTHING if is_trusted else INDEPENDENT,
+        error_high=stats.label_error_bound(*evidence.first(counted), level),
+        classes=[
+            ClassErrors(
+                name=name,
+                drawn=sum(row.label == name for row in rows[:counted]),
+                different=sum(
+                    row.label == name != row.answer for row in rows[:counted]
+                ),
+                truth=by_truth and _bounds(by_truth.measures, place),
+            )
+            for place, name in enumerate(detector.classes)
+        ],
+        overall=by_truth and _bounds(by_truth.measures, -1),
+        balanced=by_truth and _bounds(by_truth.balanced),
+        process=by_truth and _bounds(by_truth.process),
+    )
+
+
+class _Evidence:
+    """A set and its draws as numbers."""
+
+    def __init__(
+        self, classes: Sequence[str], found: storage.RecheckSet, rows: Sequence[Any]
+    ) -> None:
+        places: dict[str, int | None] = {UNCLEAR: None}
+        said_at = {name: place for place, name in enumerate(classes)}
+        places |= said_at
+        at = {(said, first): n for n, (said, first, _) in enumerate(found.cells)}
+        self._cells = tuple(
+            # What is no class is no answer, and wrong whatever the label is.
+            stats.Cell(said_at.get(said, len(classes)), places[first], number)
+            for said, first, number in found.cells
+        )
+        self._known = tuple(
+            (stats.Drawn(at[said, first], places[answer]), number)
+            for said, first, answer, number in found.known
+        )
+        # Nobody can tell any more what was erased.
+        answers = (
+            UNCLEAR if row.erased_at and not row.is_trusted else row.answer or UNCLEAR
+            for row in rows
+        )
+        self._draws = tuple(
+            stats.Drawn(at[row.predicted, row.label], places[answer])
+            for row, answer in zip(rows, answers, strict=True)
+        )
+
+    def first(self, draws: int) -> tuple[Any, ...]:
+        return self._cells, self._known, self._draws[:draws]
+
+
+def _count_first(are_there: Iterable[Any]) -> int:
+    return sum(1 for _ in takewhile(bool, are_there))
+
+
+def _bounds(found: stats.Interval, place: Any = ()) -> Bounds:
+    return Bounds(low=float(found.low[place]), high=float(found.high[place]))

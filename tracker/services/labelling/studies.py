@@ -11,25 +11,14 @@ import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker import stats
-from tracker.errors import ConflictError, FieldError, InvalidInputError, RowError
+from tracker import errors, shapes, stats, words
+from tracker.services import fields
 from tracker.services.by import By
-from tracker.services.fields import (
-    Input,
-    Instant,
-    Note,
-    Probability,
-    StudyName,
-    VersionName,
-    parse_input,
-)
-from tracker.services.wording import invalid, missing, show
-from tracker.shapes import Shape
-from tracker.stats import Interval
-from tracker.storage.base import dump_id, find_by_id, parse_id
+from tracker.services.detectors import get_by_id
+from tracker.services.wording import invalid, show
+from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import studies as storage
-from tracker.words import one_of
 
 ROUND_FIELDS = ("accuracy", "validation", "training", "no_information")
 # What a round of each kind may hold; the first one it must.
@@ -44,43 +33,45 @@ _FIELD_OF_ROUND = re.compile(r"rounds\.(\d+)\.?(.*)", re.DOTALL)
 Kind = Literal["bootstrap", "seeds"]
 
 
-class NewRound(Input):
+class NewRound(fields.Input):
     """The accuracies of one training; all rounds of a study have the same fields."""
 
-    accuracy: Probability | None = Field(
+    accuracy: fields.Probability | None = Field(
         default=None,
         description="The accuracy of a random seed, on the same test set as "
         "the others.",
     )
-    validation: Probability | None = Field(
+    validation: fields.Probability | None = Field(
         default=None,
         description="The accuracy of a bootstrap round on the data it did not "
         "train on.",
     )
-    training: Probability | None = Field(
+    training: fields.Probability | None = Field(
         default=None,
         description="The accuracy of that round on the whole training set.",
     )
-    no_information: Probability | None = Field(
+    no_information: fields.Probability | None = Field(
         default=None,
         description="The accuracy of that round if predictions and labels were "
         "paired at random.",
     )
 
 
-class NewStudy(Input):
+class NewStudy(fields.Input):
     """A resampling study to be added: an experiment that trained many times."""
 
-    name: StudyName = Field(description="Unique among the studies of the detector.")
+    name: fields.StudyName = Field(
+        description="Unique among the studies of the detector."
+    )
     kind: Kind = Field(
         description="bootstrap: rounds have validation, and training and "
         "no_information if known; seeds: rounds have accuracy."
     )
-    version: VersionName | None = Field(
+    version: fields.VersionName | None = Field(
         default=None,
         description="The version that was studied; it need not have queries yet.",
     )
-    note: Note | None = Field(
+    note: fields.Note | None = Field(
         default=None, description="A note on how the study was done."
     )
     rounds: list[NewRound] = Field(min_length=2, max_length=MOST_ROUNDS)
@@ -95,27 +86,27 @@ def parse_study(values: Mapping[str, Any]) -> NewStudy:
     rounds = values.get("rounds")
     if isinstance(rounds, list) and not 2 <= len(rounds) <= MOST_ROUNDS:
         # Here, because what is wrong is their number and not what they are.
-        raise InvalidInputError.of(
+        raise errors.InvalidInputError.of(
             "rounds",
             f"there are {len(rounds):,}; a study has from 2 to {MOST_ROUNDS:,}",
         )
     try:
-        new = parse_input(NewStudy, values)
-    except InvalidInputError as error:
-        raise InvalidInputError(map(_with_row, error.errors)) from error
+        new = fields.parse_input(NewStudy, values)
+    except errors.InvalidInputError as error:
+        raise errors.InvalidInputError(map(_with_row, error.errors)) from error
     if wrong := list(islice(_compare_rounds(new), MOST_ERRORS)):
-        raise InvalidInputError(wrong)
+        raise errors.InvalidInputError(wrong)
     return new
 
 
-def _with_row(error: FieldError) -> FieldError:
+def _with_row(error: errors.FieldError) -> errors.FieldError:
     found = _FIELD_OF_ROUND.fullmatch(error.field)
     if found is None:
         return error
-    return RowError(found[2] or "row", error.message, int(found[1]) + 1)
+    return errors.RowError(found[2] or "row", error.message, int(found[1]) + 1)
 
 
-def _compare_rounds(new: NewStudy) -> Iterator[RowError]:
+def _compare_rounds(new: NewStudy) -> Iterator[errors.RowError]:
     """Yield what is wrong with rounds that are right in themselves."""
     known = KINDS[new.kind]
     first = _given(new.rounds[0])
@@ -126,23 +117,23 @@ def _compare_rounds(new: NewStudy) -> Iterator[RowError]:
                 f"does not belong to kind {new.kind}, whose rounds have "
                 f"{', '.join(known)}"
             )
-            yield RowError(unknown[0], message, row)
+            yield errors.RowError(unknown[0], message, row)
         elif known[0] not in given:
-            yield RowError(known[0], f"is required in kind {new.kind}", row)
+            yield errors.RowError(known[0], f"is required in kind {new.kind}", row)
         elif missing := [name for name in first if name not in given]:
             message = "is missing, and row 1 has it; all rounds have the same fields"
-            yield RowError(missing[0], message, row)
+            yield errors.RowError(missing[0], message, row)
         elif given != first:
             name = next(name for name in given if name not in first)
             message = "is given, and row 1 lacks it; all rounds have the same fields"
-            yield RowError(name, message, row)
+            yield errors.RowError(name, message, row)
 
 
 def _given(one: NewRound) -> tuple[str, ...]:
     return tuple(name for name in ROUND_FIELDS if getattr(one, name) is not None)
 
 
-class Study(Shape):
+class Study(shapes.Shape):
     """A resampling study: an experiment that trained a detector many times."""
 
     id: str = Field(description="stu_ and a number.")
@@ -153,7 +144,7 @@ class Study(Shape):
     note: str | None
     rounds: int = Field(description="The number of rounds.")
     added_by: str
-    created_at: Instant
+    created_at: fields.Instant
 
 
 def describe_study(study: storage.Study) -> Study:
@@ -217,18 +208,14 @@ def _check_same(session: Session, stored: storage.Study, new: NewStudy) -> None:
     if other is None and sent != list(map(tuple, storage.list_rounds(session, stored))):
         other = "rounds"
     if other is not None:
-        raise ConflictError(
+        raise errors.ConflictError(
             f"there is a study named {show(new.name)} already, with other {other}; "
             "a study is never changed: choose another name"
         )
 
 
 def get_study(session: Session, reference: str) -> storage.Study:
-    study_id = parse_id("stu", reference)
-    study = None if study_id is None else find_by_id(session, storage.Study, study_id)
-    if study is None:
-        raise missing("study", reference)
-    return study
+    return get_by_id(session, storage.Study, "stu", "study", reference)
 
 
 _Rounds = npt.NDArray[np.float64]
@@ -246,7 +233,7 @@ class _Method:
     kind: str
     needs: tuple[str, ...]
     correct: Callable[..., _Rounds]
-    interval: Callable[..., Interval]
+    interval: Callable[..., stats.Interval]
     meaning: str
 
 
@@ -305,10 +292,10 @@ _METHODS = (
 )
 
 
-class StudyInterval(Shape):
+class StudyInterval(shapes.Shape):
     """The mean accuracy of the rounds by one method, and its interval."""
 
-    method: Annotated[str, one_of(method.name for method in _METHODS)] = Field(
+    method: Annotated[str, words.one_of(method.name for method in _METHODS)] = Field(
         description="bootstrap-t, percentile, 632 or 632+; of seeds, seeds-t."
     )
     accuracy: float

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import sqlalchemy as sa
 from pydantic import (
     AfterValidator,
     ConfigDict,
@@ -23,51 +24,15 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    Integer,
-    SmallInteger,
-    Table,
-    Text,
-)
 from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services.detectors import NewDetector
+from tracker.services import detectors, fields
 from tracker.services.estimates.weeks import Cut
-from tracker.services.fields import (
-    ClassName,
-    ImageUrl,
-    Instant,
-    Key,
-    KeyName,
-    Level,
-    Metadata,
-    Note,
-    Probability,
-    Sampling,
-    SliceNames,
-    StudyName,
-    VersionName,
-    check_text,
-    load_json,
-)
 from tracker.services.images import MEDIA_TYPES
-from tracker.services.operations.backup import (
-    FORMAT,
-    MANIFEST,
-    SEAL_BYTES,
-    Manifest,
-    OnProgress,
-    compute_seal,
-    member_of,
-)
-from tracker.services.queries.tags import NewTags
+from tracker.services.operations import backup
+from tracker.services.queries.queries import NewTags
 from tracker.services.sandbox.readers import reading
 from tracker.services.telling.webhooks import EventTypes
 from tracker.services.wording import describe_errors, show, show_name
@@ -100,71 +65,71 @@ def _json_of(kind: Any) -> Any:
     # Neighbouring queries often have the same metadata.
     @lru_cache(maxsize=256)
     def check(text: str) -> str:
-        validate(load_json(text), strict=True)
+        validate(fields.load_json(text), strict=True)
         return text
 
     return Annotated[str, AfterValidator(check)]
 
 
-_Text = Annotated[str, AfterValidator(check_text)]
+_Text = Annotated[str, AfterValidator(fields.check_text)]
 _ImageName = Annotated[str, AfterValidator(_check_image_name)]
-_MetadataText = _json_of(Metadata)
+_MetadataText = _json_of(fields.Metadata)
 _Role: Any = Literal[ROLES]
-_AddedClass = Annotated[tuple[ClassName, Instant], Field(strict=False)]
+_AddedClass = Annotated[tuple[fields.ClassName, fields.Instant], Field(strict=False)]
 
 _TYPES: dict[str, Any] = {
-    "accounts.name": KeyName,
+    "accounts.name": fields.KeyName,
     "accounts.role": _Role,
-    "api_keys.name": KeyName,
+    "api_keys.name": fields.KeyName,
     "api_keys.role": Literal[KEY_ROLES],
     **{
         f"detectors.{name}": field.rebuild_annotation()
-        for name, field in NewDetector.model_fields.items()
+        for name, field in detectors.NewDetector.model_fields.items()
     },
     "detectors.added_classes": list[_AddedClass],
-    "detectors.counted_slices": SliceNames,
-    "detectors.production_version": VersionName,
+    "detectors.counted_slices": fields.SliceNames,
+    "detectors.production_version": fields.VersionName,
     "device_settings.metadata": _MetadataText,
-    "versions.name": VersionName,
+    "versions.name": fields.VersionName,
     "webhooks.events": EventTypes,
-    "waiting_queries.input": Key,
-    "waiting_queries.version": VersionName,
+    "waiting_queries.input": fields.Key,
+    "waiting_queries.version": fields.VersionName,
     "waiting_queries.metadata": _MetadataText,
     "waiting_queries.image": _ImageName,
-    "audits.name": StudyName,
-    "audit_schedules.name": StudyName,
+    "audits.name": fields.StudyName,
+    "audit_schedules.name": fields.StudyName,
     "audit_schedules.every": Cut,
     "audit_schedules.time_zone": TimeZone,
-    "audits.confidence_level": Level,
-    "queries.key": Key,
-    "queries.input": Key,
-    "queries.confidence": Probability,
+    "audits.confidence_level": fields.Level,
+    "queries.key": fields.Key,
+    "queries.input": fields.Key,
+    "queries.confidence": fields.Probability,
     "queries.metadata": _MetadataText,
     "queries.image": _ImageName,
-    "queries.image_url": ImageUrl,
+    "queries.image_url": fields.ImageUrl,
     "queries.tags": _json_of(NewTags.model_fields["tags"].rebuild_annotation()),
-    "snapshots.confidence_level": Level,
-    "studies.name": StudyName,
-    "studies.version": VersionName,
-    "studies.note": Note,
-    "labels.sampling": Sampling,
-    "labels.note": Note,
-    "judgements.judge": Key,
-    "judgements.explanation": Note,
-    "rechecks.note": Note,
-    "gold_answers.sampling": Sampling,
-    "gold_answers.note": Note,
+    "snapshots.confidence_level": fields.Level,
+    "studies.name": fields.StudyName,
+    "studies.version": fields.VersionName,
+    "studies.note": fields.Note,
+    "labels.sampling": fields.Sampling,
+    "labels.note": fields.Note,
+    "judgements.judge": fields.Key,
+    "judgements.explanation": fields.Note,
+    "rechecks.note": fields.Note,
+    "gold_answers.sampling": fields.Sampling,
+    "gold_answers.note": fields.Note,
 }
 
 # By the type of a column; the first match counts, so narrower types come first.
 _KINDS: dict[Any, Any] = {
-    UtcDateTime: Instant,
-    Boolean: bool,
-    Float: float,
-    SmallInteger: Annotated[int, Field(ge=-(2**15), lt=2**15)],
-    BigInteger: Annotated[int, Field(ge=-(2**63), lt=2**63)],
-    Integer: Annotated[int, Field(ge=-(2**31), lt=2**31)],
-    Text: _Text,
+    UtcDateTime: fields.Instant,
+    sa.Boolean: bool,
+    sa.Float: float,
+    sa.SmallInteger: Annotated[int, Field(ge=-(2**15), lt=2**15)],
+    sa.BigInteger: Annotated[int, Field(ge=-(2**63), lt=2**63)],
+    sa.Integer: Annotated[int, Field(ge=-(2**31), lt=2**31)],
+    sa.Text: _Text,
 }
 
 
@@ -174,7 +139,7 @@ class RowChecker:
     def __init__(self) -> None:
         self._classes: dict[int, frozenset[str]] = {}
 
-    def of_table(self, table: Table) -> Callable[[bytes], str | None]:
+    def of_table(self, table: sa.Table) -> Callable[[bytes], str | None]:
         """Return a function that returns the error of a line of *table*, if any."""
         names = [column.name for column in table.c]
         types: Any = tuple(map(_type_of, table.c))
@@ -214,7 +179,7 @@ class RowChecker:
 
 def _parse_row(line: bytes, length: int) -> tuple[Any, ...] | None:
     try:
-        row = load_json(line) if line.endswith(b"\n") else None
+        row = fields.load_json(line) if line.endswith(b"\n") else None
     except ValueError:
         return None
     if not isinstance(row, list) or len(row) != length:
@@ -222,10 +187,10 @@ def _parse_row(line: bytes, length: int) -> tuple[Any, ...] | None:
     return tuple(row)
 
 
-def _type_of(column: Column[Any]) -> Any:
+def _type_of(column: sa.Column[Any]) -> Any:
     """Return the type of the values in *column*."""
     kind = _TYPES.get(f"{column.table.name}.{column.name}")
-    if kind is None and isinstance(column.type, JSON | TextList):
+    if kind is None and isinstance(column.type, sa.JSON | TextList):
         kind = storage.find_json_type(column)
     if kind is None:
         kind = next(
@@ -262,7 +227,10 @@ class BackupReader:
     """A backup whose members all match the manifest."""
 
     def __init__(
-        self, archive: zipfile.ZipFile, manifest: Manifest, on_progress: OnProgress
+        self,
+        archive: zipfile.ZipFile,
+        manifest: backup.Manifest,
+        on_progress: backup.OnProgress,
     ) -> None:
         self._archive = archive
         self.manifest = manifest
@@ -289,7 +257,7 @@ class BackupReader:
             index_metadata(session, detector.id, detector.counted_slices)
         gather_statistics(session, [table.name for table in storage.list_tables()])
 
-    def _iter_chunks(self, table: Table) -> Iterator[list[Sequence[Any]]]:
+    def _iter_chunks(self, table: sa.Table) -> Iterator[list[Sequence[Any]]]:
         instants = [
             place
             for place, column in enumerate(table.c)
@@ -297,7 +265,7 @@ class BackupReader:
         ]
         rows: list[Sequence[Any]] = []
         size = 0
-        with self._archive.open(member_of(table.name)) as lines:
+        with self._archive.open(backup.member_of(table.name)) as lines:
             for line in lines:
                 row = json.loads(line)
                 for place in instants:
@@ -325,7 +293,7 @@ class BackupReader:
 
 @contextmanager
 def open_backup(
-    path: Path, on_progress: OnProgress, *, key: str = ""
+    path: Path, on_progress: backup.OnProgress, *, key: str = ""
 ) -> Iterator[BackupReader]:
     """Open the backup at *path* after a check of its whole content.
 
@@ -357,8 +325,8 @@ def check_is_empty(session: Session) -> None:
 
 def _check_seal(path: Path, key: str) -> None:
     with path.open("rb") as file:
-        seal = compute_seal(file, key)
-        file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
+        seal = backup.compute_seal(file, key)
+        file.seek(max(0, file.seek(0, os.SEEK_END) - backup.SEAL_BYTES))
         if hmac.compare_digest(file.read(), seal):
             return
     if key:
@@ -373,12 +341,12 @@ def _check_seal(path: Path, key: str) -> None:
     )
 
 
-def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
-    said = json.loads(_read(archive, MANIFEST, _LARGEST_MANIFEST_BYTES))
+def _read_manifest(archive: zipfile.ZipFile) -> backup.Manifest:
+    said = json.loads(_read(archive, backup.MANIFEST, _LARGEST_MANIFEST_BYTES))
     if not isinstance(said, dict):
         raise _damaged("its manifest is not a JSON object")
     # A later format may have a manifest of another shape, so this comes first.
-    for name, mine in (("format", FORMAT), ("revision", head_revision())):
+    for name, mine in (("format", backup.FORMAT), ("revision", head_revision())):
         if said[name] != mine:
             raise InvalidInputError.of(
                 "FILE",
@@ -387,18 +355,18 @@ def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
                 "upgrade; nothing was written",
             )
     try:
-        return Manifest.model_validate_json(json.dumps(said))
+        return backup.Manifest.model_validate_json(json.dumps(said))
     except ValidationError as error:
         wrong = describe_errors(error)[0]
         raise _damaged(f"its manifest has {wrong.field} {wrong.message}") from error
 
 
-def _check_members(archive: zipfile.ZipFile, manifest: Manifest) -> None:
+def _check_members(archive: zipfile.ZipFile, manifest: backup.Manifest) -> None:
     tables = {table.name: [c.name for c in table.c] for table in storage.list_tables()}
     if {entry.name: entry.columns for entry in manifest.tables} != tables:
         raise _damaged("its tables are not those of this program")
     images = _image_members(archive)
-    expected = [MANIFEST, *map(member_of, tables), *images]
+    expected = [backup.MANIFEST, *map(backup.member_of, tables), *images]
     strange = set(archive.namelist()) - set(expected)
     if strange:
         raise _damaged(f"it has {show(min(strange))}, which is not part of a backup")
@@ -407,7 +375,7 @@ def _check_members(archive: zipfile.ZipFile, manifest: Manifest) -> None:
 
 
 def _check_tables(
-    archive: zipfile.ZipFile, manifest: Manifest, on_progress: OnProgress
+    archive: zipfile.ZipFile, manifest: backup.Manifest, on_progress: backup.OnProgress
 ) -> None:
     entries = {entry.name: entry for entry in manifest.tables}
     checker = RowChecker()
@@ -415,7 +383,7 @@ def _check_tables(
         check = checker.of_table(table)
         digest = hashlib.sha256()
         rows = 0
-        with archive.open(member_of(table.name)) as member:
+        with archive.open(backup.member_of(table.name)) as member:
             while line := member.readline(_LONGEST_ROW_BYTES):
                 digest.update(line)
                 rows += 1
@@ -428,7 +396,7 @@ def _check_tables(
             raise _damaged(f"the table {table.name} does not match the manifest")
 
 
-def _check_images(archive: zipfile.ZipFile, on_progress: OnProgress) -> None:
+def _check_images(archive: zipfile.ZipFile, on_progress: backup.OnProgress) -> None:
     names = _image_members(archive)
     if not names:
         return
@@ -462,7 +430,7 @@ def _image_members(archive: zipfile.ZipFile) -> list[str]:
 
 
 @contextmanager
-def _named_refusal(table: Table) -> Iterator[None]:
+def _named_refusal(table: sa.Table) -> Iterator[None]:
     try:
         yield
     except (DataError, IntegrityError) as error:

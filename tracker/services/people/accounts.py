@@ -16,22 +16,13 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
+from tracker.services import wording
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_detector
 from tracker.services.fields import KeyName
-from tracker.services.wording import (
-    describe_errors,
-    dump_instant,
-    invalid,
-    missing,
-    show,
-)
-from tracker.storage import people
+from tracker.storage import dialect, telling
 from tracker.storage import people as storage
-from tracker.storage.dialect import lock
-from tracker.storage.inserting import Asked
-from tracker.storage.people import Account, ShownKey, list_accounts, list_keys
-from tracker.storage.telling import find_newest_id
+from tracker.storage.base import delete_rows, list_detector_ids
 from tracker.words import ADMIN, ROLES
 
 # Control and format characters, surrogates, private use.
@@ -42,7 +33,7 @@ def parse_name(text: str, *, field: str = "name") -> str:
     try:
         return TypeAdapter(KeyName).validate_python(text)
     except ValidationError as error:
-        wrong = "; ".join(one.message for one in describe_errors(error))
+        wrong = "; ".join(one.message for one in wording.describe_errors(error))
         raise InvalidInputError.of(field, wrong) from error
 
 
@@ -51,7 +42,7 @@ def check_name(name: str) -> None:
     parse_name(name)
     if any(unicodedata.category(character) in _UNSEEN for character in name):
         wrong = "invisible characters, and those that turn the text, are not allowed"
-        raise invalid("name", name, wrong)
+        raise wording.invalid("name", name, wrong)
 
 
 def check_is_free(session: Session, name: str) -> None:
@@ -62,9 +53,10 @@ def check_is_free(session: Session, name: str) -> None:
     found = find_alike(session, name)
     if found is not None:
         noun, taken = found
-        like = "" if taken == name else f", and {show(name)} is too similar"
+        like = "" if taken == name else f", and {wording.show(name)} is too similar"
         raise ConflictError(
-            f"there is {noun} named {show(taken)} already{like}; choose another name"
+            f"there is {noun} named {wording.show(taken)} already{like}; "
+            "choose another name"
         )
 
 
@@ -74,11 +66,11 @@ def find_alike(session: Session, name: str) -> tuple[str, str] | None:
     No account or key is added before this transaction ends: the database's constraint
     does not ignore case.
     """
-    lock(session, "names of accounts and keys")
+    dialect.lock(session, "names of accounts and keys")
     wanted = _fold(name)
     named = chain(
-        (("an account", account.name) for account in list_accounts(session)),
-        (("an API key", key.name) for key in list_keys(session)),
+        (("an account", account.name) for account in storage.list_accounts(session)),
+        (("an API key", key.name) for key in storage.list_keys(session)),
     )
     return next((found for found in named if _fold(found[1]) == wanted), None)
 
@@ -159,18 +151,13 @@ def _unknown() -> str:
     return _HASHER.hash(b"")
 
 
-def actor_of_account(session: Session, account: Account) -> Actor:
+def actor_of_account(session: Session, account: storage.Account) -> Actor:
     seen = None
     if account.role != ADMIN and not account.has_all_detectors:
-        seen = frozenset(people.list_detector_ids(session, account.id))
+        seen = frozenset(
+            list_detector_ids(session, storage.AccountDetector, account_id=account.id)
+        )
     return Actor(account.name, account.role, "account", account.id, seen)
-
-
-def actor_of_key(session: Asked, key: ShownKey) -> Actor:
-    seen = None
-    if not key.has_all_detectors:
-        seen = frozenset(people.list_key_detector_ids(session, key.id))
-    return Actor(key.name, key.role, "key", key.id, seen)
 
 
 def create_account(  # noqa: PLR0913 - name, role and access.
@@ -182,7 +169,7 @@ def create_account(  # noqa: PLR0913 - name, role and access.
     detectors: Iterable[str] = (),
     has_all_detectors: bool = False,
     password: str | None = None,
-) -> Account:
+) -> storage.Account:
     """Add an account that sees *detectors*, or all of them.
 
     Without a password its first sign-in is by a link.  Raises ConflictError if an
@@ -191,13 +178,13 @@ def create_account(  # noqa: PLR0913 - name, role and access.
     _check_role(role)
     check_name(name)
     check_is_free(session, name)
-    account = Account(
+    account = storage.Account(
         name=name,
         role=role,
         has_all_detectors=has_all_detectors,
         created_at=by.at,
         # Earlier events are not news in their inbox.
-        seen_event_id=find_newest_id(session),
+        seen_event_id=telling.find_newest_id(session),
     )
     session.add(account)
     session.flush()
@@ -208,23 +195,23 @@ def create_account(  # noqa: PLR0913 - name, role and access.
     return account
 
 
-def get_account(session: Session, name: str) -> Account:
+def get_account(session: Session, name: str) -> storage.Account:
     account = storage.find_account(session, name)
     if account is None:
-        raise missing("account", name)
+        raise wording.missing("account", name)
     return account
 
 
-def get_account_by_id(session: Session, account_id: int) -> Account:
-    account = session.get(Account, account_id)
+def get_account_by_id(session: Session, account_id: int) -> storage.Account:
+    account = session.get(storage.Account, account_id)
     if account is None:
-        raise missing("account", str(account_id))
+        raise wording.missing("account", str(account_id))
     return account
 
 
 def change_account(  # noqa: PLR0913 - role and access.
     session: Session,
-    account: Account,
+    account: storage.Account,
     by: By,
     *,
     role: str | None = None,
@@ -252,31 +239,31 @@ def change_account(  # noqa: PLR0913 - role and access.
 
 
 def _set_detectors(
-    session: Session, account: Account, references: Iterable[str]
+    session: Session, account: storage.Account, references: Iterable[str]
 ) -> None:
     ids = [get_detector(session, reference).id for reference in references]
     storage.set_detector_ids(session, account.id, ids)
     session.flush()
 
 
-def disable_account(session: Session, account: Account, by: By) -> None:
+def disable_account(session: Session, account: storage.Account, by: By) -> None:
     """Disable an account; raises ConflictError for the last admin."""
     _check_is_not_last_admin(session, account)
     account.disabled_at = account.disabled_at or by.at
-    people.delete_sign_ins(session, account.id)
-    people.delete_links(session, account.id)
-    people.delete_steps(session, account.id)
+    storage.delete_sign_ins(session, account.id)
+    for waiting in (storage.SignInLink, storage.SignInStep):
+        delete_rows(session, waiting, account_id=account.id)
     by.record(session, "account disabled", account.name)
 
 
-def enable_account(session: Session, account: Account, by: By) -> None:
+def enable_account(session: Session, account: storage.Account, by: By) -> None:
     account.disabled_at = None
     by.record(session, "account enabled", account.name)
 
 
 def set_password(
     session: Session,
-    account: Account,
+    account: storage.Account,
     password: str,
     by: By,
     *,
@@ -287,13 +274,13 @@ def set_password(
     *excluding* is the token hash of the browser that stays signed in.
     """
     _set_password(account, password)
-    people.delete_sign_ins(session, account.id, excluding=excluding)
-    people.delete_links(session, account.id)
-    people.delete_steps(session, account.id)
+    storage.delete_sign_ins(session, account.id, excluding=excluding)
+    for waiting in (storage.SignInLink, storage.SignInStep):
+        delete_rows(session, waiting, account_id=account.id)
     by.record(session, "password changed", account.name)
 
 
-def _set_password(account: Account, password: str) -> None:
+def _set_password(account: storage.Account, password: str) -> None:
     check_password(password, name=account.name)
     account.password_hash = hash_password(password)
 
@@ -302,7 +289,7 @@ def has_open_account(session: Session) -> bool:
     return any(row.disabled_at is None for row in storage.list_accounts(session))
 
 
-def find_admin_without_password(session: Session) -> Account | None:
+def find_admin_without_password(session: Session) -> storage.Account | None:
     """Return the first admin, if admins can sign in only by a link."""
     admins = [
         row
@@ -315,10 +302,10 @@ def find_admin_without_password(session: Session) -> Account | None:
 
 def _check_role(role: str) -> None:
     if role not in ROLES:
-        raise invalid("role", role, f"it must be one of {', '.join(ROLES)}")
+        raise wording.invalid("role", role, f"it must be one of {', '.join(ROLES)}")
 
 
-def _check_is_not_last_admin(session: Session, account: Account) -> None:
+def _check_is_not_last_admin(session: Session, account: storage.Account) -> None:
     others = (
         other
         for other in storage.list_accounts(session)
@@ -326,8 +313,8 @@ def _check_is_not_last_admin(session: Session, account: Account) -> None:
     )
     if account.role == ADMIN and next(others, None) is None:
         raise ConflictError(
-            f"{show(account.name)} is the only admin who can sign in; create another "
-            "one first"
+            f"{wording.show(account.name)} is the only admin who can sign in; create "
+            "another one first"
         )
 
 
@@ -341,7 +328,7 @@ def iter_rows(session: Session) -> Iterator[dict[str, Any]]:
     """Yield every event of the audit log for export, oldest first."""
     for event in storage.iter_events(session):
         yield {
-            "happened_at": dump_instant(event.happened_at),
+            "happened_at": wording.dump_instant(event.happened_at),
             "actor": event.actor,
             "actor_kind": event.actor_kind,
             "action": event.action,

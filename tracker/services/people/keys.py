@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from tracker.services.by import By
+from tracker.services.by import Actor, By
 from tracker.services.detectors import get_detector
 from tracker.services.fields import is_storable
 from tracker.services.people.accounts import check_is_free, check_name, parse_name
-from tracker.services.people.sign_ins import digest_of
 from tracker.services.wording import dump_instant, invalid, missing
 from tracker.storage import people as storage
+from tracker.storage.base import list_detector_ids
 from tracker.storage.inserting import Asked
-from tracker.storage.people import ApiKey, ShownKey
+from tracker.storage.people import ApiKey, ShownKey, digest_of
 from tracker.words import KEY_ROLES
 
 _ALPHABET = string.ascii_letters + string.digits
@@ -92,6 +92,15 @@ def find_valid_key(session: Asked, text: str, *, at: datetime) -> ShownKey | Non
     if key is None or key.revoked_at is not None or has_expired(key, at=at):
         return None
     return key
+
+
+def actor_of_key(session: Asked, key: ShownKey) -> Actor:
+    seen = None
+    if not key.has_all_detectors:
+        seen = frozenset(
+            list_detector_ids(session, storage.ApiKeyDetector, api_key_id=key.id)
+        )
+    return Actor(key.name, key.role, "key", key.id, seen)
 
 
 def has_expired(key: ShownKey, *, at: datetime) -> bool:

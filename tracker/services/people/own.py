@@ -1,5 +1,6 @@
 """What people store for themselves: pins, saved views, and what they have seen."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -12,7 +13,7 @@ from tracker.services.fields import Input, Instant, VersionWanted
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage import people as storage
-from tracker.storage.base import dump_id
+from tracker.storage.base import dump_id, list_detector_ids
 from tracker.storage.people import Account, ApiKey
 
 _MOST_VIEWS = 30
@@ -72,10 +73,14 @@ def describe_own(session: Session, own: Account) -> Own:
     return Own(
         name=own.name,
         role=own.role,
-        pins=[dump_id("det", one) for one in storage.list_pins(session, own.id)],
+        pins=[dump_id("det", one) for one in _list_pins(session, own)],
         views=[View(name=name, query=query) for name, query in own.views],
         last_looked_at=own.last_looked_at,
     )
+
+
+def _list_pins(session: Session, own: Account) -> Sequence[int]:
+    return list_detector_ids(session, storage.Pin, account_id=own.id)
 
 
 def change_own(
@@ -87,7 +92,7 @@ def change_own(
         for number, named in wanted.items():
             if not by.actor.sees(number):
                 raise missing("detector", named)
-        before = storage.list_pins(session, own.id)
+        before = _list_pins(session, own)
         for number in {*wanted, *before}:
             is_pinned = number in wanted
             storage.set_pin(session, own.id, number, is_pinned=is_pinned)

@@ -15,11 +15,11 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
 from tracker.services.people.accounts import parse_name
-from tracker.services.people.sign_ins import digest_of
 from tracker.services.wording import missing
 from tracker.storage import people as storage
+from tracker.storage.base import delete_rows
 from tracker.storage.dialect import lock
-from tracker.storage.people import Account, Passkey, SignInStep, Totp
+from tracker.storage.people import Account, Passkey, SignInStep, Totp, digest_of
 
 RECOVERY_CODES = 10
 STEP_LASTS = timedelta(minutes=10)
@@ -133,7 +133,7 @@ def _digest_code(code: str) -> str:
 
 
 def remove_totp(session: Session, account: Account, by: By) -> None:
-    storage.delete_totp(session, account.id)
+    delete_rows(session, Totp, account_id=account.id)
     by.record(session, "second step removed", account.name, what="app")
     forget_codes(session, account)
 
@@ -147,10 +147,10 @@ def reset_second_factor(session: Session, account: Account, by: By) -> None:
     """Remove the second step of an account; raises NotFoundError if it has none."""
     if not storage.has_second_factor(session, account.id):
         raise missing("second step of", account.name)
-    storage.delete_totp(session, account.id)
+    delete_rows(session, Totp, account_id=account.id)
     storage.delete_passkeys(session, account.id)
     storage.set_recovery_codes(session, account.id, ())
-    storage.delete_steps(session, account.id)
+    delete_rows(session, SignInStep, account_id=account.id)
     by.record(session, "second step reset", account.name)
 
 

@@ -3,7 +3,6 @@
 Browsers and links hold 256 random bits; only a hash of them is stored.
 """
 
-import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,21 +14,17 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, TrackerError
 from tracker.services.by import By, network_of
-from tracker.services.people.accounts import (
-    actor_of_account,
-    change_account,
-    check_name,
-    create_account,
-    find_alike,
-)
+from tracker.services.people import accounts
 from tracker.services.wording import missing
 from tracker.storage import people as storage
+from tracker.storage.base import delete_rows
 from tracker.storage.dialect import lock
 from tracker.storage.people import (
     Account,
     SignIn,
     SignInLink,
     SignInTry,
+    digest_of,
     find_account_by_identity,
 )
 from tracker.words import ROLES
@@ -122,7 +117,7 @@ def begin_try(session: Session, name: str, by: By) -> None:
 
 
 def forget_tries(session: Session, name: str) -> None:
-    storage.delete_tries_of(session, digest_of(name))
+    delete_rows(session, SignInTry, account=digest_of(name))
 
 
 def fail_try(session: Session, name: str, by: By, *, is_known: bool) -> None:
@@ -152,7 +147,7 @@ def sign_in(
             browser=browser[:_BROWSER_CHARACTERS],
         )
     )
-    own = replace(by, actor=actor_of_account(session, account))
+    own = replace(by, actor=accounts.actor_of_account(session, account))
     own.record(session, how, account.name)
     return token
 
@@ -179,7 +174,7 @@ def is_to_be_noted(browser: SignIn, *, at: datetime) -> bool:
 
 
 def end_sign_in(session: Session, token: str) -> None:
-    storage.delete_sign_in(session, digest_of(token))
+    delete_rows(session, SignIn, digest=digest_of(token))
 
 
 def sign_out(session: Session, token: str, by: By) -> None:
@@ -196,10 +191,6 @@ def sign_out_of(session: Session, account: Account, sign_in_id: int, by: By) -> 
 def sign_out_everywhere(session: Session, account: Account, by: By) -> None:
     storage.delete_sign_ins(session, account.id)
     by.record(session, "signed out everywhere", account.name)
-
-
-def digest_of(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def choose_role(
@@ -226,10 +217,10 @@ def admit(session: Session, claims: Mapping[str, Any], role: str, by: By) -> Acc
     account = find_account_by_identity(session, identity)
     if account is None:
         name = _find_free_name(session, claims)
-        account = create_account(session, name, role, by)
+        account = accounts.create_account(session, name, role, by)
         account.identity = identity
     elif account.role != role:
-        change_account(session, account, by, role=role)
+        accounts.change_account(session, account, by, role=role)
     session.flush()
     return account
 
@@ -246,14 +237,14 @@ def _find_free_name(session: Session, claims: Mapping[str, Any]) -> str:
     otherwise = f"person {str(claims['sub'])[:50]}"
     name = next((found for found in (*said, otherwise) if _is_name(found)), "person")
     tried = chain([name], (f"{name[:90]} {number}" for number in count(2)))
-    return next(free for free in tried if find_alike(session, free) is None)
+    return next(free for free in tried if accounts.find_alike(session, free) is None)
 
 
 def _is_name(said: object) -> TypeGuard[str]:
     if not isinstance(said, str):
         return False
     try:
-        check_name(said)
+        accounts.check_name(said)
     except InvalidInputError:
         return False
     return True

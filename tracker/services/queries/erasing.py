@@ -8,14 +8,10 @@ from tracker.services.evidence.units import erased_name
 from tracker.services.queries.queries import check_is_there, get_query, was_erased
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.slices import count_slices_again
-from tracker.storage.labelling.audits import is_awaited
-from tracker.storage.labelling.golds import erase_answers
-from tracker.storage.labelling.inputs import delete_reference
-from tracker.storage.labelling.judgements import delete_judgements
-from tracker.storage.labelling.rechecks import erase_recheck
+from tracker.storage.labelling import audits, golds, inputs, judgements, rechecks
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.labels import erase_notes
-from tracker.storage.queries import erasing as storage
+from tracker.storage.queries import waiting as storage
 from tracker.storage.queries.queries import Query, find_query_by_key, lock_query
 
 
@@ -32,7 +28,7 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     for its label.
     """
     query, detector = _lock(session, query_id)
-    if query.label is None and is_awaited(session, query):
+    if query.label is None and audits.is_awaited(session, query):
         raise ConflictError(
             "an audit that is open may ask for the label of this query; label it or "
             "close the audit first"
@@ -40,7 +36,7 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     name, seed = query.image, detector.queue_seed
     if query.input is not None:
         # Queries that have taken it over keep their labels.
-        delete_reference(session, detector.id, query.input)
+        inputs.delete_reference(session, detector.id, query.input)
     # An input without a label is not spent.
     spent = None if query.label is None else query.input
     storage.erase_content(
@@ -51,9 +47,9 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
         erased_at=by.at,
     )
     erase_notes(session, query)
-    erase_recheck(session, query)
-    erase_answers(session, query)
-    delete_judgements(session, query)
+    rechecks.erase_recheck(session, query)
+    golds.erase_answers(session, query)
+    judgements.delete_judgements(session, query)
     delete_of_query(session, query)
     count_slices_again(session, detector, created_at=by.at)
     by.record(session, "query erased", query_id, detector=detector.name)

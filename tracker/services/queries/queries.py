@@ -2,31 +2,19 @@
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, GoneError
+from tracker.services import fields
 from tracker.services.by import By
-from tracker.services.detectors import check_class, check_prediction
+from tracker.services.detectors import check_class, check_prediction, get_open_detector
 from tracker.services.evidence.random_queue import draw_rank_of_new
 from tracker.services.evidence.standing import decide, stand
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import name_group
-from tracker.services.fields import (
-    Address,
-    ImageUrl,
-    Input,
-    Instant,
-    Key,
-    LabelText,
-    Metadata,
-    Probability,
-    Sampling,
-    VersionName,
-    dump_metadata,
-)
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id, parse_id
@@ -35,7 +23,6 @@ from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labels import add_labels, list_labels
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.groups import note_groups
-from tracker.storage.queries.queries import load_tags
 from tracker.storage.queries.waiting import WaitingQuery
 from tracker.words import (
     GROUPED,
@@ -49,47 +36,47 @@ from tracker.words import (
 DEFAULT_VERSION = "default"
 
 
-class NewQuery(Input):
+class NewQuery(fields.Input):
     """A new query, with or without its label."""
 
-    key: Key | None = Field(
+    key: fields.Key | None = Field(
         default=None, description="The caller's own id, unique within the detector."
     )
-    input: Key | None = Field(
+    input: fields.Key | None = Field(
         default=None,
         description="What was put in; queries with the same input share their label, "
         "and those of two versions are compared as a pair.",
     )
-    group: Key | None = Field(
+    group: fields.Key | None = Field(
         default=None,
         description="What the query belongs to, such as an event, a session or a "
         "document. Of the queries of a group one counts in each version.",
     )
-    predicted: LabelText | None = Field(
+    predicted: fields.LabelText | None = Field(
         description="The class that the detector said; null if it gave no answer."
     )
-    confidence: Probability | None = Field(
+    confidence: fields.Probability | None = Field(
         default=None,
         description="The detector's confidence in this prediction, 0 to 1.",
     )
-    version: VersionName = Field(
+    version: fields.VersionName = Field(
         default=DEFAULT_VERSION,
         description="The version of the detector that answered.",
     )
-    asked_at: Instant | None = Field(
+    asked_at: fields.Instant | None = Field(
         default=None, description="The instant; by default now."
     )
-    metadata: Metadata | None = Field(
+    metadata: fields.Metadata | None = Field(
         default=None, description="Metadata is shown and never interpreted."
     )
-    image_url: ImageUrl | None = Field(
+    image_url: fields.ImageUrl | None = Field(
         default=None,
         description="An image that browsers show; the server never fetches it.",
     )
-    label: LabelText | None = Field(
+    label: fields.LabelText | None = Field(
         default=None, description="The ground truth, a class or UNCLEAR."
     )
-    sampling: Sampling | None = Field(
+    sampling: fields.Sampling | None = Field(
         default=None, description="Why this query was chosen for labelling."
     )
 
@@ -111,11 +98,11 @@ class Query(Shape):
     )
     confidence: float | None
     version: str
-    asked_at: Instant
-    created_at: Instant
+    asked_at: fields.Instant
+    created_at: fields.Instant
     metadata: dict[str, Any] | None
     image_url: str | None
-    image: Address | None = Field(description="The address of the stored image.")
+    image: fields.Address | None = Field(description="The address of the stored image.")
     label: str | None = Field(description="The current label, a class or UNCLEAR.")
     sampling: SamplingWord = Field(description="Why it was chosen for labelling.")
     agreement: AgreementWord | None = Field(
@@ -150,7 +137,7 @@ def describe_query(
         image=image,
         waiting=False,
         is_grouped=query.standing == GROUPED,
-        tags=load_tags(query.tags),
+        tags=storage.load_tags(query.tags),
     )
 
 
@@ -201,7 +188,7 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         confidence=new.confidence,
         asked_at=new.asked_at or by.at,
         created_at=by.at,
-        details=None if new.metadata is None else dump_metadata(new.metadata),
+        details=None if new.metadata is None else fields.dump_metadata(new.metadata),
         image=image,
         image_url=new.image_url,
         label_id=None if new.label is None else number,
@@ -401,4 +388,29 @@ def get_query_by_number(
     query = storage.find_query_of(session, detector_id, number)
     if query is None:
         raise missing("query", dump_id("iq", number))
+    return query
+
+
+MOST = 20
+# A name of at most 100 letters, like that of a version.
+Tag = fields.VersionWanted
+
+
+class NewTags(fields.Input):
+    """All tags of a query from now on."""
+
+    tags: Annotated[list[Tag], Field(max_length=MOST)] = Field(
+        description=f"At most {MOST}; an empty list removes all tags. A tag given "
+        "twice counts once."
+    )
+
+
+def set_tags(session: Session, query_id: str, new: NewTags) -> storage.Query:
+    """Mark a query with the tags given, and with no others."""
+    query = get_query(session, query_id)
+    get_open_detector(session, dump_id("det", query.detector_id))
+    query = storage.lock_query(session, query.detector_id, query.id) or query
+    check_is_there(query)
+    query.tags = storage.dump_tags(new.tags)
+    session.flush()
     return query

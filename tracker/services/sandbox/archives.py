@@ -12,12 +12,7 @@ from typing import IO, Any
 
 from tracker.errors import InvalidInputError
 from tracker.services.images import MAX_BYTES, check_image, clean_image
-from tracker.services.sandbox.channel import (
-    Channel,
-    Closed,
-    SharedFile,
-    allow_time,
-)
+from tracker.services.sandbox.channel import Channel, Closed, SharedFile, allow_time
 from tracker.services.wording import show_reason
 
 # Processor time; a normal image takes a tenth of it.

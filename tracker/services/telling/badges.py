@@ -10,17 +10,17 @@ from sqlalchemy.orm import Session
 from tracker.charts import words
 from tracker.errors import NotFoundError
 from tracker.services.by import By
+from tracker.services.detectors import get_by_id
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.report import Report
 from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
-from tracker.services.people.sign_ins import digest_of
-from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage import telling as storage
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, find_detector
+from tracker.storage.people import digest_of
 from tracker.storage.telling import Badge
 from tracker.words import BALANCED, DECIDING_METHOD, UNSTATED, Verdict
 
@@ -82,12 +82,7 @@ def create_badge(session: Session, detector: Detector, by: By) -> tuple[Badge, s
 
 
 def get_badge(session: Session, reference: str) -> Badge:
-    """Return a badge by its id; raises NotFoundError."""
-    number = parse_id("bdg", reference)
-    badge = None if number is None else session.get(Badge, number)
-    if badge is None:
-        raise missing("badge", reference)
-    return badge
+    return get_by_id(session, Badge, "bdg", "badge", reference)
 
 
 def revoke_badge(session: Session, badge: Badge, by: By) -> None:

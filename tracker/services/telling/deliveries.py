@@ -9,57 +9,32 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 from standardwebhooks import Webhook as Signer
 
+from tracker import shapes, words
 from tracker.charts.words import bounds, plural
 from tracker.services import tasks
+from tracker.services.estimates import report
 from tracker.services.estimates.calendar import AccuracyChange
-from tracker.services.estimates.report import (
-    right_how_often,
-    say_change,
-    say_more,
-)
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import Instant
 from tracker.services.http_client import Answer
 from tracker.services.wording import dump_instant, show
-from tracker.shapes import Accuracy, Shape
+from tracker.storage import base
 from tracker.storage import telling as storage
-from tracker.storage.base import dump_id, parse_id
 from tracker.storage.tasks import DELIVERY, Task, enqueue, finish, hold, repeat
-from tracker.storage.telling import (
-    DELIVERED,
-    FAILED,
-    STATES,
-    WAITING,
-    Event,
-    Webhook,
-    list_listeners,
-    lock_webhook,
-)
-from tracker.words import (
-    AUDITED,
-    BALANCED,
-    CHANGE_EVENTS,
-    EVENT_FIGURES,
-    EVENTS,
-    SLACK,
-    STANDARD,
-    TEST_EVENT,
-    one_of,
-)
 
 MOST_WEBHOOKS = 100
 _LONGEST_WISH_SECONDS = 24 * 3600.0
 _GONE = 410
 
 
-class Delivery(Shape):
+class Delivery(shapes.Shape):
     """One message to a webhook and its result."""
 
     id: str = Field(description="dlv_ and a number.")
     message: str = Field(description="The webhook-id, the same at every attempt.")
     event: str | None = Field(description="The event; null for a test.")
-    type: Annotated[str, one_of([*EVENTS, TEST_EVENT])]
-    state: Annotated[str, one_of(STATES)] = Field(
+    type: Annotated[str, words.one_of([*words.EVENTS, words.TEST_EVENT])]
+    state: Annotated[str, words.one_of(storage.STATES)] = Field(
         description="waiting, delivered or failed."
     )
     attempts: int
@@ -72,8 +47,8 @@ class Delivery(Shape):
 
 def check_events(value: list[str]) -> list[str]:
     for name in value:
-        if name not in EVENTS:
-            raise ValueError(f"each must be one of {', '.join(EVENTS)}")
+        if name not in words.EVENTS:
+            raise ValueError(f"each must be one of {', '.join(words.EVENTS)}")
     return list(dict.fromkeys(value))
 
 
@@ -82,42 +57,46 @@ def describe_delivery(delivery: storage.Delivery) -> Delivery:
     event_id = delivery.event_id
     return Delivery.from_row(
         delivery,
-        id=dump_id("dlv", delivery.id),
+        id=base.dump_id("dlv", delivery.id),
         message=name_message(delivery),
-        event=None if event_id is None else dump_id("evt", event_id),
+        event=None if event_id is None else base.dump_id("evt", event_id),
     )
 
 
 def name_message(delivery: storage.Delivery) -> str:
     """Return the webhook-id by which receivers recognise repeats."""
     if delivery.event_id is None:
-        return dump_id("dlv", delivery.id)
-    return dump_id("evt", delivery.event_id)
+        return base.dump_id("dlv", delivery.id)
+    return base.dump_id("evt", delivery.event_id)
 
 
-def queue_event(session: Session, event: Event) -> None:
+def queue_event(session: Session, event: storage.Event) -> None:
     """Add a delivery of an event for each webhook that subscribes to it."""
-    found = list_listeners(session, event.detector_id, event.type, limit=MOST_WEBHOOKS)
+    found = storage.list_listeners(
+        session, event.detector_id, event.type, limit=MOST_WEBHOOKS
+    )
     for webhook in found:
         _queue(session, webhook, event.type, event.data, event.happened_at, event=event)
     session.flush()
 
 
-def queue_test(session: Session, webhook: Webhook, at: datetime) -> storage.Delivery:
-    data = {"webhook": dump_id("whk", webhook.id)}
-    delivery = _queue(session, webhook, TEST_EVENT, data, at)
+def queue_test(
+    session: Session, webhook: storage.Webhook, at: datetime
+) -> storage.Delivery:
+    data = {"webhook": base.dump_id("whk", webhook.id)}
+    delivery = _queue(session, webhook, words.TEST_EVENT, data, at)
     session.flush()
     return delivery
 
 
 def _queue(  # noqa: PLR0913 - the parts of a message.
     session: Session,
-    webhook: Webhook,
+    webhook: storage.Webhook,
     kind: str,
     data: Mapping[str, Any],
     at: datetime,
     *,
-    event: Event | None = None,
+    event: storage.Event | None = None,
 ) -> storage.Delivery:
     delivery = storage.Delivery(
         webhook_id=webhook.id,
@@ -126,14 +105,14 @@ def _queue(  # noqa: PLR0913 - the parts of a message.
         type=kind,
         body=write_body(webhook.format, kind, data, at),
         created_at=at,
-        state=WAITING,
+        state=storage.WAITING,
         attempts=0,
         next_try_at=at,
     )
     session.add(delivery)
     session.flush()
     # One task sends all deliveries about a detector in order; a test has its own.
-    about = delivery.detector_id or dump_id("dlv", delivery.id)
+    about = delivery.detector_id or base.dump_id("dlv", delivery.id)
     enqueue(
         session,
         DELIVERY,
@@ -149,15 +128,15 @@ def find_next(session: Session, task: Task) -> storage.Delivery | None:
     """Return the delivery that a task sends next."""
     if task.detector_id is not None:
         return storage.find_next(session, int(task.lane), task.detector_id)
-    number = parse_id("dlv", task.key.partition("/")[2])
+    number = base.parse_id("dlv", task.key.partition("/")[2])
     found = session.get(storage.Delivery, number)
-    return found if found is not None and found.state == WAITING else None
+    return found if found is not None and found.state == storage.WAITING else None
 
 
 def say(kind: str, data: Mapping[str, Any]) -> str:
-    if kind == TEST_EVENT:
+    if kind == words.TEST_EVENT:
         return "Tracker can reach this webhook."
-    return EVENTS[kind].format_map(_with_nouns(kind, data))
+    return words.EVENTS[kind].format_map(_with_nouns(kind, data))
 
 
 def _with_nouns(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,14 +148,14 @@ def _with_nouns(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "measure" in data:
         counted["measured"] = read_measure(data["measure"]).name
-    if kind in CHANGE_EVENTS.values():
+    if kind in words.CHANGE_EVENTS.values():
         known = data.keys() & AccuracyChange.model_fields
         change = AccuracyChange.model_validate({name: data[name] for name in known})
         counted |= {
-            "changed": say_change(change),
-            "more": say_more(change, data["sentence"]),
+            "changed": report.say_change(change),
+            "more": report.say_more(change, data["sentence"]),
         }
-    if data.get("population") == AUDITED:
+    if data.get("population") == words.AUDITED:
         queries = plural(data["queries"], "query", "queries")
         counted["of_set"] = f" of a set of {queries}"
     return {"of_set": "", **data, **counted}
@@ -184,12 +163,12 @@ def _with_nouns(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
     """Return an event in a sentence, and its figures behind it if it has any."""
-    figures = EVENT_FIGURES.get(kind)
+    figures = words.EVENT_FIGURES.get(kind)
     if figures is None:
         return say(kind, data)
     known = _with_nouns(kind, data)
     if "low" in data:
-        found = Accuracy(accuracy=None, low=data["low"], high=data["high"])
+        found = shapes.Accuracy(accuracy=None, low=data["low"], high=data["high"])
         known["low"], known["high"] = bounds(found, beside=data.get("target"))
         known["right"] = _say_right(data.get("measure"), known)
     if "value" in data:
@@ -202,10 +181,10 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
 
 def _say_right(measure: str | None, known: Mapping[str, Any]) -> str:
     """Return how often it is right, as the page of the detector says it."""
-    found = read_measure(measure or BALANCED)
+    found = read_measure(measure or words.BALANCED)
     said = f"{known['low']}\N{EN DASH}{known['high']} %"
-    same = ", all classes counting the same" if found.kind == BALANCED else ""
-    return f"{right_how_often(found, said)}{same}"
+    same = ", all classes counting the same" if found.kind == words.BALANCED else ""
+    return f"{report.right_how_often(found, said)}{same}"
 
 
 def write_body(
@@ -213,9 +192,9 @@ def write_body(
 ) -> str:
     """Return the body of a message, by Standard Webhooks or for a chat."""
     body: dict[str, Any]
-    if body_format == STANDARD:
+    if body_format == words.STANDARD:
         body = {"type": kind, "timestamp": dump_instant(at), "data": dict(data)}
-    elif body_format == SLACK:
+    elif body_format == words.SLACK:
         # Escaped, or a name could notify everybody in the channel.
         text = say_in_full(kind, data).replace("&", "&amp;")
         body = {"text": text.replace("<", "&lt;").replace(">", "&gt;")}
@@ -234,7 +213,9 @@ def write_body(
     return json.dumps(body, allow_nan=False, ensure_ascii=False)
 
 
-def sign(webhook: Webhook, delivery: storage.Delivery, at: datetime) -> dict[str, str]:
+def sign(
+    webhook: storage.Webhook, delivery: storage.Delivery, at: datetime
+) -> dict[str, str]:
     """Return the signature headers of a message.
 
     While a secret is being replaced, the old one signs too.
@@ -262,7 +243,7 @@ def finish_or_retry(
     disabled, so that later deliveries wait.  Raises LostTaskError.
     """
     # The webhook before its task, as events lock them.
-    webhook = lock_webhook(session, int(task.lane))
+    webhook = storage.lock_webhook(session, int(task.lane))
     row = hold(session, task)
     assert webhook is not None
     delivery = session.get_one(storage.Delivery, delivery_id)
@@ -271,21 +252,21 @@ def finish_or_retry(
     delivery.status, delivery.error = answer.status, answer.error
     why, wish = None, 0.0
     if answer.is_success:
-        delivery.state = DELIVERED
+        delivery.state = storage.DELIVERED
     elif answer.status == _GONE:
-        delivery.state, why = FAILED, "it answered 410: it is gone"
+        delivery.state, why = storage.FAILED, "it answered 410: it is gone"
     elif tasks.is_over(row, at=at):
-        delivery.state, why = FAILED, "it accepted nothing for three days"
+        delivery.state, why = storage.FAILED, "it accepted nothing for three days"
     else:
         wish = min(answer.rest_seconds(at), _LONGEST_WISH_SECONDS)
         reason = answer.error or f"it answered {answer.status}"
         tasks.retry(session, row, reason, at=at, at_least_seconds=wish)
-    delivery.next_try_at = row.due_at if delivery.state == WAITING else None
+    delivery.next_try_at = row.due_at if delivery.state == storage.WAITING else None
     session.flush()
     webhook.rests_until = at + timedelta(seconds=wish) if wish else None
     if why is not None and webhook.disabled_at is None:
         webhook.disabled_at, webhook.disabled_because = at, why
-    if delivery.state != WAITING:
+    if delivery.state != storage.WAITING:
         go_on(session, row, at)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import shapes, stats, words
 from tracker.services.by import By
 from tracker.services.estimates.calendar import Calendar
 from tracker.services.estimates.counted import unit_of
@@ -18,32 +19,16 @@ from tracker.services.estimates.report import report_fold
 from tracker.services.estimates.slice_counts import Slices
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Address, Instant
-from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.audit_lifecycle import end_audit
-from tracker.services.labelling.auditing.audits import (
-    aimed_of,
-    find_result,
-    measure_of,
-)
+from tracker.services.labelling.auditing import audit_estimates, audit_lifecycle, audits
 from tracker.services.telling.deliveries import queue_event
 from tracker.services.telling.mail import queue_notices
 from tracker.services.wording import dump_instant
-from tracker.shapes import Shape
-from tracker.stats import log_evidence_above
 from tracker.storage import telling as storage
 from tracker.storage.base import Key, dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
 from tracker.storage.imports.files import FileImport
 from tracker.storage.labelling.audits import Audit, find_schedule
 from tracker.storage.telling import find_last_event, find_last_events
-from tracker.words import (
-    AUDITED,
-    BALANCED,
-    CHANGE_EVENTS,
-    DECIDING_METHOD,
-    EventWord,
-    Verdict,
-)
 
 VERDICT = "verdict.changed"
 FAILING = "detector.failing"
@@ -54,14 +39,14 @@ IMPORT_FAILED = "import.failed"
 AUDIT_FINISHED, AUDIT_BELOW = "audit.finished", "audit.below_target"
 AUDIT_WAITING = "audit.waiting"
 # They have the sentence that the page of the detector begins with.
-_MEASURED = {VERDICT, *CHANGE_EVENTS.values()}
+_MEASURED = {VERDICT, *words.CHANGE_EVENTS.values()}
 
 
-class Event(Shape):
+class Event(shapes.Shape):
     """Something that happened to a detector."""
 
     id: str = Field(description="evt_ and a number.")
-    type: EventWord
+    type: words.EventWord
     timestamp: Instant = Field(description="When the event happened.")
     detector: str = Field(description="The id of the detector.")
     version: str | None = Field(
@@ -70,7 +55,7 @@ class Event(Shape):
     data: dict[str, Any] = Field(description="The data that webhooks receive.")
 
 
-class EventPage(Shape):
+class EventPage(shapes.Shape):
     """A page of events, the newest first."""
 
     items: list[Event]
@@ -122,8 +107,8 @@ def tell(  # noqa: PLR0913 - the parts of an event.
 class VerdictChange:
     """A change of the verdict of a version."""
 
-    verdict: Verdict
-    before: Verdict
+    verdict: words.Verdict
+    before: words.Verdict
     target: float
     confidence_level: float
     method: str
@@ -148,7 +133,7 @@ class Look:
     high: float
     # The assumed shares of the classes.
     shares: tuple[float, ...] | None = None
-    measure: str = BALANCED
+    measure: str = words.BALANCED
     since: str | None = None
 
 
@@ -163,7 +148,7 @@ def follow_verdict(
     Ending late does not raise the chance that a verdict began wrongly.  With another
     target, level, measure or first day the bare verdict is the start.
     """
-    current: Verdict = "undecided" if last is None else last.data["verdict"]
+    current: words.Verdict = "undecided" if last is None else last.data["verdict"]
     asked = {
         "target": target,
         "confidence_level": level,
@@ -179,7 +164,7 @@ def follow_verdict(
     return VerdictChange(
         verdict=found,
         before=current,
-        method=DECIDING_METHOD,
+        method=words.DECIDING_METHOD,
         low=look.low,
         high=look.high,
         labels=sum(look.labelled),
@@ -190,7 +175,7 @@ def follow_verdict(
     )
 
 
-def _stays(verdict: Verdict, look: Look, target: float) -> bool:
+def _stays(verdict: words.Verdict, look: Look, target: float) -> bool:
     """Return whether the labels of a look still support a verdict."""
     if verdict == "undecided" or not any(look.labelled):
         return False
@@ -199,7 +184,7 @@ def _stays(verdict: Verdict, look: Look, target: float) -> bool:
         # The accuracy is below the target if the error rate is above its complement.
         counted = [n - k for k, n in zip(counted, look.labelled, strict=True)]
         target = 1.0 - target
-    above = log_evidence_above(counted, look.labelled, target, shares=look.shares)
+    above = stats.log_evidence_above(counted, look.labelled, target, shares=look.shares)
     return float(above) >= 0
 
 
@@ -232,19 +217,19 @@ def tell_stalls(session: Session, at: datetime) -> int:
 
 def close_audit(session: Session, audit: Audit, by: By) -> Audit:
     """Close an audit and tell of it; closing it twice changes nothing."""
-    ended, is_new = end_audit(session, audit, by)
-    result = find_result(ended)
+    ended, is_new = audit_lifecycle.end_audit(session, audit, by)
+    result = audits.find_result(ended)
     if is_new and result is not None:
-        aimed = aimed_of(ended, result)
+        aimed = audits.aimed_of(ended, result)
         data: dict[str, Any] = {
             "audit": ended.name,
             "id": dump_id("aud", ended.id),
             "labels": result.labels,
-            "population": AUDITED,
+            "population": words.AUDITED,
             "queries": ended.queries,
             "unit": "query",
             "is_reached": result.is_reached,
-            "measure": measure_of(ended),
+            "measure": audits.measure_of(ended),
             "low": aimed.low,
             "high": aimed.high,
         }
@@ -273,7 +258,7 @@ def remind_of_audit(session: Session, audit: Audit, at: datetime) -> None:
     """Tell that an audit waits for labels, and mail its labelers."""
     schedule = find_schedule(session, audit)
     audit.reminders = 2 if audit.reminders else 1
-    found = get_audit_estimate(session, audit, computed_at=at)
+    found = audit_estimates.get_audit_estimate(session, audit, computed_at=at)
     data = {
         "audit": audit.name,
         "id": dump_id("aud", audit.id),
@@ -330,7 +315,9 @@ class FoldEvents:
             calendar = fold.calendars.get(version_id)
             if calendar is not None:
                 changes = calendar.list_untold(at)
-                told += [(CHANGE_EVENTS[one.state], one.dump()) for one in changes]
+                told += [
+                    (words.CHANGE_EVENTS[one.state], one.dump()) for one in changes
+                ]
             if version_id in self.verdicts:
                 told.append((VERDICT, self.verdicts[version_id].dump()))
             if Slices in fold.kinds:

@@ -22,7 +22,7 @@ from tracker.services.people.accounts import actor_of_account
 from tracker.services.telling.deliveries import check_events, say, say_in_full
 from tracker.services.wording import dump_instant, missing
 from tracker.storage import telling as storage
-from tracker.storage.base import dump_id
+from tracker.storage.base import delete_rows, dump_id, list_detector_ids
 from tracker.storage.detectors import Detector
 from tracker.storage.people import Account
 from tracker.storage.tasks import (
@@ -113,7 +113,7 @@ def is_being_asked(session: Session, account_id: int) -> bool:
 
 
 def _forget(session: Session, account_id: int) -> None:
-    storage.delete_address_check(session, account_id)
+    delete_rows(session, storage.AddressCheck, account_id=account_id)
     withdraw(session, ADDRESS, str(account_id))
 
 
@@ -281,7 +281,8 @@ def _is_told(session: Session, account: Account, detector_id: int) -> bool:
         account.email is not None
         and account.disabled_at is None
         and actor_of_account(session, account).sees(detector_id)
-        and detector_id not in storage.list_muted_ids(session, account.id)
+        and detector_id
+        not in list_detector_ids(session, storage.MailMute, account_id=account.id)
     )
 
 

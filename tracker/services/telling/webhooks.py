@@ -18,7 +18,7 @@ from tracker.services.telling.deliveries import MOST_WEBHOOKS, check_events, que
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
 from tracker.storage import telling as storage
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import delete_rows, dump_id, list_detector_ids, parse_id
 from tracker.storage.tasks import DELIVERY, wake_lane, withdraw_lane
 from tracker.words import EVENTS, EventWord
 
@@ -118,7 +118,9 @@ def describe_made(session: Session, webhook: storage.Webhook) -> MadeWebhook:
 def _describe(session: Session, webhook: storage.Webhook) -> dict[str, Any]:
     ids = None
     if not webhook.has_all_detectors:
-        found = storage.list_webhook_detector_ids(session, webhook.id)
+        found = list_detector_ids(
+            session, storage.WebhookDetector, webhook_id=webhook.id
+        )
         ids = [dump_id("det", one) for one in found]
     return {
         "id": dump_id("whk", webhook.id),
@@ -247,7 +249,7 @@ def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
     """Delete a webhook and its deliveries."""
     storage.lock_webhook(session, webhook.id)
     withdraw_lane(session, DELIVERY, str(webhook.id))
-    storage.delete_deliveries(session, webhook.id)
+    delete_rows(session, storage.Delivery, webhook_id=webhook.id)
     storage.delete_webhook(session, webhook)
     by.record(session, "webhook deleted", dump_id("whk", webhook.id))
 
@@ -272,5 +274,5 @@ def list_seen_webhooks(session: Session, actor: Actor) -> list[storage.Webhook]:
 def _is_seen(session: Session, webhook: storage.Webhook, actor: Actor) -> bool:
     if actor.detectors is None:
         return True
-    ids = storage.list_webhook_detector_ids(session, webhook.id)
+    ids = list_detector_ids(session, storage.WebhookDetector, webhook_id=webhook.id)
     return not webhook.has_all_detectors and all(map(actor.sees, ids))

@@ -73,9 +73,7 @@ def _judged(detector_id: int, *columns: Any) -> Any:
         .select_from(Query)
         .join(Judgement, (Judgement.query_id == Query.id) & near)
         .where(
-            Query.detector_id == detector_id,
-            Query.input.is_not(None),
-            ~Query.is_repeat,
+            Query.detector_id == detector_id, Query.input.is_not(None), ~Query.is_repeat
         )
     )
 

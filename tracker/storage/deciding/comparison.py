@@ -3,30 +3,12 @@
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    and_,
-    case,
-    func,
-    literal,
-    not_,
-    or_,
-    select,
-    true,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
+from tracker import words
 from tracker.storage.base import on_postgresql
 from tracker.storage.queries.queries import Query, has_standing
-from tracker.words import (
-    GROUPED,
-    RANDOM,
-    REPLAYED,
-    REPLAYED_UNSTATED,
-    UNCLEAR,
-    UNSTATED,
-)
 
 
 class PairCount(NamedTuple):
@@ -60,22 +42,24 @@ def count_pairs(  # noqa: PLR0913 - which versions, and whose labels.
     """
     pairs = _pair_up(detector_id, old_id, new_id, standings)
     # The truth belongs to the input, so that two labels say the same.
-    either = func.coalesce(pairs.c.old_label, pairs.c.new_label)
+    either = sa.func.coalesce(pairs.c.old_label, pairs.c.new_label)
     labelled = (
-        select(pairs, either.label("label")).where(either.is_not(None)).cte("labelled")
+        sa.select(pairs, either.label("label"))
+        .where(either.is_not(None))
+        .cte("labelled")
     )
     was_right = labelled.c.old_predicted == labelled.c.label
     is_right = labelled.c.new_predicted == labelled.c.label
-    has_both: ColumnElement[bool] = true()
+    has_both: sa.ColumnElement[bool] = sa.true()
     if has_own:
         is_right = labelled.c.new_predicted == labelled.c.new_label
         has_both = labelled.c.old_label.is_not(None) & labelled.c.new_label.is_not(None)
-    statement = select(
+    statement = sa.select(
         labelled.c.label,
-        func.count(),
-        func.count(case((and_(is_right, not_(was_right)), 1))),
-        func.count(case((and_(was_right, not_(is_right)), 1))),
-        func.count(case((and_(was_right, is_right), 1))),
+        sa.func.count(),
+        sa.func.count(sa.case((sa.and_(is_right, sa.not_(was_right)), 1))),
+        sa.func.count(sa.case((sa.and_(was_right, sa.not_(is_right)), 1))),
+        sa.func.count(sa.case((sa.and_(was_right, is_right), 1))),
     )
     statement = statement.where(has_both).group_by(labelled.c.label)
     return [PairCount(*row) for row in session.execute(statement)]
@@ -83,7 +67,7 @@ def count_pairs(  # noqa: PLR0913 - which versions, and whose labels.
 
 def _pair_up(
     detector_id: int, old_id: int, new_id: int, standings: Collection[str]
-) -> CTE:
+) -> sa.CTE:
     """Return both labels and predictions of each input that has a label at all."""
     of_either = (
         Query.detector_id == detector_id,
@@ -92,12 +76,12 @@ def _pair_up(
         ~Query.is_repeat,
     )
     # Most inputs may have no label, and need not be looked at twice.
-    inputs = select(Query.input).where(*of_either, has_standing(Query, standings))
+    inputs = sa.select(Query.input).where(*of_either, has_standing(Query, standings))
     # Of what was stored before repeats were told apart, the newest.
     newest = (
-        select(
-            func.max(case((Query.version_id == old_id, Query.id))).label("old"),
-            func.max(case((Query.version_id == new_id, Query.id))).label("new"),
+        sa.select(
+            sa.func.max(sa.case((Query.version_id == old_id, Query.id))).label("old"),
+            sa.func.max(sa.case((Query.version_id == new_id, Query.id))).label("new"),
         )
         .where(*of_either, Query.input.in_(inputs))
         .group_by(Query.input)
@@ -105,9 +89,9 @@ def _pair_up(
     )
     old, new = aliased(Query), aliased(Query)
     return (
-        select(
-            case((has_standing(old, standings), old.label)).label("old_label"),
-            case((has_standing(new, standings), new.label)).label("new_label"),
+        sa.select(
+            sa.case((has_standing(old, standings), old.label)).label("old_label"),
+            sa.case((has_standing(new, standings), new.label)).label("new_label"),
             old.predicted.label("old_predicted"),
             new.predicted.label("new_predicted"),
         )
@@ -121,27 +105,29 @@ def _pair_up(
     )
 
 
-def _is_unit(query: Any) -> ColumnElement[bool]:
+def _is_unit(query: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a query is not left out for another of its group.
 
     Of one with an own label and one with a replayed label, the own one counts.
     """
     own = aliased(Query)
     has_own = (
-        select(literal(1))
+        sa.select(sa.literal(1))
         .where(
             own.detector_id == query.detector_id,
             own.group == query.group,
-            own.standing.in_((RANDOM, UNSTATED)),
+            own.standing.in_((words.RANDOM, words.UNSTATED)),
             own.version_id == query.version_id,
         )
         .exists()
     )
-    standing = func.coalesce(query.standing, "")
-    is_replayed = standing.in_((REPLAYED, REPLAYED_UNSTATED))
-    return or_(
+    standing = sa.func.coalesce(query.standing, "")
+    is_replayed = standing.in_((words.REPLAYED, words.REPLAYED_UNSTATED))
+    return sa.or_(
         query.group.is_(None),
-        and_(standing != GROUPED, or_(not_(is_replayed), not_(has_own))),
+        sa.and_(
+            standing != words.GROUPED, sa.or_(sa.not_(is_replayed), sa.not_(has_own))
+        ),
     )
 
 
@@ -152,7 +138,7 @@ def differs_from(
     *,
     is_counted: bool | None = None,
     has_own: bool = False,
-) -> list[ColumnElement[bool]]:
+) -> list[sa.ColumnElement[bool]]:
     """Return the conditions that another version did better or worse at a query.
 
     Its input was put to that version too, and exactly one of the two is right.  With
@@ -170,21 +156,21 @@ def differs_from(
     ]
     if is_counted is not None:
         # A label counts for both once it is scored of one.
-        scored = and_(
+        scored = sa.and_(
             _is_unit(other),
-            or_(
+            sa.or_(
                 has_standing(Query, standings),
-                and_(other.label.is_not(None), has_standing(other, standings)),
+                sa.and_(other.label.is_not(None), has_standing(other, standings)),
             ),
         )
         if has_own:
             both = has_standing(Query, standings), has_standing(other, standings)
-            scored = and_(_is_unit(other), *both)
+            scored = sa.and_(_is_unit(other), *both)
         tests.append(scored if is_counted else ~scored)
-    found = select(literal(1)).select_from(other).where(*tests).correlate(Query)
+    found = sa.select(sa.literal(1)).select_from(other).where(*tests).correlate(Query)
     return [
         Query.input.is_not(None),
         ~Query.is_repeat,
-        Query.label != UNCLEAR,
+        Query.label != words.UNCLEAR,
         found.exists(),
     ]

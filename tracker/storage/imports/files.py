@@ -53,10 +53,7 @@ class FileImport(Base):
     __table_args__ = (
         Index("ix_imports_id_unfinished", "id", **where("finished_at IS NULL")),
         CheckConstraint(f"on_error IN {ON_ERROR}", name="on_error"),
-        CheckConstraint(
-            f"state IN {STATES}",
-            name="state",
-        ),
+        CheckConstraint(f"state IN {STATES}", name="state"),
     )
 
     detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)

@@ -4,22 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import (
-    JSON,
-    ColumnElement,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Text,
-    UniqueConstraint,
-    and_,
-    case,
-    cast,
-    distinct,
-    func,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Key, Name, TextList, list_newest, stream
@@ -33,26 +18,25 @@ class AuditSchedule(Base):
     """What is asked about each span; stated before the first of them begins."""
 
     __tablename__ = "audit_schedules"
-    __table_args__ = (
-        UniqueConstraint("detector_id", "name"),
-        of_version(),
-    )
+    __table_args__ = (sa.UniqueConstraint("detector_id", "name"), of_version())
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     version_id: Mapped[int | None] = mapped_column(BigId)
     name: Mapped[str] = mapped_column(Name)
-    every: Mapped[Literal["week", "day", "month"]] = mapped_column(Text)
-    time_zone: Mapped[str] = mapped_column(Text)
-    where: Mapped[list[str]] = mapped_column(JSON)
+    every: Mapped[Literal["week", "day", "month"]] = mapped_column(sa.Text)
+    time_zone: Mapped[str] = mapped_column(sa.Text)
+    where: Mapped[list[str]] = mapped_column(sa.JSON)
     # What its audits may go by; None is all there is.
-    uses: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    uses: Mapped[list[str] | None] = mapped_column(sa.JSON(none_as_null=True))
     # A class; None is the balanced accuracy.
     aim: Mapped[str | None] = mapped_column(Name)
     half_width: Mapped[float | None]
     labels: Mapped[int | None] = mapped_column(BigId)
     target: Mapped[float | None]
-    created_by: Mapped[str] = mapped_column(Text)
+    created_by: Mapped[str] = mapped_column(sa.Text)
     created_at: Mapped[datetime]
     stopped_at: Mapped[datetime | None]
     # When its first span begins, and the first one whose set is not frozen yet.
@@ -60,11 +44,11 @@ class AuditSchedule(Base):
     next_since: Mapped[datetime]
     # Who is asked for the labels of each span.
     labelers: Mapped[list[str]] = mapped_column(
-        TextList, default=list, server_default=text("'[]'")
+        TextList, default=list, server_default=sa.text("'[]'")
     )
     # The spans without an audit: when each began, and why.
     skipped: Mapped[list[list[str]]] = mapped_column(
-        TextList, default=list, server_default=text("'[]'")
+        TextList, default=list, server_default=sa.text("'[]'")
     )
 
 
@@ -76,17 +60,17 @@ def find_schedule(session: Session, audit: "Audit") -> AuditSchedule:
 
 def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule]:
     """Return the schedules of a detector, the newest first."""
-    statement = select(AuditSchedule).where(AuditSchedule.detector_id == detector_id)
+    statement = sa.select(AuditSchedule).where(AuditSchedule.detector_id == detector_id)
     return session.scalars(statement.order_by(AuditSchedule.id.desc())).all()
 
 
 def list_running(session: Session) -> list[Key]:
     key = AuditSchedule.detector_id, AuditSchedule.id
-    statement = select(*key).where(AuditSchedule.stopped_at.is_(None))
+    statement = sa.select(*key).where(AuditSchedule.stopped_at.is_(None))
     return [(*row,) for row in session.execute(statement.order_by(AuditSchedule.id))]
 
 
-_KNOWN = text("known_from IS NOT NULL")
+_KNOWN = sa.text("known_from IS NOT NULL")
 
 
 class Audit(Base):
@@ -94,16 +78,18 @@ class Audit(Base):
 
     __tablename__ = "audits"
     __table_args__ = (
-        UniqueConstraint("detector_id", "name"),
-        UniqueConstraint("detector_id", "schedule_id", "since"),
+        sa.UniqueConstraint("detector_id", "name"),
+        sa.UniqueConstraint("detector_id", "schedule_id", "since"),
         of_version(),
-        ForeignKeyConstraint(
+        sa.ForeignKeyConstraint(
             ["detector_id", "schedule_id"],
             [AuditSchedule.detector_id, AuditSchedule.id],
         ),
     )
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     version_id: Mapped[int | None] = mapped_column(BigId)
     # The schedule that made it; of each span at most one.
@@ -111,9 +97,9 @@ class Audit(Base):
     name: Mapped[str] = mapped_column(Name)
     since: Mapped[datetime | None]
     until: Mapped[datetime | None]
-    where: Mapped[list[str]] = mapped_column(JSON)
+    where: Mapped[list[str]] = mapped_column(sa.JSON)
     # What is known beside the prediction: confidence, judge:NAME.
-    uses: Mapped[list[str]] = mapped_column(JSON)
+    uses: Mapped[list[str]] = mapped_column(sa.JSON)
     # A class; None is the balanced accuracy.
     aim: Mapped[str | None] = mapped_column(Name)
     half_width: Mapped[float | None]
@@ -121,13 +107,15 @@ class Audit(Base):
     # How many labels it may take; None is as many as its goal needs.
     budget: Mapped[int | None] = mapped_column(BigId)
     # What earlier audits taught about each stratum: no evidence, only where to look.
-    carried: Mapped[list[list[float]] | None] = mapped_column(JSON(none_as_null=True))
+    carried: Mapped[list[list[float]] | None] = mapped_column(
+        sa.JSON(none_as_null=True)
+    )
     confidence_level: Mapped[float]
     # As they were when the audit began; one that is added later is none of its own.
-    classes: Mapped[list[str]] = mapped_column(JSON)
+    classes: Mapped[list[str]] = mapped_column(sa.JSON)
     # Who knows it knows what is drawn next; it is told when the audit is closed.
-    secret: Mapped[str] = mapped_column(Text)
-    strata: Mapped[dict[str, Any]] = mapped_column(JSON)
+    secret: Mapped[str] = mapped_column(sa.Text)
+    strata: Mapped[dict[str, Any]] = mapped_column(sa.JSON)
     queries: Mapped[int] = mapped_column(BigId)
     labels_expected: Mapped[int] = mapped_column(BigId)
     labels_at_random: Mapped[int] = mapped_column(BigId)
@@ -136,18 +124,18 @@ class Audit(Base):
     answered: Mapped[int] = mapped_column(BigId, server_default="0")
     # How often it was told that it waits for labels.
     reminders: Mapped[int] = mapped_column(default=0, server_default="0")
-    created_by: Mapped[str] = mapped_column(Text)
+    created_by: Mapped[str] = mapped_column(sa.Text)
     created_at: Mapped[datetime]
     # Nothing is drawn from then on, until it is resumed.
     paused_at: Mapped[datetime | None]
     closed_at: Mapped[datetime | None]
     # What it said when it was closed, as JSON; it never changes again.
-    result: Mapped[str | None] = mapped_column(Text)
+    result: Mapped[str | None] = mapped_column(sa.Text)
 
 
-def of_audit() -> ForeignKeyConstraint:
+def of_audit() -> sa.ForeignKeyConstraint:
     """Return the constraint that a row is of an audit of the same detector."""
-    return ForeignKeyConstraint(
+    return sa.ForeignKeyConstraint(
         ["detector_id", "audit_id"], [Audit.detector_id, Audit.id]
     )
 
@@ -165,7 +153,7 @@ class AuditExtension(Base):
     half_width: Mapped[float]
     # How many draws had a label by then.
     labels: Mapped[int] = mapped_column(BigId)
-    extended_by: Mapped[str] = mapped_column(Text)
+    extended_by: Mapped[str] = mapped_column(sa.Text)
     extended_at: Mapped[datetime]
 
 
@@ -178,8 +166,8 @@ class AuditItem(Base):
         of_query(),
         # From few queries to their items: SQLite would read all items of a detector,
         # by the key, if this began with the detector, too.
-        Index(None, "query_id", "detector_id"),
-        Index(
+        sa.Index(None, "query_id", "detector_id"),
+        sa.Index(
             "ix_audit_items_detector_id_audit_id_known",
             "detector_id",
             "audit_id",
@@ -208,10 +196,10 @@ class AuditRound(Base):
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     audit_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
-    frozen: Mapped[str] = mapped_column(Text)
+    frozen: Mapped[str] = mapped_column(sa.Text)
     # What stood when it began, which saves computing it again, and of which labels.
-    standing: Mapped[str | None] = mapped_column(Text)
-    digest: Mapped[str | None] = mapped_column(Text)
+    standing: Mapped[str | None] = mapped_column(sa.Text)
+    digest: Mapped[str | None] = mapped_column(sa.Text)
     began_at: Mapped[datetime]
 
 
@@ -234,7 +222,7 @@ def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
         conditions.append(Query.created_at < arrived_before)
     conditions += [condition.test(session) for condition in where]
     columns = Query.id, Query.predicted, Query.confidence, Query.label
-    statement = select(*columns, Query.version_id, Query.group).where(*conditions)
+    statement = sa.select(*columns, Query.version_id, Query.group).where(*conditions)
     groups: set[tuple[int, str]] = set()
     for row in stream(session, statement.order_by(Query.id), rows=20_000):
         if row.group is None or (row.version_id, row.group) not in groups:
@@ -252,11 +240,11 @@ def count_set(session: Session, audit: Audit, where: Sequence[Condition]) -> int
         audit.detector_id, audit.version_id, audit.since, audit.until
     )
     conditions += [condition.test(session) for condition in where]
-    of_group = cast(Query.version_id, Text) + ":" + Query.group
-    number = func.count(distinct(of_group)) + func.count(
-        case((Query.group.is_(None), 1))
+    of_group = sa.cast(Query.version_id, sa.Text) + ":" + Query.group
+    number = sa.func.count(sa.distinct(of_group)) + sa.func.count(
+        sa.case((Query.group.is_(None), 1))
     )
-    return session.scalars(select(number).where(*conditions)).one()
+    return session.scalars(sa.select(number).where(*conditions)).one()
 
 
 def _tests_of_set(
@@ -264,7 +252,7 @@ def _tests_of_set(
     version_id: int | None,
     since: datetime | None,
     until: datetime | None,
-) -> list[ColumnElement[bool]]:
+) -> list[sa.ColumnElement[bool]]:
     conditions = [Query.detector_id == detector_id]
     if version_id is not None:
         conditions.append(Query.version_id == version_id)
@@ -285,7 +273,7 @@ _Named = TypeVar("_Named", Audit, AuditSchedule)
 def is_name_taken(
     session: Session, rows_of: type[_Named], detector_id: int, name: str
 ) -> bool:
-    statement = select(rows_of.id).where(
+    statement = sa.select(rows_of.id).where(
         rows_of.detector_id == detector_id, rows_of.name == name
     )
     return session.scalar(statement) is not None
@@ -308,14 +296,14 @@ def list_audits(
     """Return the audits of a detector, or those made *every* span; the newest first."""
     own = [Audit.detector_id == detector_id]
     if every is not None:
-        made = select(AuditSchedule.id).where(
+        made = sa.select(AuditSchedule.id).where(
             AuditSchedule.detector_id == detector_id, AuditSchedule.every == every
         )
         own.append(Audit.schedule_id.in_(made))
     return list_newest(session, Audit, *own, before=before, limit=limit)
 
 
-def _is_made_by(schedule: AuditSchedule) -> ColumnElement[bool]:
+def _is_made_by(schedule: AuditSchedule) -> sa.ColumnElement[bool]:
     is_near = Audit.detector_id == schedule.detector_id
     return is_near & (Audit.schedule_id == schedule.id)
 
@@ -328,7 +316,7 @@ def list_scheduled(
     before: datetime | None = None,
 ) -> Sequence[Audit]:
     """Return the audits that a schedule made, the newest span first."""
-    statement = select(Audit).where(_is_made_by(schedule))
+    statement = sa.select(Audit).where(_is_made_by(schedule))
     if before is not None:
         statement = statement.where(Audit.since < before)
     return session.scalars(statement.order_by(Audit.since.desc()).limit(limit)).all()
@@ -337,36 +325,36 @@ def list_scheduled(
 def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
     """Return id, since and result of each audit of a schedule, the newest first."""
     columns = Audit.id, Audit.since, Audit.result
-    statement = select(*columns).where(_is_made_by(schedule))
+    statement = sa.select(*columns).where(_is_made_by(schedule))
     return session.execute(statement.order_by(Audit.since.desc())).all()
 
 
 def list_open_scheduled(session: Session) -> Sequence[Audit]:
     """Return the audits that schedules made and that are not closed."""
-    statement = select(Audit).where(
+    statement = sa.select(Audit).where(
         Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
     )
     return session.scalars(statement.order_by(Audit.id)).all()
 
 
-def is_of(rows_of: Any, audit: Audit) -> ColumnElement[bool]:
+def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:
     """Return the condition that a row, such as a draw, is of *audit*."""
     is_near = rows_of.detector_id == audit.detector_id
-    return and_(is_near, rows_of.audit_id == audit.id)
+    return sa.and_(is_near, rows_of.audit_id == audit.id)
 
 
 def list_extensions(session: Session, audit: Audit) -> Sequence[AuditExtension]:
-    statement = select(AuditExtension).where(is_of(AuditExtension, audit))
+    statement = sa.select(AuditExtension).where(is_of(AuditExtension, audit))
     return session.scalars(statement.order_by(AuditExtension.number)).all()
 
 
 def list_rounds(session: Session, audit: Audit) -> Sequence[AuditRound]:
-    statement = select(AuditRound).where(is_of(AuditRound, audit))
+    statement = sa.select(AuditRound).where(is_of(AuditRound, audit))
     return session.scalars(statement.order_by(AuditRound.number)).all()
 
 
 def get_last_round(session: Session, audit: Audit) -> AuditRound:
-    statement = select(AuditRound).where(is_of(AuditRound, audit))
+    statement = sa.select(AuditRound).where(is_of(AuditRound, audit))
     statement = statement.order_by(AuditRound.number.desc()).limit(1)
     return session.scalars(statement).one()
 
@@ -374,7 +362,7 @@ def get_last_round(session: Session, audit: Audit) -> AuditRound:
 def is_awaited(session: Session, query: AnyQuery) -> bool:
     """Return whether a query belongs to an audit that is not closed."""
     statement = (
-        select(AuditItem.query_id)
+        sa.select(AuditItem.query_id)
         .join(Audit, Audit.id == AuditItem.audit_id)
         .where(
             AuditItem.detector_id == query.detector_id,

@@ -12,12 +12,7 @@ from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.inserting import Prepared
 from tracker.storage.labelling.labelers import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import (
-    LabelledQuery,
-    Query,
-    is_about,
-    update_each,
-)
+from tracker.storage.queries.queries import LabelledQuery, Query, is_about, update_each
 from tracker.words import RANDOM
 
 
@@ -65,8 +60,7 @@ _SELECT = (
     select(*_OF_QUERY, *_OF_DETECTOR, _IS_ASSIGNED, _IS_HELD, _IS_DRAWN)
     .join(Detector.__table__, Detector.id == Query.detector_id)
     .where(
-        Query.detector_id == bindparam("detector_id"),
-        Query.id == bindparam("query_id"),
+        Query.detector_id == bindparam("detector_id"), Query.id == bindparam("query_id")
     )
 )
 _LOCK = _SELECT.with_for_update(of=Query, key_share=True)

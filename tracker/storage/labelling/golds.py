@@ -8,15 +8,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    ForeignKeyConstraint,
-    Index,
-    Text,
-    delete,
-    func,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql
@@ -42,11 +34,11 @@ class GoldAnswer(Base):
 
     __tablename__ = "gold_answers"
     __table_args__ = (
-        ForeignKeyConstraint(
+        sa.ForeignKeyConstraint(
             ["detector_id", "query_id"], [Gold.detector_id, Gold.query_id]
         ),
-        Index(None, "detector_id", "query_id", "labeler"),
-        Index(None, "detector_id", "answered_at"),
+        sa.Index(None, "detector_id", "query_id", "labeler"),
+        sa.Index(None, "detector_id", "answered_at"),
     )
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -56,14 +48,14 @@ class GoldAnswer(Base):
     query_id: Mapped[int] = mapped_column(BigId)
     labeler: Mapped[str] = mapped_column(Name)
     label: Mapped[str] = mapped_column(Name)
-    sampling: Mapped[str] = mapped_column(Text)
-    note: Mapped[str | None] = mapped_column(Text)
+    sampling: Mapped[str] = mapped_column(sa.Text)
+    note: Mapped[str | None] = mapped_column(sa.Text)
     labelled_at: Mapped[datetime]
     answered_at: Mapped[datetime]
 
 
 def count_golds(session: Session, detector_id: int) -> int:
-    statement = select(func.count()).where(
+    statement = sa.select(sa.func.count()).where(
         Query.detector_id == detector_id, Query.is_gold
     )
     return session.scalars(statement).one()
@@ -78,7 +70,7 @@ def list_golds(
     """
     near = on_postgresql(Query.detector_id == Gold.detector_id)
     statement = (
-        select(Gold, Query.id.label("id"), Query.key, Query.is_gold)
+        sa.select(Gold, Query.id.label("id"), Query.key, Query.is_gold)
         .join(Query, (Query.id == Gold.query_id) & near)
         .where(Gold.detector_id == detector_id)
         .order_by(Gold.query_id.desc())
@@ -101,15 +93,15 @@ def list_open(
 
     *names* are those under which the person answers, marks and skips.
     """
-    statement = select(Query.id).where(
+    statement = sa.select(Query.id).where(
         Query.detector_id == detector_id,
         Query.is_gold,
         *([] if version_id is None else [Query.version_id == version_id]),
-        select(Gold.query_id)
+        sa.select(Gold.query_id)
         .where(is_about(Gold, Query), Gold.marked_by.not_in(names))
         .exists(),
         *(
-            ~select(rows.query_id).where(is_about(rows, Query), whose).exists()
+            ~sa.select(rows.query_id).where(is_about(rows, Query), whose).exists()
             for rows, whose in (
                 (GoldAnswer, GoldAnswer.labeler.in_(names)),
                 (Skip, Skip.labeler.in_(names)),
@@ -122,13 +114,13 @@ def list_open(
 
 def count_used(session: Session, detector_id: int, names: Collection[str]) -> int:
     """Count the gold queries that a person answered or set aside."""
-    answered = select(GoldAnswer.query_id).where(
+    answered = sa.select(GoldAnswer.query_id).where(
         GoldAnswer.detector_id == detector_id, GoldAnswer.labeler.in_(names)
     )
-    skipped = select(Skip.query_id).where(
+    skipped = sa.select(Skip.query_id).where(
         Skip.detector_id == detector_id, Skip.labeler.in_(names)
     )
-    statement = select(func.count()).where(
+    statement = sa.select(sa.func.count()).where(
         Gold.detector_id == detector_id,
         Gold.query_id.in_(answered) | Gold.query_id.in_(skipped),
     )
@@ -139,7 +131,7 @@ def list_answers_of(
     session: Session, query: AnyQuery, labeler: str
 ) -> Sequence[GoldAnswer]:
     statement = (
-        select(GoldAnswer)
+        sa.select(GoldAnswer)
         .where(is_about(GoldAnswer, query), GoldAnswer.labeler == labeler)
         .order_by(GoldAnswer.answered_at.desc(), GoldAnswer.label_id.desc())
     )
@@ -153,7 +145,7 @@ def list_answers(session: Session, detector_id: int) -> Sequence[Any]:
     and ``known``.  What those answered who had marked the query is left out.
     """
     statement = (
-        select(
+        sa.select(
             GoldAnswer.query_id,
             GoldAnswer.labeler,
             GoldAnswer.label,
@@ -175,7 +167,7 @@ def count_answers(
     session: Session, detector_id: int, labeler: str | None, *, since: datetime
 ) -> int:
     """Count the answers to gold queries since then, of one person or of all."""
-    statement = select(func.count()).where(
+    statement = sa.select(sa.func.count()).where(
         GoldAnswer.detector_id == detector_id,
         GoldAnswer.answered_at >= since,
         *([] if labeler is None else [GoldAnswer.labeler == labeler]),
@@ -185,9 +177,9 @@ def count_answers(
 
 def release(session: Session, query: AnyQuery) -> None:
     """End the reservation of a gold query; what others set aside stays so."""
-    session.execute(delete(Reservation).where(is_about(Reservation, query)))
+    session.execute(sa.delete(Reservation).where(is_about(Reservation, query)))
 
 
 def erase_answers(session: Session, query: Query) -> None:
-    statement = update(GoldAnswer).where(is_about(GoldAnswer, query))
+    statement = sa.update(GoldAnswer).where(is_about(GoldAnswer, query))
     session.execute(statement.values(note=None))

@@ -6,26 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    ColumnElement,
-    ForeignKey,
-    Text,
-    and_,
-    bindparam,
-    case,
-    cast,
-    delete,
-    func,
-    null,
-    select,
-    text,
-    true,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
@@ -44,17 +25,17 @@ class Reference(Base):
 
     __tablename__ = "input_references"
     __table_args__ = (
-        CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
+        sa.CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
         {"sqlite_with_rowid": False},
     )
 
     detector_id: Mapped[int] = mapped_column(
-        BigId, ForeignKey(Detector.id), primary_key=True, autoincrement=False
+        BigId, sa.ForeignKey(Detector.id), primary_key=True, autoincrement=False
     )
     input: Mapped[str] = mapped_column(Name, primary_key=True)
     label: Mapped[str] = mapped_column(Name)
-    sampling: Mapped[str] = mapped_column(Text)
-    labeler: Mapped[str] = mapped_column(Text)
+    sampling: Mapped[str] = mapped_column(sa.Text)
+    labeler: Mapped[str] = mapped_column(sa.Text)
     labelled_at: Mapped[datetime]
     created_at: Mapped[datetime]
     # The batch of the import that wrote it.
@@ -65,7 +46,7 @@ def find_references(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> dict[str, Any]:
     """Return the references of those of *inputs* that have one, as rows."""
-    statement = select(*Reference.__table__.c).where(
+    statement = sa.select(*Reference.__table__.c).where(
         Reference.detector_id == detector_id
     )
     return {
@@ -83,12 +64,12 @@ def put_references(
     if new:
         insert_rows(session, Reference, new)
     if changed:
-        session.execute(update(Reference), list(changed))
+        session.execute(sa.update(Reference), list(changed))
 
 
 def delete_reference(session: Session, detector_id: int, name: str) -> None:
     session.execute(
-        delete(Reference).where(
+        sa.delete(Reference).where(
             Reference.detector_id == detector_id, Reference.input == name
         )
     )
@@ -96,7 +77,7 @@ def delete_reference(session: Session, detector_id: int, name: str) -> None:
 
 _AT_ONCE = 5_000
 # As the index has it, which would not be used for IS false.
-_ARE_FIRSTS = text("queries.input IS NOT NULL AND NOT queries.is_repeat")
+_ARE_FIRSTS = sa.text("queries.input IS NOT NULL AND NOT queries.is_repeat")
 
 
 class InputLock(Base):
@@ -127,8 +108,9 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
         return
     # In one order, or two of them would wait for each other.
     numbers = sorted({_number_of(name) for name in names})
-    source = select(
-        cast(detector_id, BigInteger), func.unnest(cast(numbers, ARRAY(BigInteger)))
+    source = sa.select(
+        sa.cast(detector_id, sa.BigInteger),
+        sa.func.unnest(sa.cast(numbers, sa.ARRAY(sa.BigInteger))),
     )
     statement = insert(InputLock).from_select(["detector_id", "number"], source)
     # To change a row without changing it is what holds it.
@@ -158,7 +140,7 @@ def find_firsts(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[tuple[int, str]]:
     """Return of each version, by its id, which of *inputs* were put to it."""
-    statement = select(Query.version_id, Query.input).where(
+    statement = sa.select(Query.version_id, Query.input).where(
         Query.detector_id == detector_id, _ARE_FIRSTS
     )
     rows = look_up(session, statement, Query.input, [*inputs])
@@ -181,14 +163,14 @@ def find_truths(
     """
     is_its = (Label.id == Query.label_id) & is_of_query()
     label: type[Label] = Label
-    on: ColumnElement[bool] = is_its
+    on: sa.ColumnElement[bool] = is_its
     if not is_sqlite(session):
         # Without statistics PostgreSQL reads all labels of the detector for each input;
         # what has an offset is looked up for its query.
-        its = select(Label).where(is_its).correlate(Query).offset(0).lateral("its")
-        label, on = aliased(Label, its), true()
+        its = sa.select(Label).where(is_its).correlate(Query).offset(0).lateral("its")
+        label, on = aliased(Label, its), sa.true()
     statement = (
-        select(
+        sa.select(
             Query.input,
             Query.id.label("query_id"),
             Query.label,
@@ -230,7 +212,7 @@ def iter_queries_of(
     )
     for start in range(0, len(inputs), _AT_ONCE):
         piece = list(inputs[start : start + _AT_ONCE])
-        statement = select(*columns).where(Query.detector_id == detector_id)
+        statement = sa.select(*columns).where(Query.detector_id == detector_id)
         yield from lock_found(session, statement, Query.input, piece)
 
 
@@ -242,12 +224,12 @@ def set_inputs(
     A repeat leaves the random queue, where the first query with its input stands.
     """
     table = Query.__table__
-    is_repeat = bindparam("of_repeat", type_=Boolean)
+    is_repeat = sa.bindparam("of_repeat", type_=sa.Boolean)
     statement = update_each().values(
-        input=bindparam("of_input"),
+        input=sa.bindparam("of_input"),
         is_repeat=is_repeat,
-        is_pooled=bindparam("of_pooled", type_=Boolean),
-        queue_rank=case((~is_repeat, table.c.queue_rank)),
+        is_pooled=sa.bindparam("of_pooled", type_=sa.Boolean),
+        queue_rank=sa.case((~is_repeat, table.c.queue_rank)),
     )
     values = [
         {
@@ -278,7 +260,7 @@ def iter_replayable(
 
     They are those with a label of one of *standings*; of an input the first one.
     """
-    statement = select(_OLD.id, _OLD.input, _OLD.group, _OLD.key)
+    statement = sa.select(_OLD.id, _OLD.input, _OLD.group, _OLD.key)
     chosen = _labelled(detector_id, standings)
     yield from stream(session, statement.where(*chosen, _OLD.version_id == version_id))
 
@@ -295,21 +277,25 @@ def iter_replayed(
     """
     said = (_NEW.predicted, _NEW.created_at.label("asked"))
     referred = (
-        select(Reference.created_at)
+        sa.select(Reference.created_at)
         .where(Reference.detector_id == detector_id, Reference.input == _OLD.input)
         .scalar_subquery()
     )
     queries = (
-        select(_OLD.id, _OLD.input, _OLD.group, _OLD.key, _OLD.version_id, _OLD.label)
+        sa.select(
+            _OLD.id, _OLD.input, _OLD.group, _OLD.key, _OLD.version_id, _OLD.label
+        )
         .add_columns(*said, _first_label(detector_id), referred.label("referred"))
         .outerjoin(_NEW, _is_put_to(_OLD.input, detector_id, version_id))
         .where(*_labelled(detector_id, standings), _OLD.version_id != version_id)
     )
     yield from stream(session, queries.order_by(_OLD.id))
-    nothing = (null().label("group"), null().label("version_id"))
+    nothing = (sa.null().label("group"), sa.null().label("version_id"))
     references = (
-        select(Reference.input, Reference.label, *nothing, *said)
-        .add_columns(null().label("labelled"), Reference.created_at.label("referred"))
+        sa.select(Reference.input, Reference.label, *nothing, *said)
+        .add_columns(
+            sa.null().label("labelled"), Reference.created_at.label("referred")
+        )
         .outerjoin(_NEW, _is_put_to(Reference.input, detector_id, version_id))
         .where(
             Reference.detector_id == detector_id,
@@ -320,9 +306,9 @@ def iter_replayed(
     yield from stream(session, references.order_by(Reference.input))
 
 
-def _is_put_to(name: Any, detector_id: int, version_id: int) -> ColumnElement[bool]:
+def _is_put_to(name: Any, detector_id: int, version_id: int) -> sa.ColumnElement[bool]:
     """Return the condition that the new query is the first of a version with *name*."""
-    return and_(
+    return sa.and_(
         _NEW.detector_id == detector_id,
         _NEW.version_id == version_id,
         _NEW.input == name,
@@ -332,7 +318,9 @@ def _is_put_to(name: Any, detector_id: int, version_id: int) -> ColumnElement[bo
 
 def _first_label(detector_id: int) -> Any:
     """Return when any query with the input of the old one was first labelled."""
-    found = select(func.min(Label.created_at)).join(_ANY, _ANY.id == Label.query_id)
+    found = sa.select(sa.func.min(Label.created_at)).join(
+        _ANY, _ANY.id == Label.query_id
+    )
     chosen = found.where(
         _ANY.detector_id == detector_id,
         _ANY.input == _OLD.input,

@@ -7,17 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    CheckConstraint,
-    Float,
-    Index,
-    Text,
-    case,
-    delete,
-    func,
-    or_,
-    select,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, stream
@@ -33,17 +23,17 @@ class Judgement(Base):
     __tablename__ = "judgements"
     __table_args__ = (
         of_query(),
-        Index(None, "detector_id", "judge"),
-        CheckConstraint(f"kind IN {JUDGE_KINDS}", name="kind"),
+        sa.Index(None, "detector_id", "judge"),
+        sa.CheckConstraint(f"kind IN {JUDGE_KINDS}", name="kind"),
     )
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     judge: Mapped[str] = mapped_column(Name, primary_key=True)
-    kind: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(sa.Text)
     judged: Mapped[str] = mapped_column(Name)
-    score: Mapped[float | None] = mapped_column(Float)
-    explanation: Mapped[str | None] = mapped_column(Text)
+    score: Mapped[float | None] = mapped_column(sa.Float)
+    explanation: Mapped[str | None] = mapped_column(sa.Text)
     judged_at: Mapped[datetime]
     received_at: Mapped[datetime]
     # Of the import that brought it.
@@ -63,7 +53,7 @@ def store_judgement(session: Session, row: dict[str, Any], *, is_dated: bool) ->
             Judgement.score,
             Judgement.explanation,
         )
-        is_wanted &= or_(*(one.is_distinct_from(row[one.key]) for one in said))
+        is_wanted &= sa.or_(*(one.is_distinct_from(row[one.key]) for one in said))
     upsert(session, Judgement, [row], where=is_wanted)
 
 
@@ -76,14 +66,14 @@ def find_judgements(
 ) -> Sequence[Any]:
     """Return query_id, judge, kind, judged and judged_at of what is said of queries."""
     columns = ("query_id", "judge", "kind", "judged", "judged_at")
-    statement = select(*(getattr(Judgement, name) for name in columns)).where(
+    statement = sa.select(*(getattr(Judgement, name) for name in columns)).where(
         Judgement.detector_id == detector_id
     )
     return look_up(session, statement, Judgement.query_id, query_ids)
 
 
 def list_judges(session: Session, detector_id: int) -> Sequence[str]:
-    statement = select(Judgement.judge).where(Judgement.detector_id == detector_id)
+    statement = sa.select(Judgement.judge).where(Judgement.detector_id == detector_id)
     return session.scalars(statement.distinct().order_by(Judgement.judge)).all()
 
 
@@ -92,14 +82,14 @@ def iter_verdicts(
 ) -> Iterator[Any]:
     """Stream what these judges said: query_id, judge and judged."""
     columns = Judgement.query_id, Judgement.judge, Judgement.judged
-    statement = select(*columns).where(
+    statement = sa.select(*columns).where(
         Judgement.detector_id == detector_id, Judgement.judge.in_(judges)
     )
     return stream(session, statement, rows=20_000)
 
 
 def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
-    statement = select(Judgement).where(is_about(Judgement, query))
+    statement = sa.select(Judgement).where(is_about(Judgement, query))
     return session.scalars(statement.order_by(Judgement.judge)).all()
 
 
@@ -118,13 +108,10 @@ def count_judgements(
     The label is None where the query has none that is scored with one of *standings*.
     An input that a version was given twice counts once, by its first query.
     """
-    truth = case((has_standing(Query, standings), Query.label), else_=None)
+    truth = sa.case((has_standing(Query, standings), Query.label), else_=None)
     each = (
-        select(
-            Judgement.judge,
-            Judgement.kind,
-            Judgement.judged,
-            truth.label("label"),
+        sa.select(
+            Judgement.judge, Judgement.kind, Judgement.judged, truth.label("label")
         )
         .join(Query, Query.id == Judgement.query_id)
         .where(
@@ -137,7 +124,7 @@ def count_judgements(
         .subquery()
     )
     columns = (each.c.judge, each.c.kind, each.c.label, each.c.judged)
-    statement = select(*columns, func.count().label("queries"))
+    statement = sa.select(*columns, sa.func.count().label("queries"))
     return session.execute(
         statement.group_by(*columns).order_by(each.c.judge, each.c.judged)
     ).all()
@@ -184,4 +171,4 @@ def add_verdicts(
 
 
 def delete_judgements(session: Session, query: Query) -> None:
-    session.execute(delete(Judgement).where(is_about(Judgement, query)))
+    session.execute(sa.delete(Judgement).where(is_about(Judgement, query)))

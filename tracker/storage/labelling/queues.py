@@ -100,7 +100,7 @@ def count_all(
         ~Query.is_gold,
     )
     if not is_sqlite(session):
-        # PostgreSQL would read all queries, but for those in the order of an index.
+        # In the order of an index; otherwise PostgreSQL would read all queries.
         found = rows.order_by(Query.queue_rank).limit(read_most).lateral("found")
         rows = select(found).join_from(Detector, found, true())
     some = rows.where(Detector.id.in_(select_open(among))).limit(read_most).subquery()

@@ -7,18 +7,7 @@ from collections.abc import Collection, Generator, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    ColumnElement,
-    Text,
-    UniqueConstraint,
-    bindparam,
-    case,
-    delete,
-    func,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
@@ -40,17 +29,14 @@ class RecheckSet(Base):
     """
 
     __tablename__ = "recheck_sets"
-    __table_args__ = (
-        of_version(),
-        {"sqlite_with_rowid": False},
-    )
+    __table_args__ = (of_version(), {"sqlite_with_rowid": False})
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     version_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     frozen_at: Mapped[datetime]
-    cells: Mapped[list[Any]] = mapped_column(JSON)
-    known: Mapped[list[Any]] = mapped_column(JSON)
-    line: Mapped[list[Any]] = mapped_column(JSON, deferred=True)
+    cells: Mapped[list[Any]] = mapped_column(sa.JSON)
+    known: Mapped[list[Any]] = mapped_column(sa.JSON)
+    line: Mapped[list[Any]] = mapped_column(sa.JSON, deferred=True)
     # The time of the last one drawn: every label whose clock is no later was drawn.
     reached: Mapped[float] = mapped_column(default=-1.0)
 
@@ -62,7 +48,7 @@ class Recheck(Base):
     __table_args__ = (
         of_query(),
         of_version(),
-        UniqueConstraint("detector_id", "version_id", "place"),
+        sa.UniqueConstraint("detector_id", "version_id", "place"),
     )
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -78,7 +64,7 @@ class Recheck(Base):
     answer: Mapped[str | None] = mapped_column(Name)
     labeler: Mapped[str | None] = mapped_column(Name)
     is_trusted: Mapped[bool | None]
-    note: Mapped[str | None] = mapped_column(Text)
+    note: Mapped[str | None] = mapped_column(sa.Text)
     answered_at: Mapped[datetime | None]
 
 
@@ -92,7 +78,9 @@ def iter_candidates(
     label if there is one.
     """
     statement = (
-        select(Query.id, Query.predicted, Query.label_id, Query.label, Recheck.answer)
+        sa.select(
+            Query.id, Query.predicted, Query.label_id, Query.label, Recheck.answer
+        )
         .outerjoin(Recheck, is_about(Recheck, Query) & Recheck.is_trusted)
         .where(
             Query.detector_id == version.detector_id,
@@ -111,7 +99,7 @@ def find_set(session: Session, version: Version) -> RecheckSet | None:
     return session.get(RecheckSet, (version.detector_id, version.id))
 
 
-def _is_in(found: RecheckSet) -> ColumnElement[bool]:
+def _is_in(found: RecheckSet) -> sa.ColumnElement[bool]:
     is_near = Recheck.detector_id == found.detector_id
     return is_near & (Recheck.version_id == found.version_id)
 
@@ -121,10 +109,10 @@ def begin_set(session: Session, found: RecheckSet) -> None:
     mine = _is_in(found)
     before = session.get(RecheckSet, (found.detector_id, found.version_id))
     if before is not None:
-        unanswered = delete(Recheck).where(mine, Recheck.is_trusted.is_not(True))
+        unanswered = sa.delete(Recheck).where(mine, Recheck.is_trusted.is_not(True))
         session.execute(unanswered)
-        by_chance = case((Recheck.clock <= before.reached, -1.0), else_=_NEVER)
-        kept = update(Recheck).where(mine).values(place=None, clock=by_chance)
+        by_chance = sa.case((Recheck.clock <= before.reached, -1.0), else_=_NEVER)
+        kept = sa.update(Recheck).where(mine).values(place=None, clock=by_chance)
         session.execute(kept)
         session.delete(before)
         session.flush()
@@ -136,11 +124,11 @@ def draw_more(
     session: Session, found: RecheckSet, count: int, *, drawn_at: datetime
 ) -> Sequence[int] | None:
     """Draw the next *count* of a set; return their queries, None if one was deleted."""
-    last = select(func.max(Recheck.place)).where(_is_in(found))
+    last = sa.select(sa.func.max(Recheck.place)).where(_is_in(found))
     start = session.scalar(last) or 0
     drawn = found.line[start : start + count]
     ids = [one[0] for one in drawn]
-    of_query = select(Query.id).where(
+    of_query = sa.select(Query.id).where(
         Query.detector_id == found.detector_id, Query.id.in_(ids)
     )
     if len(session.scalars(of_query).all()) < len(ids):
@@ -168,7 +156,7 @@ def draw_more(
 def list_inputs(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> Sequence[str]:
-    statement = select(Query.input).where(
+    statement = sa.select(Query.input).where(
         Query.detector_id == detector_id,
         Query.id.in_(query_ids),
         Query.input.is_not(None),
@@ -183,7 +171,7 @@ def find_recheck(session: Session, query: AnyQuery) -> Recheck | None:
 def find_rechecks(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> dict[int, Recheck]:
-    statement = select(Recheck).where(
+    statement = sa.select(Recheck).where(
         Recheck.detector_id == detector_id, Recheck.query_id.in_(query_ids)
     )
     return {found.query_id: found for found in session.scalars(statement)}
@@ -196,7 +184,7 @@ def is_waiting(session: Session, query: AnyQuery) -> bool:
 
 # Built once: every page of a detector asks this.
 _OF_VERSION = (
-    select(
+    sa.select(
         Recheck.label,
         Recheck.answer,
         Recheck.is_trusted,
@@ -210,8 +198,8 @@ _OF_VERSION = (
         & on_postgresql(Query.detector_id == Recheck.detector_id),
     )
     .where(
-        Recheck.detector_id == bindparam("detector_id"),
-        Recheck.version_id == bindparam("version_id"),
+        Recheck.detector_id == sa.bindparam("detector_id"),
+        Recheck.version_id == sa.bindparam("version_id"),
         Recheck.place.is_not(None),
     )
     .order_by(Recheck.place)
@@ -235,7 +223,7 @@ def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> 
         return
     answered, asked = aliased(Query), aliased(Query)
     of_input = (
-        select(asked.input, Recheck.query_id)
+        sa.select(asked.input, Recheck.query_id)
         .join(asked, asked.id == Recheck.query_id)
         .where(
             Recheck.detector_id == detector_id,
@@ -245,7 +233,7 @@ def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> 
         )
     )
     given = (
-        select(answered.input, Recheck)
+        sa.select(answered.input, Recheck)
         .join(answered, answered.id == Recheck.query_id)
         .where(
             Recheck.detector_id == detector_id,
@@ -259,7 +247,7 @@ def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> 
     for name, query_id in session.execute(of_input).all():
         if name in answers:
             one = answers[name]
-            statement = update(Recheck).where(
+            statement = sa.update(Recheck).where(
                 Recheck.detector_id == detector_id, Recheck.query_id == query_id
             )
             session.execute(
@@ -273,5 +261,5 @@ def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> 
 
 
 def erase_recheck(session: Session, query: Query) -> None:
-    statement = update(Recheck).where(is_about(Recheck, query))
+    statement = sa.update(Recheck).where(is_about(Recheck, query))
     session.execute(statement.values(note=None))

@@ -4,20 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    ForeignKeyConstraint,
-    Index,
-    Text,
-    and_,
-    case,
-    delete,
-    func,
-    or_,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import (
     InstrumentedAttribute,
     Mapped,
@@ -50,8 +37,8 @@ class Reservation(Base):
     __tablename__ = "reservations"
     __table_args__ = (
         of_query(),
-        Index(None, "labeler"),
-        Index(None, "detector_id", "until"),
+        sa.Index(None, "labeler"),
+        sa.Index(None, "detector_id", "until"),
     )
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -63,14 +50,14 @@ class Reservation(Base):
     # A labeler's queries come in this order.
     place: Mapped[int] = mapped_column(BigId)
     # How the query was found, which decides what its label is marked as.
-    queue: Mapped[str] = mapped_column(Text, server_default=text("'random'"))
+    queue: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("'random'"))
 
 
 class Skip(Base):
     """A query that one labeler set aside; others may still be given it."""
 
     __tablename__ = "skips"
-    __table_args__ = (of_query(), Index(None, "labeler"))
+    __table_args__ = (of_query(), sa.Index(None, "labeler"))
 
     detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -84,7 +71,7 @@ def list_reserved(
     """Return what *labeler* has reserved from *queue*, in the order it was given."""
     # Of a join PostgreSQL might read every query that lies between these few.
     statement = (
-        select(Reservation.query_id)
+        sa.select(Reservation.query_id)
         .where(
             Reservation.labeler == labeler,
             Reservation.detector_id == queue.detector_id,
@@ -98,18 +85,20 @@ def list_reserved(
     return [query for query in found if query is not None and queue.holds(query)]
 
 
-def _waits(query_id: InstrumentedAttribute[int], queue: Queue) -> ColumnElement[bool]:
+def _waits(
+    query_id: InstrumentedAttribute[int], queue: Queue
+) -> sa.ColumnElement[bool]:
     """Return the condition that the query of that id waits in the queue."""
     # Of a join SQLite would read every waiting query first, to look for each
     # whether it is among these few.
-    return select(Query.id).where(Query.id == query_id, *queue.conditions()).exists()
+    return sa.select(Query.id).where(Query.id == query_id, *queue.conditions()).exists()
 
 
 def _is_reserved(
     query_id: InstrumentedAttribute[int], queue: Queue, at: datetime
-) -> ColumnElement[bool]:
+) -> sa.ColumnElement[bool]:
     return (
-        select(Reservation.query_id)
+        sa.select(Reservation.query_id)
         .where(
             Reservation.detector_id == queue.detector_id,
             Reservation.query_id == query_id,
@@ -129,7 +118,7 @@ def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
     until: datetime,
 ) -> bool:
     """Reserve a query behind the others of *labeler*; False if it is another's."""
-    last = select(func.max(Reservation.place)).where(
+    last = sa.select(sa.func.max(Reservation.place)).where(
         Reservation.detector_id == queue.detector_id, Reservation.labeler == labeler
     )
     values = {
@@ -144,7 +133,7 @@ def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
 
 def renew(session: Session, queries: Sequence[Query], *, until: datetime) -> None:
     """Give queries of one detector to their labeler until then."""
-    statement = update(Reservation).where(
+    statement = sa.update(Reservation).where(
         Reservation.detector_id.in_({one.detector_id for one in queries}),
         Reservation.query_id.in_([one.id for one in queries]),
     )
@@ -155,26 +144,26 @@ def delete_expired(session: Session, detector_id: int, *, at: datetime) -> None:
     """Delete some reservations that ended, leaving out what others delete just now."""
     mine = Reservation.detector_id == detector_id
     ended = (
-        select(Reservation.query_id)
+        sa.select(Reservation.query_id)
         .where(mine, Reservation.until <= at)
         .order_by(Reservation.until)
         .limit(_MOST_EXPIRED)
         .with_for_update(skip_locked=True)
     )
-    statement = delete(Reservation).where(mine, Reservation.query_id.in_(ended))
+    statement = sa.delete(Reservation).where(mine, Reservation.query_id.in_(ended))
     session.execute(statement)
 
 
 def delete_of_query(session: Session, query: AnyQuery) -> None:
     for rows_of in (Reservation, Skip):
-        session.execute(delete(rows_of).where(is_about(rows_of, query)))
+        session.execute(sa.delete(rows_of).where(is_about(rows_of, query)))
 
 
 def set_aside(
     session: Session, query: Query, labeler: str, *, skipped_at: datetime
 ) -> None:
     """End the reservation of *labeler*, and offer the query to others first."""
-    own = delete(Reservation).where(
+    own = sa.delete(Reservation).where(
         is_about(Reservation, query), Reservation.labeler == labeler
     )
     session.execute(own)
@@ -195,7 +184,7 @@ def find_free_query(
     Free is what waits, nobody has reserved, and *labeler* did not skip.
     """
     is_skipped = (
-        select(Skip.query_id)
+        sa.select(Skip.query_id)
         .where(
             Skip.detector_id == queue.detector_id,
             Skip.query_id == Query.id,
@@ -204,7 +193,7 @@ def find_free_query(
         .exists()
     )
     statement = (
-        select(Query)
+        sa.select(Query)
         .where(*queue.conditions(), ~_is_reserved(Query.id, queue, at), ~is_skipped)
         .order_by(*queue.order())
         .limit(1)
@@ -217,7 +206,7 @@ def find_skipped_query(
 ) -> Query | None:
     """Return what *labeler* skipped longest ago and nobody has reserved."""
     statement = (
-        select(Skip.query_id)
+        sa.select(Skip.query_id)
         .where(
             Skip.labeler == labeler,
             Skip.detector_id == queue.detector_id,
@@ -234,7 +223,7 @@ def find_skipped_query(
 
 def list_skipped(session: Session, queue: Queue, labeler: str) -> Sequence[int]:
     """Return the ids of what *labeler* set aside and waits in *queue*."""
-    statement = select(Skip.query_id).where(
+    statement = sa.select(Skip.query_id).where(
         Skip.labeler == labeler,
         Skip.detector_id == queue.detector_id,
         _waits(Skip.query_id, queue),
@@ -244,14 +233,16 @@ def list_skipped(session: Session, queue: Queue, labeler: str) -> Sequence[int]:
 
 def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:
     # In order, or PostgreSQL would look at all of them before it stops.
-    some = select(Query.id).where(*queue.conditions())
+    some = sa.select(Query.id).where(*queue.conditions())
     some = some.order_by(*queue.order()).limit(limit)
-    return session.scalars(select(func.count()).select_from(some.subquery())).one()
+    return session.scalars(
+        sa.select(sa.func.count()).select_from(some.subquery())
+    ).one()
 
 
 def release_others(session: Session, queue: Queue, labeler: str) -> None:
     """End what *labeler* has reserved by other choices from the targeted queue."""
-    statement = delete(Reservation).where(
+    statement = sa.delete(Reservation).where(
         Reservation.labeler == labeler, Reservation.queue.not_in([RANDOM, queue.name])
     )
     session.execute(statement)
@@ -268,7 +259,7 @@ class Draw(Base):
     # A query without a label is deleted when its time has come.
     __table_args__ = (
         of_query(ondelete="CASCADE"),
-        ForeignKeyConstraint(
+        sa.ForeignKeyConstraint(
             ["detector_id", "other_version_id"], [Version.detector_id, Version.id]
         ),
     )
@@ -312,7 +303,7 @@ def count_drawn(
     An input whose other query has a label with one of *standings* is counted as a pair.
     """
     own, other = aliased(Query), aliased(Query)
-    is_other = and_(
+    is_other = sa.and_(
         other.detector_id == detector_id,
         other.version_id == Draw.other_version_id,
         other.input == own.input,
@@ -324,7 +315,7 @@ def count_drawn(
         own.label == other.predicted,
     )
     statement = (
-        select(_count(is_new, is_own_right, is_other_right))
+        sa.select(_count(is_new, is_own_right, is_other_right))
         .add_columns(_count(~is_new, is_own_right, is_other_right))
         .select_from(Draw)
         .join(own, own.id == Draw.query_id)
@@ -332,13 +323,13 @@ def count_drawn(
         .where(
             Draw.detector_id == detector_id,
             on_postgresql(own.detector_id == detector_id),
-            or_(
-                and_(own.version_id == new_id, Draw.other_version_id == old_id),
-                and_(own.version_id == old_id, Draw.other_version_id == new_id),
+            sa.or_(
+                sa.and_(own.version_id == new_id, Draw.other_version_id == old_id),
+                sa.and_(own.version_id == old_id, Draw.other_version_id == new_id),
             ),
             own.label != UNCLEAR,
             own.sampling == TARGETED,
-            or_(other.label.is_(None), ~has_standing(other, standings)),
+            sa.or_(other.label.is_(None), ~has_standing(other, standings)),
         )
     )
     return Drawn(*session.execute(statement).one())
@@ -346,6 +337,6 @@ def count_drawn(
 
 def _count(is_new: Any, is_own_right: Any, is_other_right: Any) -> Any:
     """Count what the new version won, or with *is_new* negated what it lost."""
-    wins = and_(is_new, is_own_right, ~is_other_right)
-    losses = and_(~is_new, is_other_right, ~is_own_right)
-    return func.count(case((or_(wins, losses), 1)))
+    wins = sa.and_(is_new, is_own_right, ~is_other_right)
+    losses = sa.and_(~is_new, is_other_right, ~is_own_right)
+    return sa.func.count(sa.case((sa.or_(wins, losses), 1)))

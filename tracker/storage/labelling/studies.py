@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    CheckConstraint,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Text,
-    UniqueConstraint,
-    select,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, list_newest
@@ -24,20 +17,22 @@ class Study(Base):
 
     __tablename__ = "studies"
     __table_args__ = (
-        UniqueConstraint("detector_id", "name"),
-        CheckConstraint("kind IN ('bootstrap', 'seeds')", name="kind"),
+        sa.UniqueConstraint("detector_id", "name"),
+        sa.CheckConstraint("kind IN ('bootstrap', 'seeds')", name="kind"),
     )
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     name: Mapped[str] = mapped_column(Name)
-    kind: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(sa.Text)
     # By name: a version is studied before its first query arrives.
     version: Mapped[str | None] = mapped_column(Name)
-    note: Mapped[str | None] = mapped_column(Text)
+    note: Mapped[str | None] = mapped_column(sa.Text)
     # How many there are.
     rounds: Mapped[int] = mapped_column(BigId)
-    added_by: Mapped[str] = mapped_column(Text)
+    added_by: Mapped[str] = mapped_column(sa.Text)
     created_at: Mapped[datetime]
 
 
@@ -46,7 +41,7 @@ class StudyRound(Base):
 
     __tablename__ = "study_rounds"
     __table_args__ = (
-        ForeignKeyConstraint(
+        sa.ForeignKeyConstraint(
             ["detector_id", "study_id"], [Study.detector_id, Study.id]
         ),
         {"sqlite_with_rowid": False},
@@ -66,7 +61,7 @@ def add_rounds(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def find_study_by_name(session: Session, detector_id: int, name: str) -> Study | None:
-    statement = select(Study).where(
+    statement = sa.select(Study).where(
         Study.detector_id == detector_id, Study.name == name
     )
     return session.scalars(statement).one_or_none()
@@ -86,15 +81,14 @@ def list_studies(
 def list_rounds(session: Session, study: Study) -> Sequence[Any]:
     """Return the rounds of a study in order: every accuracy, None where not given."""
     statement = (
-        select(
+        sa.select(
             StudyRound.accuracy,
             StudyRound.validation,
             StudyRound.training,
             StudyRound.no_information,
         )
         .where(
-            StudyRound.detector_id == study.detector_id,
-            StudyRound.study_id == study.id,
+            StudyRound.detector_id == study.detector_id, StudyRound.study_id == study.id
         )
         .order_by(StudyRound.number)
     )

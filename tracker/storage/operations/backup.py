@@ -3,18 +3,7 @@
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, get_args, get_type_hints
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Table,
-    Text,
-    delete,
-    func,
-    inspect,
-    select,
-    text,
-    union,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from tracker.storage.base import Base, stream
@@ -41,23 +30,23 @@ _PASSING = tuple(
 )
 
 
-def list_tables() -> list[Table]:
+def list_tables() -> list[sa.Table]:
     return [table for table in schema.metadata.sorted_tables if table not in _PASSING]
 
 
-def iter_table(session: Session, table: Table) -> Generator[Any]:
+def iter_table(session: Session, table: sa.Table) -> Generator[Any]:
     """Stream every row of *table* in an order that both databases share."""
     # The locale of a PostgreSQL cluster would sort texts in its own way.
     order = [
         column.collate("C")
-        if isinstance(column.type, Text) and not is_sqlite(session)
+        if isinstance(column.type, sa.Text) and not is_sqlite(session)
         else column
         for column in table.primary_key
     ]
-    return stream(session, select(*table.c).where(*_kept(table)).order_by(*order))
+    return stream(session, sa.select(*table.c).where(*_kept(table)).order_by(*order))
 
 
-def _kept(table: Table) -> list[ColumnElement[bool]]:
+def _kept(table: sa.Table) -> list[sa.ColumnElement[bool]]:
     # Periodic tasks of the workers have no key.
     return [Task.key != ""] if table is Task.__table__ else []
 
@@ -66,13 +55,13 @@ def iter_image_names(session: Session) -> Iterator[str]:
     """Stream the name of every image of a query, each once."""
     kinds = (Query, WaitingQuery)
     # A union removes duplicates.
-    names = union(
-        *(select(kind.image).where(kind.image.is_not(None)) for kind in kinds)
+    names = sa.union(
+        *(sa.select(kind.image).where(kind.image.is_not(None)) for kind in kinds)
     ).subquery()
-    return (row.image for row in stream(session, select(names.c.image)))
+    return (row.image for row in stream(session, sa.select(names.c.image)))
 
 
-def find_last_id(session: Session, table: Table) -> int | None:
+def find_last_id(session: Session, table: sa.Table) -> int | None:
     """Return the last id that the database assigned in *table*.
 
     None if it has not assigned any.  The row may be gone, as folded batches are, but
@@ -81,27 +70,27 @@ def find_last_id(session: Session, table: Table) -> int | None:
     if table.autoincrement_column is None:
         return None
     if not is_sqlite(session):
-        statement = text(
+        statement = sa.text(
             "SELECT pg_sequence_last_value(pg_get_serial_sequence(:name, 'id'))"
         )
     else:
-        statement = text("SELECT seq FROM sqlite_sequence WHERE name = :name")
+        statement = sa.text("SELECT seq FROM sqlite_sequence WHERE name = :name")
     last: int | None = session.scalar(statement, {"name": table.name})
     return last
 
 
-def set_last_id(session: Session, table: Table, last_id: int) -> None:
+def set_last_id(session: Session, table: sa.Table, last_id: int) -> None:
     """Let the next id of *table* be above *last_id* and all existing ids."""
-    highest = session.scalar(select(func.max(table.c.id)))
+    highest = session.scalar(sa.select(sa.func.max(table.c.id)))
     values = {"name": table.name, "last": max(last_id, highest or 0)}
     if not is_sqlite(session):
         session.execute(
-            text("SELECT setval(pg_get_serial_sequence(:name, 'id'), :last)"), values
+            sa.text("SELECT setval(pg_get_serial_sequence(:name, 'id'), :last)"), values
         )
         return
-    session.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), values)
+    session.execute(sa.text("DELETE FROM sqlite_sequence WHERE name = :name"), values)
     session.execute(
-        text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), values
+        sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), values
     )
 
 
@@ -110,13 +99,13 @@ def lock_tables(session: Session) -> None:
     # On SQLite a write is alone from its beginning.
     if not is_sqlite(session):
         names = ", ".join(table.name for table in list_tables())
-        session.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
+        session.execute(sa.text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
 def find_filled_table(session: Session) -> str | None:
     """Return the name of a table with a row, None if all are empty."""
     for table in list_tables():
-        some = select(1).select_from(table).where(*_kept(table)).limit(1)
+        some = sa.select(1).select_from(table).where(*_kept(table)).limit(1)
         if session.execute(some).first():
             return table.name
     return None
@@ -124,11 +113,11 @@ def find_filled_table(session: Session) -> str | None:
 
 def clear_passing_tasks(session: Session) -> None:
     """Delete the periodic tasks that a running worker has added."""
-    session.execute(delete(Task).where(Task.key == ""))
+    session.execute(sa.delete(Task).where(Task.key == ""))
 
 
 def add_table_rows(
-    session: Session, table: Table, rows: Sequence[Sequence[Any]]
+    session: Session, table: sa.Table, rows: Sequence[Sequence[Any]]
 ) -> None:
     """Insert *rows* with their ids; each has the columns of *table* in order."""
     names = [column.name for column in table.c]
@@ -140,12 +129,12 @@ def add_table_rows(
 
 
 def keep_alive(session: Session) -> None:
-    session.execute(select(1))
+    session.execute(sa.select(1))
 
 
-def find_json_type(column: Column[Any]) -> Any:
+def find_json_type(column: sa.Column[Any]) -> Any:
     rows_of = _CLASSES[column.table.name]
-    name = inspect(rows_of).get_property_by_column(column).key
+    name = sa.inspect(rows_of).get_property_by_column(column).key
     (kind,) = get_args(get_type_hints(rows_of)[name])
     return kind
 

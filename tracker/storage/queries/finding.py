@@ -9,24 +9,8 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    String,
-    and_,
-    bindparam,
-    cast,
-    column,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    table,
-    text,
-    true,
-    tuple_,
-)
+import sqlalchemy as sa
+from sqlalchemy import column, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session, aliased
 
@@ -36,7 +20,7 @@ from tracker.storage.labels import Label, is_current
 from tracker.storage.queries.queries import Query
 from tracker.words import NO_VALUE
 
-Conditions = Sequence[ColumnElement[bool]]
+Conditions = Sequence[sa.ColumnElement[bool]]
 # By which column a list is sorted, and whether downwards.
 SORTS = {
     "newest": ("id", True),
@@ -53,10 +37,10 @@ _LAST_LETTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def begins_with(prefix: str) -> list[ColumnElement[bool]]:
+def begins_with(prefix: str) -> list[sa.ColumnElement[bool]]:
     """Return the conditions that a key begins with *prefix*, which an index answers."""
     stem = prefix.rstrip(chr(_LAST_LETTER))
-    found: list[ColumnElement[bool]] = [Query.key >= prefix]
+    found: list[sa.ColumnElement[bool]] = [Query.key >= prefix]
     if stem:
         following = ord(stem[-1]) + 1
         if following in _SURROGATES:
@@ -65,7 +49,7 @@ def begins_with(prefix: str) -> list[ColumnElement[bool]]:
     return found
 
 
-def has_key(text: str) -> list[ColumnElement[bool]]:
+def has_key(text: str) -> list[sa.ColumnElement[bool]]:
     """Return the conditions on a key; with a * at its end all that begin so pass."""
     return begins_with(text[:-1]) if text.endswith("*") else [Query.key == text]
 
@@ -89,7 +73,7 @@ def list_sorted(  # noqa: PLR0913 - a place in a list, and which way to go from 
     name, is_down = SORTS[sort]
     shown: Any = Query
     if are_few:
-        found_first = select(Query).where(*conditions).cte()
+        found_first = sa.select(Query).where(*conditions).cte()
         found_first = found_first.prefix_with("MATERIALIZED", dialect="postgresql")
         shown, conditions = aliased(Query, found_first), ()
     column: Any = getattr(shown, name)
@@ -104,11 +88,11 @@ def list_sorted(  # noqa: PLR0913 - a place in a list, and which way to go from 
         columns = (column, shown.id) if has_value else (shown.id,)
         tests = [*conditions, (column.is_not if has_value else column.is_)(None)]
         if after is not None and number == 0:
-            place = tuple_(*columns)
-            other = tuple_(*(getattr(after, one.key) for one in columns))
+            place = sa.tuple_(*columns)
+            other = sa.tuple_(*(getattr(after, one.key) for one in columns))
             tests.append(place < other if is_down else place > other)
         order = [one.desc() if is_down else one.asc() for one in columns]
-        statement = select(shown).where(*tests).order_by(*order)
+        statement = sa.select(shown).where(*tests).order_by(*order)
         found += session.scalars(statement.limit(limit - len(found)))
         if len(found) == limit:
             break
@@ -129,9 +113,9 @@ def are_few(session: Session, conditions: Conditions) -> bool:
 def count_queries(
     session: Session, conditions: Conditions, *, at_most: int | None = None
 ) -> int:
-    found = select(literal(1).label("one")).select_from(Query).where(*conditions)
+    found = sa.select(sa.literal(1).label("one")).select_from(Query).where(*conditions)
     some = found.limit(at_most).subquery()
-    return session.scalar(select(func.count()).select_from(some)) or 0
+    return session.scalar(sa.select(sa.func.count()).select_from(some)) or 0
 
 
 def list_answers(
@@ -139,7 +123,7 @@ def list_answers(
 ) -> Sequence[Any]:
     """Return what is known of labelled queries that meet *conditions*, newest first."""
     statement = (
-        select(
+        sa.select(
             Query.predicted,
             Query.label,
             Query.confidence,
@@ -156,7 +140,7 @@ def list_answers(
     return session.execute(statement).all()
 
 
-def has_label(labeler: str | None, since: datetime | None) -> ColumnElement[bool]:
+def has_label(labeler: str | None, since: datetime | None) -> sa.ColumnElement[bool]:
     """Return the condition on the current label: who gave it, and since when.
 
     A label taken over was given to another query, at another time.
@@ -166,11 +150,11 @@ def has_label(labeler: str | None, since: datetime | None) -> ColumnElement[bool
         found.append(Label.labeler == labeler)
     if since is not None:
         found += [Label.labelled_at >= since, Label.source_label_id.is_(None)]
-    return select(literal(1)).where(*found).exists()
+    return sa.select(sa.literal(1)).where(*found).exists()
 
 
 def find_first_asked(session: Session, version: Version) -> datetime | None:
-    statement = select(Query.asked_at).where(
+    statement = sa.select(Query.asked_at).where(
         Query.detector_id == version.detector_id, Query.version_id == version.id
     )
     return session.scalar(statement.order_by(Query.asked_at).limit(1))
@@ -204,25 +188,29 @@ def find_asked_span(  # noqa: PLR0913 - which queries count.
 
 
 @cache
-def _select_span_of_all(*, is_few: bool) -> Select[*tuple[Any, ...]]:
+def _select_span_of_all(*, is_few: bool) -> sa.Select[*tuple[Any, ...]]:
     """Return it once: to build it takes longer than to run it."""
     return _select_span((), is_few=is_few)
 
 
-def _select_span(conditions: Conditions, *, is_few: bool) -> Select[*tuple[Any, ...]]:
+def _select_span(
+    conditions: Conditions, *, is_few: bool
+) -> sa.Select[*tuple[Any, ...]]:
     tests = [
-        Query.detector_id == bindparam("detector_id"),
-        Query.version_id.in_(bindparam("versions", expanding=True)),
-        Query.label.in_(bindparam("classes", expanding=True)),
-        Query.standing.in_(bindparam("standings", expanding=True)),
+        Query.detector_id == sa.bindparam("detector_id"),
+        Query.version_id.in_(sa.bindparam("versions", expanding=True)),
+        Query.label.in_(sa.bindparam("classes", expanding=True)),
+        Query.standing.in_(sa.bindparam("standings", expanding=True)),
         *conditions,
     ]
     if is_few:
-        return select(func.min(Query.asked_at), func.max(Query.asked_at)).where(*tests)
-    walk = select(Query.asked_at).where(*tests).limit(1)
+        return sa.select(
+            sa.func.min(Query.asked_at), sa.func.max(Query.asked_at)
+        ).where(*tests)
+    walk = sa.select(Query.asked_at).where(*tests).limit(1)
     oldest = walk.order_by(Query.asked_at).scalar_subquery()
     newest = walk.order_by(Query.asked_at.desc()).scalar_subquery()
-    return select(oldest, newest)
+    return sa.select(oldest, newest)
 
 
 _LITERALS = ("true", "false", "null")
@@ -237,8 +225,8 @@ class Equals:
     column: str
     value: Any
 
-    def test(self, _session: Session) -> ColumnElement[bool]:
-        found: ColumnElement[bool] = getattr(Query, self.column) == self.value
+    def test(self, _session: Session) -> sa.ColumnElement[bool]:
+        found: sa.ColumnElement[bool] = getattr(Query, self.column) == self.value
         return found
 
 
@@ -251,17 +239,17 @@ class Between:
     high: Any = None
     below: Any = None
 
-    def test(self, _session: Session) -> ColumnElement[bool]:
+    def test(self, _session: Session) -> sa.ColumnElement[bool]:
         """Return the condition on a query; what is None bounds nothing."""
         value: Any = getattr(Query, self.column)
-        tests: list[ColumnElement[bool]] = [true()]
+        tests: list[sa.ColumnElement[bool]] = [sa.true()]
         if self.low is not None:
             tests.append(value >= self.low)
         if self.high is not None:
             tests.append(value <= self.high)
         if self.below is not None:
             tests.append(value < self.below)
-        return and_(*tests)
+        return sa.and_(*tests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,56 +267,56 @@ class Metadata:
     # The detector that counts the name as a slice, whose queries SQLite finds by it.
     indexed_for: int | None = None
 
-    def test(self, session: Session) -> ColumnElement[bool]:
+    def test(self, session: Session) -> sa.ColumnElement[bool]:
         """Return the condition on a query; without an index it reads each JSON."""
         return self._on_sqlite() if is_sqlite(session) else self._on_postgresql()
 
-    def _on_sqlite(self) -> ColumnElement[bool]:
+    def _on_sqlite(self) -> sa.ColumnElement[bool]:
         # The key is compared and no path is built of it: it may hold any letter.
-        each = func.json_each(Query.details).table_valued("key", "value", "type")
-        given = select(literal(1)).select_from(each).correlate(Query)
+        each = sa.func.json_each(Query.details).table_valued("key", "value", "type")
+        given = sa.select(sa.literal(1)).select_from(each).correlate(Query)
         given = given.where(each.c.key == self.name)
         if self.text == NO_VALUE:
-            is_none = or_(each.c.type == "null", each.c.value == NO_VALUE)
+            is_none = sa.or_(each.c.type == "null", each.c.value == NO_VALUE)
             return ~given.where(~is_none).exists()
-        tests = [and_(each.c.type == "text", each.c.value == self.text)]
+        tests = [sa.and_(each.c.type == "text", each.c.value == self.text)]
         if self.number is not None:
             is_number = each.c.type.in_(["integer", "real"])
-            tests.append(and_(is_number, each.c.value == self.number))
+            tests.append(sa.and_(is_number, each.c.value == self.number))
         if self.text in _LITERALS:
             tests.append(each.c.type == self.text)
-        found = given.where(or_(*tests)).exists()
+        found = given.where(sa.or_(*tests)).exists()
         if self.indexed_for is None or self.text in _LITERALS:
             return found
-        return and_(self._is_indexed(self.indexed_for), found)
+        return sa.and_(self._is_indexed(self.indexed_for), found)
 
-    def _is_indexed(self, detector_id: int) -> ColumnElement[bool]:
+    def _is_indexed(self, detector_id: int) -> sa.ColumnElement[bool]:
         """Return a condition that an index answers, and that all that pass meet."""
         if not _PLAIN.fullmatch(self.name):
-            return true()
+            return sa.true()
         # As the index has it: a parameter would keep SQLite from it.
-        own: Any = literal_column(str(detector_id))
-        path: Any = literal_column(_path(self.name))
+        own: Any = sa.literal_column(str(detector_id))
+        path: Any = sa.literal_column(_path(self.name))
         if self.number is None:
-            value = func.json_extract(Query.details, path)
-            return and_(Query.detector_id == own, value == self.text)
+            value = sa.func.json_extract(Query.details, path)
+            return sa.and_(Query.detector_id == own, value == self.text)
         # Of two values it would rather walk through all queries in the order asked.
         other = aliased(Query)
-        value = func.json_extract(other.details, path)
-        some = select(other.id).where(other.detector_id == own)
+        value = sa.func.json_extract(other.details, path)
+        some = sa.select(other.id).where(other.detector_id == own)
         return Query.id.in_(some.where(value.in_([self.text, self.number])))
 
-    def _on_postgresql(self) -> ColumnElement[bool]:
-        details = cast(Query.details, JSONB)
+    def _on_postgresql(self) -> sa.ColumnElement[bool]:
+        details = sa.cast(Query.details, JSONB)
         if self.text == NO_VALUE:
-            said = details.op("->>", return_type=String())(self.name)
-            return func.coalesce(said, NO_VALUE) == NO_VALUE
+            said = details.op("->>", return_type=sa.String())(self.name)
+            return sa.func.coalesce(said, NO_VALUE) == NO_VALUE
         meant: list[Any] = [self.text]
         if self.number is not None:
             meant.append(self.number)
         if self.text in _LITERALS:
             meant.append(json.loads(self.text))
-        return or_(*(details.contains({self.name: value}) for value in meant))
+        return sa.or_(*(details.contains({self.name: value}) for value in meant))
 
 
 def _path(name: str) -> str:
@@ -346,7 +334,7 @@ def index_metadata(session: Session, detector_id: int, names: Iterable[str]) -> 
     prefix = f"ix_queries_metadata_{detector_id}_"
     plain = [name for name in names if _PLAIN.fullmatch(name)]
     wanted = {prefix + sha256(name.encode()).hexdigest()[:16]: name for name in plain}
-    there: Any = select(column("name")).select_from(table("sqlite_master"))
+    there: Any = sa.select(column("name")).select_from(sa.table("sqlite_master"))
     there = there.where(column("name").startswith(prefix, autoescape=True))
     for index in set(session.scalars(there)) - wanted.keys():
         session.execute(text(f"DROP INDEX {index}"))

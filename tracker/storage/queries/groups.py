@@ -31,11 +31,7 @@ def find_units(
 ) -> Sequence[Any]:
     """Return the queries by which *groups* count, as rows."""
     statement = select(
-        Query.group,
-        Query.id,
-        Query.version_id,
-        Query.sampling,
-        Query.is_replayed,
+        Query.group, Query.id, Query.version_id, Query.sampling, Query.is_replayed
     ).where(Query.detector_id == detector_id, Query.standing.in_(_OF_UNITS))
     return look_up(session, statement, Query.group, [*groups])
 

@@ -5,18 +5,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    JSON,
-    BigInteger,
-    Select,
-    Text,
-    cast,
-    func,
-    literal,
-    select,
-    true,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from tracker.storage.dialect import is_sqlite, planned_for_now
@@ -39,8 +28,8 @@ def find_queries_by_input(
     return {row.input: row for row in oldest_last}
 
 
-def _known(detector_id: int) -> Select[*tuple[Any, ...]]:
-    return select(
+def _known(detector_id: int) -> sa.Select[*tuple[Any, ...]]:
+    return sa.select(
         Query.key,
         Query.id,
         Query.version_id,
@@ -67,7 +56,7 @@ def _known(detector_id: int) -> Select[*tuple[Any, ...]]:
 
 def look_up(
     session: Session,
-    statement: Select[*tuple[Any, ...]],
+    statement: sa.Select[*tuple[Any, ...]],
     column: InstrumentedAttribute[Any],
     values: Sequence[Any],
 ) -> Sequence[Any]:
@@ -83,20 +72,26 @@ def look_up(
         return session.execute(
             statement.where(column.in_(listed(session, values)))
         ).all()
-    is_text = isinstance(column.type, Text)
+    is_text = isinstance(column.type, sa.Text)
     # As JSON, which is written in a tenth of the time of an array.
-    listed_values = func.json_array_elements_text(literal([*values], JSON()))
+    listed_values = sa.func.json_array_elements_text(sa.literal([*values], sa.JSON()))
     given = listed_values.table_valued("value").render_derived()
-    value = given.c.value.collate("C") if is_text else cast(given.c.value, BigInteger())
+    value = (
+        given.c.value.collate("C")
+        if is_text
+        else sa.cast(given.c.value, sa.BigInteger())
+    )
     # What has an offset is not made into a join.
     found = statement.where(column == value).offset(0).lateral("found")
     with planned_for_now(session):
-        return session.execute(select(found).join_from(given, found, true())).all()
+        return session.execute(
+            sa.select(found).join_from(given, found, sa.true())
+        ).all()
 
 
 def lock_found(
     session: Session,
-    statement: Select[*tuple[Any, ...]],
+    statement: sa.Select[*tuple[Any, ...]],
     column: InstrumentedAttribute[Any],
     values: Sequence[Any],
 ) -> Sequence[Any]:
@@ -117,10 +112,12 @@ def lock_found(
     return [row for row in rows if row._mapping[column.key] in known]
 
 
-def listed(session: Session, keys: Sequence[Any]) -> Select[tuple[Any]]:
+def listed(session: Session, keys: Sequence[Any]) -> sa.Select[tuple[Any]]:
     # Thousands of keys as one parameter: as many parameters cost more than the
     # look-up itself.
     if is_sqlite(session):
-        values = func.json_each(json.dumps(keys)).table_valued("value")
-        return select(values.c.value)
-    return select(func.unnest(cast(list(keys), ARRAY(Text(collation="C")))))
+        values = sa.func.json_each(json.dumps(keys)).table_valued("value")
+        return sa.select(values.c.value)
+    return sa.select(
+        sa.func.unnest(sa.cast(list(keys), sa.ARRAY(sa.Text(collation="C"))))
+    )

@@ -6,25 +6,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from sqlalchemy import (
-    CheckConstraint,
-    ColumnElement,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Select,
-    Text,
-    UniqueConstraint,
-    and_,
-    bindparam,
-    cast,
-    false,
-    func,
-    literal,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -40,11 +22,11 @@ class Query(Base):
 
     __tablename__ = "queries"
     __table_args__ = (
-        UniqueConstraint("detector_id", "key"),
+        sa.UniqueConstraint("detector_id", "key"),
         of_version(),
-        Index(None, "detector_id", "label", "predicted", "id"),
+        sa.Index(None, "detector_id", "label", "predicted", "id"),
         # With what spans of time are counted by.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_asked_at",
             "detector_id",
             "asked_at",
@@ -54,41 +36,37 @@ class Query(Base):
         ),
         # In two parts: SQLite would read all queries of a detector along a whole one,
         # in an order that has nothing to do with where they lie.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_confidence_id_given",
             "detector_id",
             "confidence",
             "id",
             **where("confidence IS NOT NULL"),
         ),
-        Index(
+        sa.Index(
             "ix_queries_detector_id_id_unsure",
             "detector_id",
             "id",
             **where("confidence IS NULL"),
         ),
         # The few that wait for a label among a million that have one.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_id_unlabelled",
             "detector_id",
             "id",
             **where("label IS NULL"),
         ),
         # The random queue in its order.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_queue_rank_waiting",
             "detector_id",
             "queue_rank",
             **where("queue_rank IS NOT NULL"),
         ),
         # The few that are gold.
-        Index(
-            "ix_queries_detector_id_gold",
-            "detector_id",
-            **where("is_gold"),
-        ),
+        sa.Index("ix_queries_detector_id_gold", "detector_id", **where("is_gold")),
         # Of those without a label the ones that the detector was least sure of.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_confidence_unlabelled",
             "detector_id",
             "confidence",
@@ -96,14 +74,14 @@ class Query(Base):
             **where("label IS NULL"),
         ),
         # Of those without a label the oldest, which are not kept for ever.
-        Index(
+        sa.Index(
             "ix_queries_created_at_id_unlabelled",
             "created_at",
             "id",
             **where("label IS NULL"),
         ),
         # By standing and version the queries of a group, of which one is scored.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_group_standing_given",
             "detector_id",
             "group",
@@ -112,7 +90,7 @@ class Query(Base):
             **where('"group" IS NOT NULL'),
         ),
         # Those that do not count where versions are pooled, as they are counted.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_unpooled",
             "detector_id",
             "standing",
@@ -122,7 +100,7 @@ class Query(Base):
             **where("NOT is_pooled"),
         ),
         # What was put to several versions, which are compared by it.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_input_label_given",
             "detector_id",
             "input",
@@ -130,14 +108,14 @@ class Query(Base):
             **where("input IS NOT NULL"),
         ),
         # By version the query that an input was first put with, which alone is scored.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_input_version_id_first",
             "detector_id",
             "input",
             "version_id",
             **where("input IS NOT NULL AND NOT is_repeat"),
         ),
-        Index(
+        sa.Index(
             "ix_queries_detector_id_agreement_compared",
             "detector_id",
             "agreement",
@@ -145,22 +123,24 @@ class Query(Base):
             **where("agreement IS NOT NULL"),
         ),
         # The few that somebody marked.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_id_tagged",
             "detector_id",
             "id",
             **where("tags IS NOT NULL"),
         ),
         # The few whose content was taken away.
-        Index(
+        sa.Index(
             "ix_queries_detector_id_erased",
             "detector_id",
             **where("erased_at IS NOT NULL"),
         ),
-        CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
+        sa.CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
     )
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     version_id: Mapped[int] = mapped_column(BigId)
     key: Mapped[str | None] = mapped_column(Name)
@@ -176,33 +156,33 @@ class Query(Base):
     created_at: Mapped[datetime]
     # JSON as it was written: a JSON column would round numbers differently on
     # the two databases.
-    details: Mapped[str | None] = mapped_column("metadata", Text)
-    image: Mapped[str | None] = mapped_column(Text)
-    image_url: Mapped[str | None] = mapped_column(Text)
+    details: Mapped[str | None] = mapped_column("metadata", sa.Text)
+    image: Mapped[str | None] = mapped_column(sa.Text)
+    image_url: Mapped[str | None] = mapped_column(sa.Text)
     # The current label, so that a list can be filtered by it.
     label_id: Mapped[int | None] = mapped_column(BigId)
     label: Mapped[str | None] = mapped_column(Name)
     # Of the current label, or as declared when the query arrived.
-    sampling: Mapped[str] = mapped_column(Text)
+    sampling: Mapped[str] = mapped_column(sa.Text)
     # What the current label counts for, one of STANDINGS; None without a label.
-    standing: Mapped[str | None] = mapped_column(Text)
+    standing: Mapped[str | None] = mapped_column(sa.Text)
     # Whether its label was taken over from another version's query by the input.
-    is_replayed: Mapped[bool] = mapped_column(default=False, server_default=false())
+    is_replayed: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     # Its rank while it waits; see services/evidence/random_queue.py.
     queue_rank: Mapped[float | None]
     # The rank that it had when it arrived, for good; None if it arrived with a label,
     # or was not drawn from, and then it is no part of a span's sample.
     rank: Mapped[float | None]
     # Whether its answer is known to editors; see storage/labelling/golds.py.
-    is_gold: Mapped[bool] = mapped_column(default=False, server_default=false())
+    is_gold: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     # Where several people labelled it: agreed, disputed or settled.
-    agreement: Mapped[str | None] = mapped_column(Text)
+    agreement: Mapped[str | None] = mapped_column(sa.Text)
     # Whether its version was put to the input before; such a query is never scored.
-    is_repeat: Mapped[bool] = mapped_column(default=False, server_default=false())
+    is_repeat: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     # Whether it counts where versions are pooled: of each input one query does.
-    is_pooled: Mapped[bool] = mapped_column(default=True, server_default=true())
+    is_pooled: Mapped[bool] = mapped_column(default=True, server_default=sa.true())
     # What people marked it with: a JSON list in order, None without any.
-    tags: Mapped[str | None] = mapped_column(Text)
+    tags: Mapped[str | None] = mapped_column(sa.Text)
     # When its content was taken away; what was counted of it stays.
     erased_at: Mapped[datetime | None]
     # When its image alone was taken away.
@@ -230,33 +210,33 @@ class LabelledQuery(NamedTuple):
 AnyQuery = Query | LabelledQuery
 
 
-def of_query(**options: Any) -> ForeignKeyConstraint:
+def of_query(**options: Any) -> sa.ForeignKeyConstraint:
     """Return the constraint that a row is of a query of the same detector."""
-    return ForeignKeyConstraint(
+    return sa.ForeignKeyConstraint(
         ["detector_id", "query_id"], [Query.detector_id, Query.id], **options
     )
 
 
-def is_about(rows_of: Any, query: Any) -> ColumnElement[bool]:
+def is_about(rows_of: Any, query: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a row, such as a label, is of *query* or its table."""
     is_near = rows_of.detector_id == query.detector_id
-    return and_(is_near, rows_of.query_id == query.id)
+    return sa.and_(is_near, rows_of.query_id == query.id)
 
 
-def has_standing(query: Any, standings: Collection[str]) -> ColumnElement[bool]:
+def has_standing(query: Any, standings: Collection[str]) -> sa.ColumnElement[bool]:
     """Return the condition that the label of *query* has one of *standings*.
 
     *query* is the table or an alias; a label UNCLEAR counts for no accuracy.
     """
-    return and_(query.standing.in_(sorted(standings)), query.label != UNCLEAR)
+    return sa.and_(query.standing.in_(sorted(standings)), query.label != UNCLEAR)
 
 
 def update_each() -> Any:
     """Return an UPDATE of one query by the parameters query_id and of_detector."""
     table: Any = Query.__table__
-    return update(table).where(
-        table.c.id == bindparam("query_id"),
-        table.c.detector_id == bindparam("of_detector"),
+    return sa.update(table).where(
+        table.c.id == sa.bindparam("query_id"),
+        table.c.detector_id == sa.bindparam("of_detector"),
     )
 
 
@@ -269,7 +249,9 @@ def find_query_of(session: Session, detector_id: int, query_id: int) -> Query | 
 
 
 # Every label that is given asks this.
-_OWNER = Prepared(select(Query.detector_id).where(Query.id == bindparam("query_id")))
+_OWNER = Prepared(
+    sa.select(Query.detector_id).where(Query.id == sa.bindparam("query_id"))
+)
 
 
 def find_owner(session: Session, query_id: int) -> int | None:
@@ -278,8 +260,10 @@ def find_owner(session: Session, query_id: int) -> int | None:
     return None if row is None else int(row[0])
 
 
-def _select_query(detector_id: int, query_id: int) -> Select[Query]:
-    return select(Query).where(Query.detector_id == detector_id, Query.id == query_id)
+def _select_query(detector_id: int, query_id: int) -> sa.Select[Query]:
+    return sa.select(Query).where(
+        Query.detector_id == detector_id, Query.id == query_id
+    )
 
 
 def lock_query(session: Session, detector_id: int, query_id: int) -> Query | None:
@@ -303,8 +287,9 @@ def lock_query(session: Session, detector_id: int, query_id: int) -> Query | Non
 
 # Every query that a program logs asks this, and most keys are new.
 _ID_OF_KEY = Prepared(
-    select(Query.id).where(
-        Query.detector_id == bindparam("detector_id"), Query.key == bindparam("key")
+    sa.select(Query.id).where(
+        Query.detector_id == sa.bindparam("detector_id"),
+        Query.key == sa.bindparam("key"),
     )
 )
 
@@ -346,9 +331,9 @@ def build_conditions(  # noqa: PLR0913 - one argument for each filter of the lis
     is_counted: bool | None = None,
     standings: Collection[str] = (),
     agreement: str | None = None,
-) -> list[ColumnElement[bool]]:
+) -> list[sa.ColumnElement[bool]]:
     """Return the conditions that a query of a detector passes every filter given."""
-    conditions: list[ColumnElement[bool]] = [
+    conditions: list[sa.ColumnElement[bool]] = [
         Query.detector_id == detector_id,
         Query.erased_at.is_(None),
     ]
@@ -390,14 +375,16 @@ def list_queries(
     conditions = build_conditions(detector_id, **filters)
     if before is not None:
         conditions.append(Query.id < before)
-    statement = select(Query).where(*conditions).order_by(Query.id.desc())
+    statement = sa.select(Query).where(*conditions).order_by(Query.id.desc())
     return session.scalars(statement.limit(limit)).all()
 
 
 # Built once: every list of queries asks this.
 _AGREEMENT = (
-    select(Query.agreement, func.count())
-    .where(Query.detector_id == bindparam("detector_id"), Query.agreement.is_not(None))
+    sa.select(Query.agreement, sa.func.count())
+    .where(
+        Query.detector_id == sa.bindparam("detector_id"), Query.agreement.is_not(None)
+    )
     # Each piece of evidence once: an input by the version that was labelled, and a
     # group by its unit.
     .where(~Query.is_replayed, Query.standing.not_in((REPEAT, GROUPED)))
@@ -412,8 +399,8 @@ def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
 
 
 # Built once: every page of a detector asks this.
-_DISPUTED = select(func.count()).where(
-    Query.detector_id == bindparam("detector_id"), Query.agreement == DISPUTED
+_DISPUTED = sa.select(sa.func.count()).where(
+    Query.detector_id == sa.bindparam("detector_id"), Query.agreement == DISPUTED
 )
 
 
@@ -426,7 +413,7 @@ def list_by_key(
 ) -> Sequence[tuple[int, str]]:
     """Return the queries with that key, and the name of the detector of each."""
     statement = (
-        select(Query.id, Detector.name)
+        sa.select(Query.id, Detector.name)
         .join(Detector, Detector.id == Query.detector_id)
         .where(Query.key == key, Query.detector_id.in_(select_open(among)))
         .limit(limit)
@@ -439,7 +426,7 @@ def count_all_disputed(
 ) -> Sequence[tuple[int, str, int]]:
     """Return id, name and number of disputed queries of each detector that has some."""
     statement = (
-        select(Detector.id, Detector.name, func.count())
+        sa.select(Detector.id, Detector.name, sa.func.count())
         .join(Query, Query.detector_id == Detector.id)
         .where(Query.agreement == DISPUTED, Detector.id.in_(select_open(among)))
         .group_by(Detector.id, Detector.name)
@@ -451,17 +438,17 @@ def count_all_disputed(
 def list_written_versions(
     session: Session, detector_id: int, at: datetime
 ) -> Sequence[str]:
-    ids = select(Query.version_id).where(
+    ids = sa.select(Query.version_id).where(
         Query.detector_id == detector_id, Query.created_at == at
     )
-    named = select(Version.name).where(Version.detector_id == detector_id)
+    named = sa.select(Version.name).where(Version.detector_id == detector_id)
     return session.scalars(named.where(Version.id.in_(ids))).all()
 
 
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:
     """Return the version that queries last arrived with."""
     statement = (
-        select(Query.version_id)
+        sa.select(Query.version_id)
         .where(Query.detector_id == detector_id)
         .order_by(Query.id.desc())
         .limit(1)
@@ -482,23 +469,23 @@ def dump_tags(tags: Collection[str]) -> str | None:
     return json.dumps(sorted(set(tags)), ensure_ascii=False) if tags else None
 
 
-def has_tag(session: Session, tag: str) -> list[ColumnElement[bool]]:
+def has_tag(session: Session, tag: str) -> list[sa.ColumnElement[bool]]:
     """Return the conditions that a query is marked with *tag*."""
     test: Any
     if is_sqlite(session):
-        each = func.json_each(Query.tags).table_valued("value")
-        found = select(literal(1)).select_from(each).where(each.c.value == tag)
+        each = sa.func.json_each(Query.tags).table_valued("value")
+        found = sa.select(sa.literal(1)).select_from(each).where(each.c.value == tag)
         test = found.correlate(Query).exists()
     else:
-        test = cast(Query.tags, JSONB).has_key(tag)
+        test = sa.cast(Query.tags, JSONB).has_key(tag)
     # By this condition the index of the queries with a tag is used.
     return [Query.tags.is_not(None), test]
 
 
 # Built once: every list of queries asks this.
 _IN_USE = (
-    select(Query.tags)
-    .where(Query.detector_id == bindparam("detector_id"), Query.tags.is_not(None))
+    sa.select(Query.tags)
+    .where(Query.detector_id == sa.bindparam("detector_id"), Query.tags.is_not(None))
     .distinct()
     .limit(_MOST)
 )

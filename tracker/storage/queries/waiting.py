@@ -1,6 +1,6 @@
 """Queries that wait for their prediction, of which no accuracy knows yet."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,21 +18,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Key,
-    Name,
-    are_among,
-    find_by_id,
-    list_newest,
-)
+from tracker.storage import base
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import PREDICTION, withdraw
+from tracker.words import DISPUTED
 
 
-class WaitingQuery(Base):
+class WaitingQuery(base.Base):
     """An input of which nobody has said yet what the detector makes of it.
 
     Its id is the one that the query keeps once it has a prediction; until then its
@@ -42,9 +35,9 @@ class WaitingQuery(Base):
     __tablename__ = "waiting_queries"
 
     detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    input: Mapped[str | None] = mapped_column(Name)
-    version: Mapped[str | None] = mapped_column(Name)
+    id: Mapped[int] = mapped_column(base.BigId, primary_key=True)
+    input: Mapped[str | None] = mapped_column(base.Name)
+    version: Mapped[str | None] = mapped_column(base.Name)
     created_at: Mapped[datetime]
     details: Mapped[str | None] = mapped_column("metadata", Text)
     image: Mapped[str | None] = mapped_column(Text)
@@ -55,10 +48,10 @@ class WaitingQuery(Base):
 
 
 def find_waiting(session: Session, query_id: int) -> WaitingQuery | None:
-    return find_by_id(session, WaitingQuery, query_id)
+    return base.find_by_id(session, WaitingQuery, query_id)
 
 
-def lock_waiting(session: Session, key: Key) -> WaitingQuery | None:
+def lock_waiting(session: Session, key: base.Key) -> WaitingQuery | None:
     """Return a query that nobody else labels or completes in this transaction."""
     options: Any = {"with_for_update": True, "populate_existing": True}
     return session.get(WaitingQuery, key, **options)
@@ -87,20 +80,33 @@ def forget_problems(session: Session, detector_id: int) -> None:
     session.execute(every.values(problem=None))
 
 
-def delete_unlabelled(session: Session, *, before: datetime, limit: int) -> int:
-    """Delete some queries from before an instant that wait and have no label."""
-    key = WaitingQuery.detector_id, WaitingQuery.id
-    old = (
-        select(*key)
-        .where(
-            WaitingQuery.created_at < before, cast(WaitingQuery.labels, Text) == "[]"
-        )
-        .limit(limit)
-        .with_for_update(skip_locked=True)
+_HAS_NO_LABEL = cast(WaitingQuery.labels, Text) == "[]"
+
+
+def list_unlabelled(
+    session: Session, *, before: datetime, limit: int
+) -> Sequence[tuple[int, int]]:
+    """Return detector and id of some queries from before an instant without a label."""
+    statement = select(WaitingQuery.detector_id, WaitingQuery.id).where(
+        WaitingQuery.created_at < before, _HAS_NO_LABEL
     )
-    found = [(*row,) for row in session.execute(old)]
-    session.execute(delete(WaitingQuery).where(are_among(WaitingQuery, found)))
-    withdraw(session, PREDICTION, *(str(query_id) for _, query_id in found))
+    return [(*row,) for row in session.execute(statement.limit(limit))]
+
+
+def delete_unlabelled(
+    session: Session, detector_id: int, query_ids: Collection[int]
+) -> int:
+    """Delete those of these queries that still wait and have no label, and count them.
+
+    Queries locked by others are skipped; a later run gets them.
+    """
+    own = WaitingQuery.detector_id == detector_id
+    old = select(WaitingQuery.id).where(
+        own, WaitingQuery.id.in_(query_ids), _HAS_NO_LABEL
+    )
+    found = session.scalars(old.with_for_update(skip_locked=True)).all()
+    session.execute(delete(WaitingQuery).where(own, WaitingQuery.id.in_(found)))
+    withdraw(session, PREDICTION, *map(str, found))
     return len(found)
 
 
@@ -108,7 +114,7 @@ def list_waiting(
     session: Session, detector_id: int, *, before: int | None, limit: int
 ) -> Sequence[WaitingQuery]:
     own = WaitingQuery.detector_id == detector_id
-    return list_newest(session, WaitingQuery, own, before=before, limit=limit)
+    return base.list_newest(session, WaitingQuery, own, before=before, limit=limit)
 
 
 def list_page(
@@ -134,3 +140,40 @@ def list_page(
         known = kind.detector_id.in_(detector_ids), kind.id.in_(ids)
         found.extend(session.scalars(select(kind).where(*known)))
     return count, sorted(found, key=lambda row: row.id, reverse=True)
+
+
+def erase_content(
+    session: Session,
+    query: Query,
+    *,
+    group: str | None,
+    name: str | None,
+    erased_at: datetime,
+) -> None:
+    """Take away what *query* holds beyond what was counted of it.
+
+    Of its *group* and of the *name* of its input hashes stay.
+    """
+    query.group, query.input = group, name
+    query.details = query.image = query.image_url = None
+    query.queue_rank = query.tags = None
+    query.erased_at = erased_at
+    if query.agreement == DISPUTED:
+        # Nobody can settle it any more.
+        query.agreement = None
+    session.flush()
+
+
+def erase_image(session: Session, query: Query, *, erased_at: datetime) -> None:
+    query.image = query.image_url = None
+    query.image_erased_at = erased_at
+    session.flush()
+
+
+def has_image(session: Session, name: str) -> bool:
+    """Return whether a query of any detector has this image, also one that waits."""
+    kinds: tuple[type[Query | WaitingQuery], ...] = (Query, WaitingQuery)
+    return any(
+        session.scalar(select(kind.id).where(kind.image == name).limit(1)) is not None
+        for kind in kinds
+    )

@@ -17,7 +17,16 @@ from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.report import counting_the_same, right_how_often
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
-from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
+from tracker.services.labelling.auditing.audit_draws import (
+    DRAW_COLUMNS,
+    Reason,
+    Record,
+    find_last_reason,
+    get_audit_record,
+    list_draw_rows,
+    load_record,
+    look_at,
+)
 from tracker.services.labelling.auditing.audit_estimates import (
     AuditMoment,
     SetEstimate,
@@ -30,13 +39,6 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
     extend_audit,
     pause_audit,
     resume_audit,
-)
-from tracker.services.labelling.auditing.audit_record import (
-    DRAW_COLUMNS,
-    Reason,
-    find_last_reason,
-    get_audit_record,
-    list_draw_rows,
 )
 from tracker.services.labelling.auditing.audit_sets import JUDGE, NewAudit
 from tracker.services.labelling.auditing.audits import (

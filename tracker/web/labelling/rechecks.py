@@ -14,11 +14,11 @@ from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.measures import Bounds, LabelErrors
 from tracker.services.fields import parse_input
-from tracker.services.labelling.label_errors import find_label_errors
 from tracker.services.labelling.rechecks import (
     NewRechecks,
     choose_version,
     draw_rechecks,
+    find_label_errors,
     freeze_if_needed,
     may_answer_again,
 )

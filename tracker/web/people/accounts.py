@@ -20,14 +20,12 @@ from tracker.services.people.sign_ins import (
     TooManyTriesError,
     begin_try,
     create_link,
-    digest_of,
     invite,
     sign_out_of,
 )
 from tracker.services.people.sign_ins import sign_out_everywhere as services_sign_out
-from tracker.storage import people
 from tracker.storage import people as storage
-from tracker.storage.base import dump_id, parse_whole
+from tracker.storage.base import delete_rows, dump_id, list_detector_ids, parse_whole
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.people import Account, has_second_factor, list_doings, list_events
 from tracker.web.blueprint import cut_page, lead_to, pages
@@ -61,7 +59,7 @@ def change_password() -> ResponseReturnValue:
                 own,
                 request.form.get("password", ""),
                 by(),
-                excluding=digest_of(cookie[SIGN_IN]),
+                excluding=storage.digest_of(cookie[SIGN_IN]),
             )
     except InvalidInputError as error:
         # The entered passwords are secrets and not sent back.
@@ -84,7 +82,8 @@ def _check_old_password() -> str | None:
     if not is_right(request.form.get("old", ""), stored):
         raise InvalidInputError.of("old", "is not the password you have now")
     with database().write() as session:
-        people.delete_tries_of(session, digest_of(account().name))
+        tried = storage.digest_of(account().name)
+        delete_rows(session, storage.SignInTry, account=tried)
     return stored
 
 
@@ -115,8 +114,8 @@ def _render_own(form: Form) -> str:
             "accounts/own.html",
             own=own,
             form=form,
-            browsers=people.list_sign_ins(session, own.id),
-            here=digest_of(cookie[SIGN_IN]),
+            browsers=storage.list_sign_ins(session, own.id),
+            here=storage.digest_of(cookie[SIGN_IN]),
             has_second_factor=has_second_factor(session, own.id),
             detectors=_seen(session, own),
         )
@@ -126,7 +125,7 @@ def _seen(session: Session, shown: Account) -> list[Detector] | None:
     """Return the detectors that an account may see, None for all."""
     if shown.role == ADMIN or shown.has_all_detectors:
         return None
-    ids = storage.list_detector_ids(session, shown.id)
+    ids = list_detector_ids(session, storage.AccountDetector, account_id=shown.id)
     return list(list_detectors(session, among=ids, has_archived=True))
 
 
@@ -190,8 +189,8 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
     show = request.args.get("show", "")
     is_shown = _SHOWN.get(show, _SHOWN[""])
     with database().read() as session:
-        steps = people.list_second_factors(session)
-        last = people.find_last_seen(session)
+        steps = storage.list_second_factors(session)
+        last = storage.find_last_seen(session)
         week = count_this_week(session, None)
         accounts = [
             _Person(
@@ -292,7 +291,7 @@ def enable(account_id: int, change: str) -> ResponseReturnValue:
 def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
     with database().read() as session:
         shown = services.get_account_by_id(session, account_id)
-        given = storage.list_detector_ids(session, shown.id)
+        given = list_detector_ids(session, storage.AccountDetector, account_id=shown.id)
         week, detectors = count_this_week(session, None), list_detectors(session)
         labels = week.of(shown.name)
         return render_template(
@@ -304,7 +303,7 @@ def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
             labels=[(one, labels[one.id]) for one in detectors if one.id in labels],
             week=week,
             chosen=[dump_id("det", number) for number in given],
-            browsers=people.list_sign_ins(session, shown.id),
+            browsers=storage.list_sign_ins(session, shown.id),
             roles=ROLES,
             new_link=link,
             has_second_factor=has_second_factor(session, shown.id),

@@ -20,8 +20,7 @@ from tracker.services.labelling.labelers import get_agreement
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.predictions import find_any
 from tracker.services.queries import erasing
-from tracker.services.queries.queries import get_query
-from tracker.services.queries.tags import NewTags, set_tags
+from tracker.services.queries.queries import NewTags, get_query, set_tags
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
 from tracker.storage.labelling.rechecks import Recheck, find_recheck

@@ -19,12 +19,12 @@ from tracker.services.fields import is_storable
 from tracker.services.labelling.queues import MOST_COUNTED
 from tracker.services.people.own import OwnChange, change_own
 from tracker.services.telling.deliveries import say, say_in_full
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import dump_id, list_detector_ids, parse_id
 from tracker.storage.detectors import Detector, list_detectors, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.labelers import list_asked
 from tracker.storage.labelling.queues import Work, count_all
-from tracker.storage.people import Account, list_pins, seen_by, set_pin
+from tracker.storage.people import Account, Pin, seen_by, set_pin
 from tracker.storage.queries.queries import count_all_disputed, list_by_key
 from tracker.storage.telling import (
     Event,
@@ -190,7 +190,7 @@ _MOST_FOUND = 8
 def read_rail() -> tuple[int, Sequence[Detector], Work]:
     """Return the number of new events that need the visitor, the pins, and the work."""
     with database().read() as session:
-        own = list_pins(session, account().row)
+        own = list_detector_ids(session, Pin, account_id=account().row)
         pins = [one for one in own if account().sees(one)]
         pinned = list_detectors(session, among=pins) if pins else []
         return count_needy(session), pinned, count_work(session)

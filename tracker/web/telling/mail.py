@@ -10,12 +10,12 @@ from tracker.errors import InvalidInputError, NotFoundError
 from tracker.http import PUBLIC, account, by, context, database, now, requires
 from tracker.services.fields import parse_input
 from tracker.services.people.accounts import get_account
-from tracker.services.telling import mail
 from tracker.services.telling import mail as services
 from tracker.services.telling.mail import MailChoice
+from tracker.storage.base import list_detector_ids
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import Account
-from tracker.storage.telling import find_address_check, list_muted_ids
+from tracker.storage.telling import MailMute, find_address_check
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
 from tracker.words import EVENTS
@@ -34,14 +34,14 @@ def show_mail() -> ResponseReturnValue:
 
 
 def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> str:
-    muted = list_muted_ids(session, own.id)
+    muted = list_detector_ids(session, MailMute, account_id=own.id)
     asked = find_address_check(session, own.id)
     return render_template(
         "mail/choice.html",
         own=own,
         form=form,
         asked=asked,
-        is_being_asked=mail.is_being_asked(session, own.id),
+        is_being_asked=services.is_being_asked(session, own.id),
         events=list(EVENTS),
         chosen=chosen,
         muted=list_detectors(session, among=muted),
@@ -68,7 +68,7 @@ def choose_mail() -> ResponseReturnValue:
     with database().write() as session:
         own = get_account(session, account().name)
         services.choose_mail(session, own, choice, by())
-        is_asked = mail.is_being_asked(session, own.id)
+        is_asked = services.is_being_asked(session, own.id)
     flash("Saved. Open the link in the mail we send you." if is_asked else "Saved.")
     return lead_to("show_mail")
 
@@ -78,7 +78,7 @@ def choose_mail() -> ResponseReturnValue:
 def ask_address_again() -> ResponseReturnValue:
     """Send the confirmation mail again."""
     with database().write() as session:
-        mail.ask_again(session, get_account(session, account().name), by())
+        services.ask_again(session, get_account(session, account().name), by())
     flash("Another mail will be sent within ten minutes.")
     return lead_to("show_mail")
 
@@ -90,7 +90,7 @@ def show_confirm(token: str) -> ResponseReturnValue:
     key = context().settings.load_secret_key()
     with database().read() as session:
         own = get_account(session, account().name)
-        email = mail.find_asked_address(session, own, key, token, now())
+        email = services.find_asked_address(session, own, key, token, now())
     return render_template("mail/confirm.html", email=email, token=token)
 
 
@@ -101,7 +101,7 @@ def confirm_address(token: str) -> ResponseReturnValue:
     key = context().settings.load_secret_key()
     with database().write() as session:
         own = get_account(session, account().name)
-        mail.confirm_address(session, own, key, token, by())
+        services.confirm_address(session, own, key, token, by())
     flash("The address is confirmed.")
     return lead_to("show_mail")
 
@@ -113,7 +113,9 @@ def want_mail_again() -> ResponseReturnValue:
     number = request.form.get("detector", "")
     with database().write() as session:
         own = get_account(session, account().name)
-        muted = list_detectors(session, among=list_muted_ids(session, own.id))
+        muted = list_detectors(
+            session, among=list_detector_ids(session, MailMute, account_id=own.id)
+        )
         found = [one for one in muted if str(one.id) == number]
         if not found:
             raise NotFoundError("mail about this detector is not turned off")

@@ -72,10 +72,7 @@ def read_answers(
 
 
 def _unfold(
-    row: Row,
-    nested: set[str],
-    roles: Mapping[str, str | None],
-    classes: list[str],
+    row: Row, nested: set[str], roles: Mapping[str, str | None], classes: list[str]
 ) -> Row:
     values = dict(row.values)
     for name in nested & values.keys():

@@ -8,12 +8,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import KeyName
-from tracker.services.imports.reading.rows import (
-    FIELDS,
-    IMAGE,
-    JUDGE,
-    PROBABILITY,
-)
+from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE, PROBABILITY
 from tracker.services.wording import describe_errors, show
 from tracker.shapes import Shape
 

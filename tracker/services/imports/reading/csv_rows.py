@@ -157,8 +157,7 @@ class _Reader:
             self._size += len(line)
             if self._size > LONGEST_ROW:
                 raise InvalidInputError.of(
-                    "body",
-                    f"row {self.row} is longer than {LONGEST_ROW:,} characters",
+                    "body", f"row {self.row} is longer than {LONGEST_ROW:,} characters"
                 )
             yield line
 

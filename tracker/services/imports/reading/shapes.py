@@ -15,12 +15,7 @@ from itertools import chain, count
 from typing import Any
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.imports.reading.rows import (
-    RawPiece,
-    Row,
-    RowPiece,
-    iter_pieces,
-)
+from tracker.services.imports.reading.rows import RawPiece, Row, RowPiece, iter_pieces
 from tracker.services.wording import show
 
 Record = Mapping[str, Any]

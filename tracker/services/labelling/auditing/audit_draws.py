@@ -3,40 +3,24 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError
+from tracker import errors, shapes, stats, words
 from tracker.services.by import By
-from tracker.services.labelling.auditing.audits import (
-    carried_of,
-    goal_of,
-    label_code,
-    strata_of,
-)
+from tracker.services.fields import Instant
+from tracker.services.labelling.auditing import audits
 from tracker.services.wording import show
-from tracker.stats import (
-    OPEN,
-    Ints,
-    Ledger,
-    Look,
-    Round,
-    Standing,
-    choose_stratum,
-    look,
-    next_round,
-    round_length,
-)
-from tracker.storage.base import Key
+from tracker.storage.base import Key, dump_id
 from tracker.storage.labelling import audit_draws as drawn
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit, AuditRound
-from tracker.words import TARGETED
 
 # Longer than for one query, because a hundred can be reserved at once.
 RESERVED_FOR = timedelta(minutes=30)
@@ -47,10 +31,10 @@ MOST_ASIDE = 3
 class Record:
     """An audit's ledger, its draws, and what stood at the start of each round."""
 
-    ledger: Ledger
+    ledger: stats.Ledger
     draws: Sequence[Any]
     rounds: Sequence[AuditRound]
-    standings: tuple[Standing, ...]
+    standings: tuple[stats.Standing, ...]
     digests: tuple[str, ...]
     # Of the queries that are drawn or known; 0 without one.
     last_label_id: int
@@ -67,7 +51,7 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
 
     *in_full*, its draws say who was to answer them, and when.
     """
-    strata = strata_of(audit)
+    strata = audits.strata_of(audit)
     rounds = storage.list_rounds(session, audit)
     read = drawn.list_draws if in_full else drawn.list_answers
     draws = read(session, audit)
@@ -76,30 +60,32 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
     )
     last = max((draw.label_id or 0 for draw in draws), default=0)
     for known_from, stratum, label, number, newest in drawn.count_known(session, audit):
-        known[known_from:, stratum, label_code(audit.classes, label)] += number
+        known[known_from:, stratum, audits.label_code(audit.classes, label)] += number
         last = max(last, newest)
     labels = [
-        OPEN if draw.label is None else label_code(audit.classes, draw.label)
+        stats.OPEN
+        if draw.label is None
+        else audits.label_code(audit.classes, draw.label)
         for draw in draws
     ]
-    ledger = Ledger(
+    ledger = stats.Ledger(
         strata,
-        tuple(Round.from_json(json.loads(one.frozen)) for one in rounds),
+        tuple(stats.Round.from_json(json.loads(one.frozen)) for one in rounds),
         tuple(known),
         np.array([draw.stratum for draw in draws], dtype=np.int64),
         np.array(labels, dtype=np.int64),
     )
     digests = _digests(ledger)
-    standings: list[Standing] = []
+    standings: list[stats.Standing] = []
     for one, digest in zip(rounds, digests, strict=True):
         # A correction changes the digest, and what follows is computed again.
         if one.standing is None or one.digest != digest:
             break
-        standings.append(Standing.from_json(json.loads(one.standing)))
+        standings.append(stats.Standing.from_json(json.loads(one.standing)))
     return Record(ledger, draws, rounds, tuple(standings), digests, last)
 
 
-def _digests(ledger: Ledger) -> tuple[str, ...]:
+def _digests(ledger: stats.Ledger) -> tuple[str, ...]:
     """Return for the start of each round a digest of all labels from before it."""
     running, at, found = hashlib.sha256(), 0, []
     for number, one in enumerate(ledger.rounds):
@@ -111,17 +97,12 @@ def _digests(ledger: Ledger) -> tuple[str, ...]:
     return tuple(found)
 
 
-def look_at(audit: Audit, record: Record) -> Look:
-    return look(record.ledger, audit.confidence_level, standings=record.standings)
+def look_at(audit: Audit, record: Record) -> stats.Look:
+    return stats.look(record.ledger, audit.confidence_level, standings=record.standings)
 
 
 def draw_next(
-    session: Session,
-    audit: Audit,
-    by: By,
-    *,
-    count: int = 1,
-    aside: Sequence[int] = (),
+    session: Session, audit: Audit, by: By, *, count: int = 1, aside: Sequence[int] = ()
 ) -> list[Any]:
     """Return up to *count* draws that ``by.name`` is to answer, in order.
 
@@ -133,7 +114,7 @@ def draw_next(
     audit = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
     for state, since in (("closed", audit.closed_at), ("paused", audit.paused_at)):
         if since is not None:
-            raise ConflictError(f"the audit {show(audit.name)} is {state}")
+            raise errors.ConflictError(f"the audit {show(audit.name)} is {state}")
     until = by.at + RESERVED_FOR
     offered = drawn.list_offered(session, audit, labeler=by.name, at=by.at, limit=count)
     kept = [one.number for one in offered if one.query_id not in aside]
@@ -158,7 +139,7 @@ def draw_ahead(
     count += min(len(aside), MOST_ASIDE)
     try:
         draw_next(session, audit, by, count=count, aside=aside)
-    except ConflictError:
+    except errors.ConflictError:
         return False
     return True
 
@@ -173,9 +154,9 @@ class _Place:
 
     number: int
     start: int
-    weights: Ints
-    left: Ints
-    last: Ints
+    weights: stats.Ints
+    left: stats.Ints
+    last: stats.Ints
 
 
 def _find_place(session: Session, audit: Audit) -> _Place:
@@ -199,12 +180,12 @@ def _draw_new(
     numbers: list[int] = []
     end = math.inf if audit.budget is None else audit.budget
     while len(numbers) < count and place.number < end:
-        if place.number - place.start >= round_length(place.start):
+        if place.number - place.start >= stats.round_length(place.start):
             _begin_round(session, audit, common["drawn_at"])
             place = _find_place(session, audit)
         if not place.left.any():
             break
-        stratum = choose_stratum(key, place.number, place.left, place.weights)
+        stratum = stats.choose_stratum(key, place.number, place.left, place.weights)
         rank, query_id = drawn.find_next_item(
             session, audit, stratum, after=int(place.last[stratum])
         )
@@ -212,7 +193,7 @@ def _draw_new(
         row |= {"detector_id": audit.detector_id, "stratum": stratum, "rank": rank}
         drawn.add_draws(session, [row | common])
         # Its label is no part of a random sample; the audit's chances are its own.
-        if drawn.set_sampling(session, audit.detector_id, query_id, TARGETED):
+        if drawn.set_sampling(session, audit.detector_id, query_id, words.TARGETED):
             numbers.append(place.number)
         place.last[stratum] = rank
         place.left[stratum] -= 1
@@ -229,8 +210,10 @@ def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
     drawn.mark_known(session, audit, number)
     known = np.zeros_like(ledger.known[-1])
     for _, stratum, label, many, _ in drawn.count_known(session, audit):
-        known[stratum, label_code(audit.classes, label)] += many
-    following = next_round(ledger, known, goal_of(audit), carried=carried_of(audit))
+        known[stratum, audits.label_code(audit.classes, label)] += many
+    following = stats.next_round(
+        ledger, known, audits.goal_of(audit), carried=audits.carried_of(audit)
+    )
     session.add(
         AuditRound(
             detector_id=audit.detector_id,
@@ -255,3 +238,195 @@ def _remember(session: Session, audit: Audit) -> None:
             one.standing = json.dumps(standing.as_json(), separators=(",", ":"))
             one.digest = digest
     session.flush()
+
+
+class RecordedStratum(shapes.Shape):
+    """Queries of the set that differ in nothing that the audit goes by."""
+
+    predicted: str
+    bin: int = Field(
+        description="The log odds of being wrong, by the confidence, in halves and "
+        "rounded; -1000 without a confidence."
+    )
+    verdicts: list[int] = Field(
+        description="What judges said, in the order of uses: the place of a class, -1 "
+        "for nothing. Of many judges only how many agree, -2 being one that differs."
+    )
+    queries: int
+
+
+class RecordedRound(shapes.Shape):
+    """What was written down before the first draw of a round.
+
+    Lists have one entry for each stratum unless they say otherwise; chances are in
+    units of 1/2**20.
+    """
+
+    start: int = Field(description="The number of its first draw.")
+    began_at: Instant
+    weights: list[int]
+    wrong: list[int] = Field(description="How likely a prediction is wrong.")
+    rows: list[list[int]] = Field(description="And as which class, if it is.")
+    directions: list[float] = Field(description="For each class.")
+    spreads: list[float] = Field(
+        description="For each class, overall and the balanced accuracy."
+    )
+    wanted: float = Field(description="The half-width that two of the bettors go by.")
+    known: list[list[int]] = Field(
+        description="The labels that were there without a draw: of each class, and "
+        "UNCLEAR."
+    )
+
+
+class RecordedDraw(shapes.Shape):
+    """One draw; its query had the chance stratum_weight / weight_left."""
+
+    draw: int
+    round: int
+    query: str
+    key: str | None
+    predicted: str
+    confidence: float | None
+    label: str | None
+    chance: float
+    times_average: float = Field(
+        description="How many times the chance of an average query that is."
+    )
+    labeler: str | None
+    drawn_at: Instant
+    stratum: int = Field(description="The place of its stratum, from 0 on.")
+    stratum_weight: int
+    weight_left: int = Field(description="The weights of all that could be drawn.")
+
+
+DRAW_COLUMNS = list(RecordedDraw.model_fields)
+
+
+class AuditRecord(shapes.Shape):
+    """All that the intervals of an audit follow from, except the order of the set.
+
+    With it anyone can compute them again, as the proof of audits says.
+    """
+
+    audit: str = Field(description="The id of the audit.")
+    confidence_level: float
+    measure: str
+    classes: list[str]
+    uses: list[str]
+    strata: list[RecordedStratum]
+    rounds: list[RecordedRound]
+    draws: list[RecordedDraw]
+
+
+def get_audit_record(session: Session, audit: Audit) -> AuditRecord:
+    """Return the strata, rounds and draws of an audit with their current labels."""
+    record = load_record(session, audit, in_full=True)
+    strata, names = record.ledger.strata, [*audit.classes, words.NO_ANSWER]
+    kinds = zip(
+        *(one.tolist() for one in (strata.predicted, strata.bins, strata.verdicts)),
+        strata.sizes.tolist(),
+        strict=True,
+    )
+    return AuditRecord(
+        audit=dump_id("aud", audit.id),
+        confidence_level=audit.confidence_level,
+        measure=audits.measure_of(audit),
+        classes=audit.classes,
+        uses=audit.uses,
+        strata=[
+            RecordedStratum(
+                predicted=names[said], bin=of_bin, verdicts=verdicts, queries=size
+            )
+            for said, of_bin, verdicts, size in kinds
+        ],
+        rounds=[
+            RecordedRound(**frozen.as_json(), began_at=began.began_at, known=known)
+            for frozen, began, known in zip(
+                record.ledger.rounds,
+                record.rounds,
+                (one.tolist() for one in record.ledger.known),
+                strict=True,
+            )
+        ],
+        draws=_list_draws(record),
+    )
+
+
+def list_draw_rows(
+    session: Session, audit: Audit
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the draws of an audit in order, each with the chance it was drawn by.
+
+    The labels are no random sample: each has to be weighed by its chance.
+    """
+    record = load_record(session, audit, in_full=True)
+    return DRAW_COLUMNS, [one.dump() for one in _list_draws(record)]
+
+
+def _list_draws(record: Record) -> list[RecordedDraw]:
+    return [
+        RecordedDraw.from_row(
+            one.draw,
+            draw=one.draw.number,
+            query=dump_id("iq", one.draw.query_id),
+            round=one.round,
+            chance=one.chance,
+            times_average=one.times_average,
+            stratum_weight=one.weight,
+            weight_left=one.weight_left,
+        )
+        for one in iter_reasons(record)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one query was drawn.
+
+    Of all that was left, *queries_left* of *weight_left* together, it had *weight*.
+    *expected_wrong* is what the model thought of its prediction when the round began.
+    """
+
+    draw: Any
+    round: int
+    weight: int
+    weight_left: int
+    queries_left: int
+    expected_wrong: float
+
+    @property
+    def chance(self) -> float:
+        return self.weight / self.weight_left
+
+    @property
+    def times_average(self) -> float:
+        """Its chance beside that of an average query; it counts the inverse."""
+        return self.chance * self.queries_left
+
+
+def iter_reasons(record: Record) -> Iterator[Reason]:
+    """Yield for each draw of an audit why it was drawn, in their order."""
+    ledger, number = record.ledger, 0
+    left = ledger.left_before(0, 0) if ledger.rounds else None
+    for place, draw in enumerate(record.draws):
+        following = ledger.rounds[number + 1 :]
+        if following and following[0].start == place:
+            number += 1
+            left = ledger.left_before(place, number)
+        assert left is not None
+        frozen = ledger.rounds[number]
+        yield Reason(
+            draw=draw,
+            round=number,
+            weight=int(frozen.weights[draw.stratum]),
+            weight_left=int(left @ frozen.weights),
+            queries_left=int(left.sum()),
+            expected_wrong=int(frozen.wrong[draw.stratum]) / stats.UNIT,
+        )
+        left[draw.stratum] -= 1
+
+
+def find_last_reason(record: Record) -> Reason | None:
+    """Return why the last draw that has its answer was drawn; before it is a secret."""
+    answered = [one for one in iter_reasons(record) if one.draw.label is not None]
+    return answered[-1] if answered else None

@@ -10,27 +10,21 @@ import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import stats
 from tracker.services.estimates.decision import Decision, Span, compare_with_target
 from tracker.services.estimates.estimate import ClassEstimate, Estimate, Population
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
-from tracker.services.labelling.auditing.audits import aimed_at, goal_of, measure_of
-from tracker.shapes import Accuracy, Score, Shape
-from tracker.stats import (
-    OPEN,
-    Floats,
-    Interval,
-    Look,
-    Step,
-    imagine_average,
-    label_shares,
-    labels_needed,
-    round_length,
-    without_judges,
+from tracker.services.labelling.auditing.audits import (
+    aimed_at,
+    find_version_name,
+    goal_of,
+    measure_of,
 )
+from tracker.shapes import Accuracy, Score, Shape
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, name_version
+from tracker.storage.detectors import Detector
 from tracker.storage.labelling.audits import Audit
 from tracker.storage.labels import find_labels
 from tracker.words import NO_ANSWER, OVERALL, one_of
@@ -85,7 +79,7 @@ def get_audit_estimate(
 
 
 def build_audit_estimate(
-    session: Session, audit: Audit, record: Record, found: Look, computed_at: datetime
+    session: Session, audit: Audit, record: Record, found: stats.Look, at: datetime
 ) -> SetEstimate:
     """Return a look at an audit as an estimate."""
     detector = session.get_one(Detector, audit.detector_id)
@@ -97,13 +91,13 @@ def build_audit_estimate(
     decision = _decide(audit, aimed)
     labels = overall.labelled + unclear
     is_reached = _is_reached(audit, aimed, labels, record)
-    step = Step(found.settled, aimed.low, aimed.high)
+    step = stats.Step(found.settled, aimed.low, aimed.high)
     left = expected_in_all(audit, record.drawable, step) - found.settled
     return SetEstimate(
         detector=dump_id("det", detector.id),
         name=detector.name,
-        version=_name_version(session, audit),
-        computed_at=computed_at,
+        version=find_version_name(session, audit) or "*",
+        computed_at=at,
         confidence_level=audit.confidence_level,
         method=METHOD,
         basis=f"{overall.labelled:,} labels of a set of {audit.queries:,} queries.",
@@ -128,7 +122,7 @@ def build_audit_estimate(
         queries=audit.queries,
         overall=Score.from_row(overall),
         draws=len(record.draws),
-        open_draws=int((record.ledger.labels == OPEN).sum()),
+        open_draws=int((record.ledger.labels == stats.OPEN).sum()),
         labels_used=found.settled,
         half_width=step.half_width,
         is_reached=is_reached,
@@ -140,13 +134,8 @@ def _is_reached(audit: Audit, aimed: Accuracy, labels: int, record: Record) -> b
     """Return whether the goal is reached, or no label is left to give."""
     if audit.budget is not None:
         return record.ledger.settled >= min(audit.budget, record.drawable)
-    step = Step(labels, aimed.low, aimed.high)
+    step = stats.Step(labels, aimed.low, aimed.high)
     return goal_of(audit).is_reached(step) or labels == audit.queries
-
-
-def _name_version(session: Session, audit: Audit) -> str:
-    version = audit.version_id
-    return "*" if version is None else name_version(session, audit.detector_id, version)
 
 
 def _find_last_label_at(
@@ -166,7 +155,7 @@ def list_audit_history(
 
 
 def build_history(
-    audit: Audit, record: Record, found: Look, *, computed_at: datetime
+    audit: Audit, record: Record, found: stats.Look, *, computed_at: datetime
 ) -> list[AuditMoment]:
     """Return a look at an audit as what stood at the start of each round, and now."""
     points = []
@@ -202,7 +191,7 @@ def _point(  # noqa: PLR0913, PLR0917 - all that stood.
     balanced: Score,
 ) -> AuditMoment:
     aimed = aimed_at(audit, scopes, balanced)
-    step = Step(draws, aimed.low, aimed.high)
+    step = stats.Step(draws, aimed.low, aimed.high)
     return AuditMoment(
         draws=draws,
         labels_expected=expected_in_all(audit, record.drawable, step),
@@ -215,7 +204,7 @@ def _point(  # noqa: PLR0913, PLR0917 - all that stood.
 
 
 def expected_in_all(
-    audit: Audit, drawable: int, step: Step, *, at_random: bool = False
+    audit: Audit, drawable: int, step: stats.Step, *, at_random: bool = False
 ) -> int:
     """Return about how many draws reach the goal, seen from *step*.
 
@@ -229,7 +218,7 @@ def expected_in_all(
     if step.labels < enough and (at_random or not goal_of(audit).is_reached(step)):
         first = audit.labels_at_random if at_random else audit.labels_expected
         return min(drawable, max(first, step.labels + 1))
-    return labels_needed(step, goal_of(audit), drawable)
+    return stats.labels_needed(step, goal_of(audit), drawable)
 
 
 def _decide(audit: Audit, aimed: Score) -> Decision | None:
@@ -252,7 +241,7 @@ def _decide(audit: Audit, aimed: Score) -> Decision | None:
 
 
 def _scopes(
-    audit: Audit, intervals: Interval, estimates: Floats, counts: Look
+    audit: Audit, intervals: stats.Interval, estimates: stats.Floats, counts: stats.Look
 ) -> list[ClassEstimate]:
     """Return the classes, then overall."""
     names = [*audit.classes, OVERALL]
@@ -273,7 +262,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _balanced(interval: Interval, classes: Sequence[ClassEstimate]) -> Score:
+def _balanced(interval: stats.Interval, classes: Sequence[ClassEstimate]) -> Score:
     low, high = float(interval.low), float(interval.high)
     found = [scope.accuracy for scope in classes if scope.accuracy is not None]
     mean = sum(found) / len(found) if len(found) == len(classes) else None
@@ -290,7 +279,7 @@ def _confusion(audit: Audit, record: Record) -> tuple[dict[str, dict[str, int]],
     """Return label by prediction, and how many are unclear; known labels included."""
     ledger = record.ledger
     counts = ledger.known[-1].copy()
-    answered = ledger.labels != OPEN
+    answered = ledger.labels != stats.OPEN
     np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
     table: dict[str, dict[str, int]] = {name: {} for name in audit.classes}
     for stratum, row in enumerate(counts.tolist()):
@@ -315,12 +304,12 @@ class Comparison:
     so only what lies between the two is told of an audit.
     """
 
-    chosen: Sequence[Step]
-    even: Sequence[Step]
+    chosen: Sequence[stats.Step]
+    even: Sequence[stats.Step]
     # As chosen without what judges said; empty where none said anything.
-    unjudged: Sequence[Step] = ()
+    unjudged: Sequence[stats.Step] = ()
 
-    def at_random(self, steps: Sequence[Step]) -> list[Step]:
+    def at_random(self, steps: Sequence[stats.Step]) -> list[stats.Step]:
         """Return what random labels would be expected to have given beside *steps*."""
         found = []
         for one in self.even:
@@ -330,7 +319,7 @@ class Comparison:
                     steps, one.labels
                 )
                 low, high = max(0.0, middle - half), min(1.0, middle + half)
-                found.append(Step(one.labels, low, high))
+                found.append(stats.Step(one.labels, low, high))
         return found
 
     def half_width_at_random(self, draws: int, half_width: float) -> float:
@@ -351,12 +340,12 @@ class Comparison:
         """
         return self._saved(self.unjudged, draws) if self.unjudged else None
 
-    def _saved(self, other: Sequence[Step], draws: int) -> int | None:
+    def _saved(self, other: Sequence[stats.Step], draws: int) -> int | None:
         if draws < _ENOUGH:
             return None
         return round(draws * (self._ratio(other, draws) ** 2 - 1.0))
 
-    def _ratio(self, other: Sequence[Step], draws: int) -> float:
+    def _ratio(self, other: Sequence[stats.Step], draws: int) -> float:
         """Return how many times as wide the *other* interval is.
 
         They are compared where a simulated round ends: within one the intervals of
@@ -378,23 +367,23 @@ def compare_with_random(audit: Audit, record: Record) -> Comparison:
         labels=record.ledger.labels[:start],
     )
     goal, known = goal_of(audit), ledger.known[-1]
-    shares = label_shares(ledger, known, goal)
+    shares = stats.label_shares(ledger, known, goal)
     courses = [(ledger.strata, shares, known, is_even) for is_even in (False, True)]
     if ledger.strata.verdicts.size:
-        courses.append((*without_judges(ledger.strata, shares, known), False))
+        courses.append((*stats.without_judges(ledger.strata, shares, known), False))
     return Comparison(
         *(
-            imagine_average(
+            stats.imagine_average(
                 *(strata, some, there, goal, audit.confidence_level),
                 is_even=is_even,
-                draws=start + round_length(start),
+                draws=start + stats.round_length(start),
             )
             for strata, some, there, is_even in courses
         )
     )
 
 
-def _half_width(steps: Sequence[Step], draws: int) -> float:
+def _half_width(steps: Sequence[stats.Step], draws: int) -> float:
     """Return the half-width at so many draws, between or beyond the steps."""
     later = [one for one in steps if one.labels >= draws]
     before = [one for one in steps if one.labels <= draws][-1]

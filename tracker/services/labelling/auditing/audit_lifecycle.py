@@ -5,28 +5,14 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker import stats
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import By
 from tracker.services.fields import Input
+from tracker.services.labelling.auditing import audits
 from tracker.services.labelling.auditing.audit_draws import load_record
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.audits import (
-    AuditResult,
-    ChangeSince,
-    LateBasis,
-    YearBounds,
-    goal_of,
-)
 from tracker.services.wording import show
-from tracker.stats import (
-    Ledger,
-    Step,
-    bound_for_late,
-    change_since,
-    labels_needed,
-    log_evidence_below,
-    look,
-)
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audit_draws import count_draws
@@ -114,9 +100,9 @@ def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) ->
 def _rescaled(audit: Audit, labels: int, half_width: float) -> int:
     """Return how many labels reach *half_width* where *labels* reach the aim now."""
     assert audit.half_width is not None
-    reached = Step(labels, 0.5 - audit.half_width, 0.5 + audit.half_width)
-    goal = goal_of(audit)._replace(half_width=half_width)
-    return labels_needed(reached, goal, audit.queries)
+    reached = stats.Step(labels, 0.5 - audit.half_width, 0.5 + audit.half_width)
+    goal = audits.goal_of(audit)._replace(half_width=half_width)
+    return stats.labels_needed(reached, goal, audit.queries)
 
 
 def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
@@ -136,13 +122,10 @@ def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
     return locked, True
 
 
-def _build_result(session: Session, audit: Audit, by: By) -> AuditResult:
+def _build_result(session: Session, audit: Audit, by: By) -> audits.AuditResult:
     found = get_audit_estimate(session, audit, computed_at=by.at)
-    return AuditResult.from_row(
-        found,
-        at=by.at,
-        by=by.name,
-        **_compare(session, audit),
+    return audits.AuditResult.from_row(
+        found, at=by.at, by=by.name, **_compare(session, audit)
     )
 
 
@@ -159,33 +142,35 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
     if audit.schedule_id is None:
         return values
     schedule = storage.find_schedule(session, audit)
-    aim, ledger = goal_of(audit).aim, load_record(session, audit).ledger
+    aim, ledger = audits.goal_of(audit).aim, load_record(session, audit).ledger
     error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
     low, high = _bounds_at(ledger, aim, error)
-    values["all_year"] = YearBounds(low=low, high=high)
+    values["all_year"] = audits.YearBounds(low=low, high=high)
     values["change"] = _find_change(session, audit, schedule, ledger)
-    sure = bound_for_late(ledger, aim, audit.confidence_level)
-    values["for_late"] = LateBasis(**sure._asdict())
+    sure = stats.bound_for_late(ledger, aim, audit.confidence_level)
+    values["for_late"] = audits.LateBasis(**sure._asdict())
     if schedule.target is not None:
         if aim is not None:
             high = _bounds_at(ledger, aim, 2.0 * error)[1]
-            evidence = log_evidence_below(ledger, aim, schedule.target)
+            evidence = stats.log_evidence_below(ledger, aim, schedule.target)
             values["log_evidence_below"] = evidence
         values["below_target"] = high < schedule.target
     return values
 
 
-def _bounds_at(ledger: Ledger, aim: int | None, error: float) -> tuple[float, float]:
+def _bounds_at(
+    ledger: stats.Ledger, aim: int | None, error: float
+) -> tuple[float, float]:
     """Return bounds of an aim, of which the truth lies outside by at most *error*."""
-    found = look(ledger, 1.0 - error)
+    found = stats.look(ledger, 1.0 - error)
     if aim is None:
         return float(found.balanced.low), float(found.balanced.high)
     return float(found.measures.low[aim]), float(found.measures.high[aim])
 
 
 def _find_change(
-    session: Session, audit: Audit, schedule: AuditSchedule, ledger: Ledger
-) -> ChangeSince | None:
+    session: Session, audit: Audit, schedule: AuditSchedule, ledger: stats.Ledger
+) -> audits.ChangeSince | None:
     """Compare a span with those before, by as many draws as were fixed beforehand."""
     earlier = storage.list_scheduled(
         session, schedule, limit=_MOST_BEFORE, before=audit.since
@@ -194,11 +179,11 @@ def _find_change(
     draws = schedule.labels or round(_COMPARED / (schedule.half_width or 1.0))
     found = None
     if earlier:
-        found = change_since(ledgers, ledger, draws, audit.confidence_level)
+        found = stats.change_since(ledgers, ledger, draws, audit.confidence_level)
     if found is None:
         return None
     difference, (low, high) = found
-    return ChangeSince(
+    return audits.ChangeSince(
         spans=len(earlier),
         labels=draws,
         difference=difference,

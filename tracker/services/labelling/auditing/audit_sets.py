@@ -15,19 +15,8 @@ from pydantic import (
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
+from tracker.services import fields
 from tracker.services.estimates.weeks import Cut
-from tracker.services.fields import (
-    Input,
-    KeyName,
-    Level,
-    MeasureName,
-    StudyName,
-    VersionWanted,
-    is_span,
-    is_storable,
-    parse_instant,
-    parse_when,
-)
 from tracker.services.queries.where import FORMS, MOST, named_version, parse_where
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import invalid
@@ -50,7 +39,7 @@ class EmptySetError(InvalidInputError):
 
 
 def _check_storable(value: str) -> str:
-    if not is_storable(value):
+    if not fields.is_storable(value):
         raise ValueError("it must be text that can be stored")
     return value
 
@@ -68,7 +57,7 @@ def _as_list(value: object) -> object:
 
 
 def _as_when(value: object) -> object:
-    return value if is_span(value) else parse_instant(value)
+    return value if fields.is_span(value) else fields.parse_instant(value)
 
 
 def _as_text(value: object) -> object:
@@ -99,10 +88,12 @@ When = Annotated[
 ]
 
 
-class NewAudit(Input):
+class NewAudit(fields.Input):
     """A new audit, whose set is fixed from then on, or a schedule that makes some."""
 
-    name: StudyName = Field(description="Unique among the audits of the detector.")
+    name: fields.StudyName = Field(
+        description="Unique among the audits of the detector."
+    )
     every: Cut | None = Field(
         default=None,
         description="Makes an audit of the queries of each span: of those asked in it "
@@ -114,12 +105,12 @@ class NewAudit(Input):
         description="Where the days of these spans begin; by default that of the "
         "workspace.",
     )
-    labelers: Annotated[list[KeyName], Field(max_length=50)] = Field(
+    labelers: Annotated[list[fields.KeyName], Field(max_length=50)] = Field(
         default=[],
         description="With every, who is asked for the labels: they are assigned equal "
         "parts of each audit, and mailed while it waits.",
     )
-    version: VersionWanted | None = Field(
+    version: fields.VersionWanted | None = Field(
         default=None,
         description="The version; by default the one that is shown, with every all "
         "of them; * for all.",
@@ -141,7 +132,7 @@ class NewAudit(Input):
         description="What it goes by beside the predictions: confidence, and "
         f"judge:NAME of up to {MOST_JUDGES} judges; by default all there is.",
     )
-    aim: MeasureName = Field(
+    aim: fields.MeasureName = Field(
         default=BALANCED,
         description="balanced, overall, a class (or recall:CLASS), or precision:CLASS, "
         "whose set is the queries predicted so.",
@@ -155,7 +146,7 @@ class NewAudit(Input):
         description="Alternatively, how many labels it takes, however wide the "
         "interval is then.",
     )
-    target: Level | None = Field(
+    target: fields.Level | None = Field(
         default=None,
         description="Alternatively, the accuracy that the interval must exclude. With "
         "every it is what each span is held against, by default the detector's.",
@@ -191,7 +182,7 @@ class NewAudit(Input):
         found: dict[str, datetime | None] = {}
         for name, given in (("since", self.since), ("until", self.until)):
             try:
-                found[name] = None if given is None else parse_when(given, at=at)
+                found[name] = None if given is None else fields.parse_when(given, at=at)
             except ValueError as error:
                 raise invalid(name, given, str(error)) from error
         since, until = found["since"], found["until"]
@@ -270,11 +261,7 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
 
 
 def _read_verdicts(
-    session: Session,
-    detector: Detector,
-    ids: Ints,
-    new: NewAudit,
-    may_lack: bool,
+    session: Session, detector: Detector, ids: Ints, new: NewAudit, may_lack: bool
 ) -> tuple[list[str], Ints]:
     """Return the judges that said something of the set, and what, a column each."""
     judges = [*judgements.list_judges(session, detector.id)]

@@ -12,8 +12,9 @@ import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError
+from tracker import errors, stats
 from tracker.services.by import By
+from tracker.services.detectors import get_by_id
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.weeks import Cut
 from tracker.services.evidence.measure import parse_measure
@@ -24,25 +25,14 @@ from tracker.services.labelling.auditing.audit_sets import (
     read_set,
 )
 from tracker.services.queries.where import parse_where
-from tracker.services.wording import invalid, missing, show
+from tracker.services.wording import invalid, show
 from tracker.shapes import Accuracy, Score, Shape
-from tracker.stats import (
-    Floats,
-    Forecast,
-    Goal,
-    Ints,
-    Ledger,
-    Strata,
-    foresee,
-    next_round,
-    rank_of,
-)
-from tracker.storage.base import dump_id, find_by_id, parse_id
+from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audit_draws import mark_known
-from tracker.storage.labelling.audits import Audit, AuditRound
+from tracker.storage.labelling.audits import Audit, AuditRound, AuditSchedule
 from tracker.words import BALANCED, RECALL
 
 MOST_CLASSES = 50
@@ -202,8 +192,7 @@ class AuditSummary(Shape):
 
 def describe_audit(session: Session, audit: Audit) -> AuditSummary:
     """Return an audit as it is answered."""
-    version, result = audit.version_id, find_result(audit)
-    every, late, with_late = None, None, None
+    result, every, late, with_late = find_result(audit), None, None, None
     if audit.schedule_id is not None:
         every = storage.find_schedule(session, audit).every
         late = count_late(session, audit)
@@ -217,9 +206,7 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
         labels=audit.budget,
         id=dump_id("aud", audit.id),
         detector=dump_id("det", audit.detector_id),
-        version=None
-        if version is None
-        else name_version(session, audit.detector_id, version),
+        version=find_version_name(session, audit),
         aim=audit.aim or BALANCED,
         extensions=[
             AuditExtended.from_row(one, at=one.extended_at, by=one.extended_by)
@@ -280,13 +267,13 @@ class AuditPlan:
     """A set of queries as it is now, and what an audit of it is expected to take."""
 
     version_id: int | None
-    ids: Ints
-    strata: Strata
-    index: Ints
-    known: Ints
+    ids: stats.Ints
+    strata: stats.Strata
+    index: stats.Ints
+    known: stats.Ints
     uses: list[str]
-    goal: Goal
-    forecast: Forecast
+    goal: stats.Goal
+    forecast: stats.Forecast
 
 
 def plan_audit(
@@ -308,8 +295,8 @@ def plan_audit(
         session, detector, new, version_id, at=at, arrived_before=arrived_before
     )
     aim = aim_index(detector.classes, stored_aim(new))
-    goal = Goal(aim, half_width_of(new), new.target)
-    forecast = foresee(strata, known, goal, detector.confidence_level)
+    goal = stats.Goal(aim, half_width_of(new), new.target)
+    forecast = stats.foresee(strata, known, goal, detector.confidence_level)
     if new.labels is not None:
         goal, forecast = _for_budget(new.labels, len(ids), goal, forecast)
     return AuditPlan(version_id, ids, strata, index, known, uses, goal, forecast)
@@ -324,8 +311,8 @@ def check_aim(detector: Detector, new: NewAudit) -> None:
 
 
 def _for_budget(
-    budget: int, queries: int, goal: Goal, forecast: Forecast
-) -> tuple[Goal, Forecast]:
+    budget: int, queries: int, goal: stats.Goal, forecast: stats.Forecast
+) -> tuple[stats.Goal, stats.Forecast]:
     """Return the half-width that so many labels should give, for the bets to go by."""
     labels = min(budget, queries)
     usual = max(1, forecast.labels)
@@ -334,7 +321,7 @@ def _for_budget(
     wide = goal.half_width * ratio**0.5
     at_random = min(queries, round(labels * forecast.at_random / usual))
     wide = min(_WIDEST, max(_NARROWEST, wide))
-    return goal._replace(half_width=wide), Forecast(labels, at_random)
+    return goal._replace(half_width=wide), stats.Forecast(labels, at_random)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +331,7 @@ class SpanToAudit:
     schedule_id: int
     arrived_before: datetime
     # What the audits before it teach of the strata of the plan.
-    learn: Callable[[AuditPlan], Floats | None]
+    learn: Callable[[AuditPlan], stats.Floats | None]
 
 
 def create_audit(
@@ -362,13 +349,13 @@ def create_audit(
     is empty or too large.
     """
     if storage.is_name_taken(session, Audit, detector.id, new.name):
-        raise ConflictError(f"there is an audit named {show(new.name)} already")
+        raise errors.ConflictError(f"there is an audit named {show(new.name)} already")
     arrived_before = None if span is None else span.arrived_before
     plan = plan_audit(session, detector, new, at=by.at, arrived_before=arrived_before)
     carried = None if span is None else span.learn(plan)
     empty = np.zeros(0, dtype=np.int64)
-    ledger = Ledger(plan.strata, (), (), empty, empty)
-    first = next_round(ledger, plan.known, plan.goal, carried=carried)
+    ledger = stats.Ledger(plan.strata, (), (), empty, empty)
+    first = stats.next_round(ledger, plan.known, plan.goal, carried=carried)
     audit = _build_audit(detector, new, plan, by)
     if span is not None:
         audit.schedule_id = span.schedule_id
@@ -425,15 +412,20 @@ def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> 
 
 
 def get_audit(session: Session, reference: str) -> Audit:
-    audit_id = parse_id("aud", reference)
-    audit = None if audit_id is None else find_by_id(session, Audit, audit_id)
-    if audit is None:
-        raise missing("audit", reference)
-    return audit
+    return get_by_id(session, Audit, "aud", "audit", reference)
 
 
-def goal_of(audit: Audit) -> Goal:
-    return Goal(aim_index(audit.classes, audit.aim), audit.half_width, audit.target)
+def find_version_name(session: Session, row: Audit | AuditSchedule) -> str | None:
+    """Return the name of the version that a set is of, None for all versions."""
+    if row.version_id is None:
+        return None
+    return name_version(session, row.detector_id, row.version_id)
+
+
+def goal_of(audit: Audit) -> stats.Goal:
+    return stats.Goal(
+        aim_index(audit.classes, audit.aim), audit.half_width, audit.target
+    )
 
 
 def aim_index(classes: list[str], aim: str | None) -> int | None:
@@ -451,17 +443,17 @@ def label_code(classes: list[str], label: str) -> int:
     return classes.index(label) if label in classes else len(classes)
 
 
-def carried_of(audit: Audit) -> Floats | None:
+def carried_of(audit: Audit) -> stats.Floats | None:
     """Return what an audit was taught by those before it."""
     return None if audit.carried is None else np.asarray(audit.carried)
 
 
-def strata_of(audit: Audit) -> Strata:
+def strata_of(audit: Audit) -> stats.Strata:
     stored = {
         name: np.asarray(audit.strata[name], dtype=np.int64)
         for name in ("predicted", "bins", "sizes", "verdicts")
     }
-    return Strata(len(audit.classes), **stored)
+    return stats.Strata(len(audit.classes), **stored)
 
 
 def half_width_of(new: NewAudit) -> float | None:
@@ -476,7 +468,9 @@ def _draw_key(seed: str | None) -> str:
     return hashlib.sha256(f"audit {seed}".encode()).hexdigest()
 
 
-def _add_items(session: Session, audit: Audit, ids: Ints, index: Ints) -> None:
+def _add_items(
+    session: Session, audit: Audit, ids: stats.Ints, index: stats.Ints
+) -> None:
     key = bytes.fromhex(audit.secret)
     for start in range(0, len(ids), _AT_ONCE):
         part = ids[start : start + _AT_ONCE].tolist()
@@ -485,7 +479,7 @@ def _add_items(session: Session, audit: Audit, ids: Ints, index: Ints) -> None:
             {
                 "audit_id": [audit.id] * len(part),
                 "stratum": index[start : start + _AT_ONCE].tolist(),
-                "rank": [rank_of(key, f"iq_{number}") for number in part],
+                "rank": [stats.rank_of(key, f"iq_{number}") for number in part],
                 "query_id": part,
                 "detector_id": [audit.detector_id] * len(part),
                 "known_from": [None] * len(part),

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.by import NOBODY, By
+from tracker.services.detectors import get_by_id
 from tracker.services.estimates.weeks import Cut, begin, following
 from tracker.services.fields import Input, Instant, KeyName
 from tracker.services.labelling.auditing.audit_draws import load_record
@@ -28,16 +29,17 @@ from tracker.services.labelling.auditing.audits import (
     check_aim,
     create_audit,
     find_result,
+    find_version_name,
     half_width_of,
     stored_aim,
 )
 from tracker.services.labelling.labelers import NewAssignment, assign
 from tracker.services.queries.where import parse_where
-from tracker.services.wording import dump_instant, missing, show
+from tracker.services.wording import dump_instant, show
 from tracker.shapes import Shape
 from tracker.stats import Floats, carry_over, list_on_average
-from tracker.storage.base import Key, dump_id, find_by_id, parse_id
-from tracker.storage.detectors import Detector, list_versions, name_version, zone_of
+from tracker.storage.base import Key, dump_id
+from tracker.storage.detectors import Detector, list_versions, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits
 from tracker.storage.labelling.audits import Audit, AuditSchedule
@@ -191,25 +193,18 @@ def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSch
 
 
 def get_schedule(session: Session, reference: str) -> AuditSchedule:
-    number = parse_id("sch", reference)
-    found = None if number is None else find_by_id(session, AuditSchedule, number)
-    if found is None:
-        raise missing("schedule", reference)
-    return found
+    return get_by_id(session, AuditSchedule, "sch", "schedule", reference)
 
 
 def describe_schedule(session: Session, schedule: AuditSchedule) -> ScheduleSummary:
     """Return a schedule as it is answered."""
     made = audits.list_results(session, schedule)
     results = {one.id: find_result(one) for one in made}
-    version = schedule.version_id
     return ScheduleSummary.from_row(
         schedule,
         id=dump_id("sch", schedule.id),
         detector=dump_id("det", schedule.detector_id),
-        version=None
-        if version is None
-        else name_version(session, schedule.detector_id, version),
+        version=find_version_name(session, schedule),
         aim=schedule.aim or BALANCED,
         next_frozen_at=_shift(schedule, 1) + FREEZES_AFTER,
         audits=len(made),
@@ -289,10 +284,10 @@ def _make_audit(
         # What is left is no longer the traffic of the span.
         raise ConflictError("queries of it without a label have been deleted")
     day = day_in(schedule.next_since, zone_of(schedule.time_zone))
-    until, version = _shift(schedule, 1), schedule.version_id
+    until = _shift(schedule, 1)
     new = NewAudit(
         name=f"{schedule.name}, {day}",
-        version="*" if version is None else name_version(session, detector.id, version),
+        version=find_version_name(session, schedule) or "*",
         since=schedule.next_since,
         until=until,
         where=schedule.where,
