@@ -18,10 +18,11 @@ from tests.processes import wait_until
 from tracker.cli.setup import is_alive
 from tracker.errors import UnavailableError
 from tracker.jobs.loop import Handler, Loop, Watch
-from tracker.services.tasks import ADDRESS, POLICIES, Policy, rest_seconds, retry
+from tracker.services.tasks import POLICIES, Policy, rest_seconds, retry
 from tracker.storage.database import Database
 from tracker.storage.estimates.job_runs import beat
 from tracker.storage.tasks import (
+    ADDRESS,
     HOLD_SECONDS,
     LostTaskError,
     Task,

@@ -54,7 +54,8 @@ def test_the_new_version_is_said_to_be_better(visitor: Visitor, shelf: Shelf) ->
     found = paired_anytime([20, 20], [2, 2], [100, 100], 0.95)
     low, high = (end.scaleb(2) for end in outward(found.low, found.high, 3))
     assert page.by_id("compared").text == (
-        f"v2 is right {low:f}\N{EN DASH}{high:f} points more often than v1."
+        f"v2 is right {low:f}\N{EN DASH}{high:f} points more often than v1, "
+        "YES and NO counting the same."
     )
     assert [badge.text for badge in badges(page)] == ["✓ v2 is better"]
     assert "Of 44 labelled disagreements v2 is right in 40." in page.text
@@ -68,7 +69,7 @@ def test_the_other_way_round_it_is_worse(visitor: Visitor, shelf: Shelf) -> None
     add_pairs(shelf, shelf.add_detector(), gained=20, lost=2, pairs=100)
     page = visitor.get("/detectors/det_1/changes?new=v1&old=v2")
     assert [badge.text for badge in badges(page)] == ["↓ v1 is worse"]
-    assert "points less often than v2." in page.by_id("compared").text
+    assert "points less often than v2, " in page.by_id("compared").text
     chosen = [o for o in page.find("option") if "selected" in o.attributes]
     # The first is the one that the other pages show.
     assert [option.attributes["value"] for option in chosen[1:]] == ["v1", "v2"]
@@ -133,7 +134,7 @@ def test_the_verdict_is_in_the_measure_of_the_detector(
     assert name.casefold() in page.text.casefold()
     word = "more" if verdict == "Better" else "less"
     said = page.by_id("compared").text
-    assert f"points {word} often than v1." in said
+    assert f"points {word} often than v1" in said
     assert said.startswith("When the truth is") == measure.startswith("recall:")
 
 

@@ -87,7 +87,7 @@ def test_the_comparison_of_two_versions(compared: Page, database: Database) -> N
     low, high = (end.scaleb(2) for end in outward(decision.low, decision.high, 3))
     assert compared.by_id("compared").text == (
         f"v2 is right between {-low:f} points less and {high:f} points more often "
-        "than v1."
+        "than v1, YES and NO counting the same."
     )
     said = f"Of {won + against} labelled disagreements v2 is right in {won}."
     assert said in compared.text

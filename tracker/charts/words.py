@@ -13,6 +13,7 @@ _DIRECTION_MARKS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
 _DIRECTION_MARKS |= set("\u2066\u2067\u2068\u2069")
 # Decimal places of a bound close to a target.
 _MOST_PLACES = 8
+_MOST_PLACES_OF_POINTS = 6
 _NOT_IN_XML = {"\ufffe", "\uffff"}
 
 _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
@@ -146,3 +147,31 @@ def _places(found: Accuracy) -> int:
 
 def _percent(share: Decimal) -> str:
     return "0" if share == 0 else "100" if share == 1 else f"{share.scaleb(2)}"
+
+
+def than(
+    low: Decimal,
+    high: Decimal,
+    other: str,
+    more: str = "more often",
+    less: str = "less often",
+) -> str:
+    """Return that something is *low* to *high* points more or less than *other*."""
+    if low > 0:
+        return f"{low}–{high} points {more} than {other}"
+    if high < 0:
+        return f"{-high}–{-low} points {less} than {other}"
+    first = less.removesuffix(" often")
+    return f"between {-low} points {first} and {high} points {more} than {other}"
+
+
+def in_points(low: float, high: float) -> tuple[Decimal, Decimal, int]:
+    """Return the bounds in points, rounded outward, and to how many places."""
+    width = high - low
+    places = 3 if width >= 0.01 else 4 if width >= 0.001 else 5
+    least, most = outward(low, high, places)
+    # A bound on one side of zero is what the verdict hangs on; it must not read 0.
+    while places < _MOST_PLACES_OF_POINTS and (low > 0 == least or high < 0 == most):
+        places += 1
+        least, most = outward(low, high, places)
+    return least.scaleb(2), most.scaleb(2), places

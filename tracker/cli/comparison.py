@@ -10,13 +10,11 @@ from tracker.rounding import outward
 from tracker.services.deciding.comparison import Comparison, Unpaired, get_comparison
 from tracker.services.deciding.pairs import (
     Change,
-    ComparisonDecision,
     Overall,
     Paired,
     PairedChange,
 )
 from tracker.services.detectors import get_detector
-from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import POPULATIONS
 from tracker.words import BALANCED
 
@@ -88,21 +86,14 @@ def _print_comparison(found: Comparison) -> None:
     if found.no_decision_because:
         click.echo(f"no verdict by pairs: {found.no_decision_because}")
     if found.decision is not None:
-        _print_decision(found.decision)
+        click.echo(f"{found.sentence} That holds at every look.")
+        if found.decision.labels_to_decide:
+            more = found.decision.labels_to_decide
+            click.echo(f"about {more:,} more pairs would decide it")
     click.echo(f"for one look, {found.confidence_level:g} intervals:")
     if found.paired is not None:
         _print_paired(found.paired)
     _print_unpaired(found.unpaired, found.old, found.new)
-
-
-def _print_decision(found: ComparisonDecision) -> None:
-    low, high = outward(found.low, found.high, _PLACES)
-    click.echo(
-        f"at every look the change of the {read_measure(found.measure).name} is "
-        f"between {low:+f} and {high:+f}"
-    )
-    if found.labels_to_decide:
-        click.echo(f"about {found.labels_to_decide:,} more pairs would decide it")
 
 
 def _print_paired(paired: Paired) -> None:

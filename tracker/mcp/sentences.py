@@ -1,7 +1,6 @@
 """Estimates in plain sentences, with their counts and intervals."""
 
 from tracker.charts.words import aloud, bounds, chosen, class_reading, plain, plural
-from tracker.rounding import percents
 from tracker.services.deciding.comparison import Comparison
 from tracker.services.deciding.planning import LabelPlan
 from tracker.services.estimates.measures import MeasuredEstimate, score_named
@@ -92,12 +91,7 @@ def say_comparison(found: Comparison) -> str:
     if decision is None:
         because = found.no_decision_because or "these inputs say nothing of the measure"
         return f"{said} {because[0].upper()}{because[1:]}."
-    low, high = percents(decision.low, decision.high)
-    said += (
-        f" By the interval that holds at every look, the change of the "
-        f"{plain(read_measure(decision.measure).name)} lies between {low} and {high} "
-        f"points."
-    )
+    said += f" {plain(found.sentence, limit=500)} That holds at every look."
     if decision.labels_to_decide:
         said += f" About {decision.labels_to_decide:,} more inputs would decide it."
     return said

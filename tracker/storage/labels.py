@@ -16,6 +16,8 @@ from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
 # Read within some milliseconds at each request of a labeler's page.
 MOST_LOOKED_AT = 10_000
+# Of each of many detectors.
+_FEWEST_LOOKED_AT = 200
 
 
 class Label(Base):
@@ -158,24 +160,29 @@ def is_replaced(old: Any) -> sa.ColumnElement[bool]:
     return sa.and_(old.id == Label.replaces_id, is_near)
 
 
-def _join_newest(session: Session) -> tuple[Any, Any]:
-    """Return the newest labels, and a join of detectors with them.
+def _join_newest(
+    session: Session, among: sa.Select[int]
+) -> tuple[Any, sa.FromClause, int]:
+    """Return the newest labels of open detectors, a join with them, and their limit.
 
-    They are those of each detector, on SQLite of all together: it has labels in the
-    order of their ids alone.  An import may bring millions a day.
+    SQLite keeps labels in the order of their ids, and the limit is for all detectors;
+    PostgreSQL keeps those of each detector, and it is for each.  An import may bring
+    millions a day.
     """
     newest = (
         sa.select(Label)
         # A label taken over was given to another query.
         .where(Label.source_label_id.is_(None))
         .order_by(Label.id.desc())
-        .limit(MOST_LOOKED_AT)
     )
     if is_sqlite(session):
-        found = newest.subquery()
-        return found, sa.join(Detector, found, Detector.id == found.c.detector_id)
-    each = newest.where(Label.detector_id == Detector.id).lateral()
-    return each, sa.join(Detector, each, sa.true())
+        found = newest.limit(MOST_LOOKED_AT).subquery()
+        joined = sa.join(Detector, found, Detector.id == found.c.detector_id)
+        return found, joined, MOST_LOOKED_AT
+    detectors = session.scalar(sa.select(sa.func.count()).select_from(among.subquery()))
+    limit = max(MOST_LOOKED_AT // max(detectors or 0, 1), _FEWEST_LOOKED_AT)
+    each = newest.where(Label.detector_id == Detector.id).limit(limit).lateral()
+    return each, sa.join(Detector, each, sa.true()), limit
 
 
 def count_since(
@@ -212,7 +219,7 @@ def count_current_since(
     The keys are ids of detectors and names.  Only the newest labels are read; the
     second value says whether they reach back to *since*.
     """
-    newest, joined = _join_newest(session)
+    newest, joined, limit = _join_newest(session, among)
     near = on_postgresql(Query.detector_id == Detector.id)
     statement = (
         sa.select(Detector.id, newest.c.labeler, sa.func.count())
@@ -234,7 +241,7 @@ def count_current_since(
     if not is_sqlite(session):
         seen = seen.where(Detector.id.in_(among)).group_by(Detector.id)
     most = max(session.scalars(seen), default=0)
-    return counts, most < MOST_LOOKED_AT
+    return counts, most < limit
 
 
 def iter_label_rows(

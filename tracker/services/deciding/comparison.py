@@ -7,12 +7,15 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from tracker.charts.words import in_points, than
 from tracker.services.deciding import pairs
 from tracker.services.estimates.counted import Unit
 from tracker.services.estimates.decision import refuse_unstated
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.replays import find_replay
+from tracker.services.estimates.report import counting_the_same
+from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import (
     LIVE,
     PopulationWord,
@@ -73,6 +76,9 @@ class Comparison(Shape):
     verdict: pairs.Outcome = Field(
         description="better, worse or undecided: that of the decision, or by the "
         "labels of each version where no input was put to both."
+    )
+    sentence: str = Field(
+        description="By how much the new version is right more or less often, in words."
     )
     verdict_from: Source = Field(
         description="paired where an input was put to both versions, otherwise "
@@ -139,10 +145,25 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         unpaired=_build_unpaired(estimates[0], estimates[1], level),
         decision=decision,
         verdict=verdict,
+        sentence=_say(detector, before.name, after.name, decision),
         verdict_from="unpaired" if decision is None else "paired",
         no_decision_because=because
         or (None if decision else _refuse_unstated(estimates)),
     )
+
+
+def _say(
+    detector: Detector, old: str, new: str, found: pairs.ComparisonDecision | None
+) -> str:
+    if found is None:
+        return f"Nothing shows yet whether {new} is better than {old}."
+    measure = read_measure(found.measure)
+    when = f"When the truth is {measure.of}, " if measure.of else ""
+    same = ""
+    if measure.kind == BALANCED:
+        same = f", {counting_the_same(detector.classes)}"
+    low, high, _ = in_points(found.low, found.high)
+    return f"{when}{new} is right {than(low, high, old)}{same}."
 
 
 def _refuse(

@@ -23,7 +23,6 @@ from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.measures import score_own
 from tracker.services.estimates.replays import find_replay
-from tracker.services.estimates.report import right_how_often
 from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import PopulationWord
 from tracker.services.fields import Input, Level, VersionName
@@ -291,10 +290,8 @@ def _check_change(comparison: Comparison) -> Check:
             verdict="undecided",
             message=_say_why_undecided(comparison),
         )
-    more = " to ".join(percents(decision.low, decision.high)) + " points more"
     return Check(
         name="not-worse-than",
         verdict=_OF_COMPARISON[decision.verdict],
-        message=f"{new} against {old}: {decision.verdict}, "
-        f"{right_how_often(read_measure(decision.measure), more)}",
+        message=f"{new} against {old}: {decision.verdict}; {comparison.sentence}",
     )

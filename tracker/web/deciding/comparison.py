@@ -39,17 +39,6 @@ class Compared:
         of = {one.name: one.pairs for one in paired.classes}
         return of.get(read_measure(found.measure).of or "", paired.pairs)
 
-    @property
-    def sentence(self) -> str:
-        """Which version is right more often, and by how much."""
-        found = self.comparison
-        new, old = found.new, found.old
-        if self.bar is None or found.decision is None:
-            return f"Nothing shows yet whether {new} is better than {old}."
-        measure = read_measure(found.decision.measure)
-        when = f"When the truth is {measure.of}, " if measure.of else ""
-        return f"{when}{new} is right {self.bar.than(old)}."
-
 
 def read_comparison(session: Session, detector: Detector) -> Compared | None:
     """Compare the versions in the address; raises InvalidInputError for another one.

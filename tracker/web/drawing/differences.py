@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from tracker.rounding import outward, rounded
+from tracker.charts.words import in_points, than
+from tracker.rounding import rounded
 from tracker.services.deciding.pairs import Change
 from tracker.web.drawing.readings import Tick
 
 _MINUS = "\N{MINUS SIGN}"
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _MOST_STEPS = 8
-_MOST_PLACES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,11 @@ class Bar:
 
     def than(self, other: str) -> str:
         """Return by how much it is right more or less often than *other*."""
-        return self._compare("more often", "less often", other)
+        return than(self.low, self.high, other)
 
     def above(self, other: str) -> str:
         """Return by how much it is higher or lower than that of *other*."""
-        return self._compare("higher", "lower", f"that of {other}")
-
-    def _compare(self, more: str, less: str, other: str) -> str:
-        if self.low > 0:
-            return f"{self.low}\N{EN DASH}{self.high} points {more} than {other}"
-        if self.high < 0:
-            return f"{-self.high}\N{EN DASH}{-self.low} points {less} than {other}"
-        first = less.removesuffix(" often")
-        said = f"between {-self.low} points {first} and {self.high} points {more}"
-        return f"{said} than {other}"
+        return than(self.low, self.high, f"that of {other}", "higher", "lower")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +81,12 @@ class Axis:
 
 def draw_change(change: Change, name: str, tone: int) -> Bar:
     """Return *change* in points, with the name and the tone of what changed."""
-    low, high, places = _round_bounds(change.low, change.high)
+    low, high, places = in_points(change.low, change.high)
     estimate = None
     if change.difference is not None:
         shown = rounded(change.difference, places, ROUND_HALF_EVEN)
         estimate = signed(shown.scaleb(2))
     return Bar(name, tone, estimate, low, high, change)
-
-
-def _round_bounds(low: float, high: float) -> tuple[Decimal, Decimal, int]:
-    """Return the bounds in points, rounded outward, and to how many places."""
-    width = high - low
-    places = 3 if width >= 0.01 else 4 if width >= 0.001 else 5
-    least, most = outward(low, high, places)
-    # A bound on one side of zero is what the verdict hangs on; it must not read 0.
-    while places < _MOST_PLACES and (low > 0 == least or high < 0 == most):
-        places += 1
-        least, most = outward(low, high, places)
-    return least.scaleb(2), most.scaleb(2), places
 
 
 def signed(points: Decimal) -> str:
