@@ -7,7 +7,7 @@ distribution, and the others from `tracker.stats`; see `census`.
 import html
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -460,7 +460,7 @@ def test_the_methods(visitor: Visitor, path: str, counts: dict[str, Count]) -> N
     k = [one.correct for one in counts.values()]
     more = stats.labels_to_reach_balanced_width(k, labelled, joint, 0.95)
     assert more is not None
-    assert f"would need about {sum(more)} more labels" in page.text
+    assert f"would need about {two_figures(sum(more)):,} more labels" in page.text
 
 
 @pytest.mark.thorough
@@ -482,12 +482,12 @@ def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None
 
     narrow = partial(stats.balanced_interval, "anytime", shares=SHARES)
 
-    def drawn(points: float) -> tuple[int, int]:
-        """How many labels, and how many queries drawn at random bring them."""
+    def drawn(points: float) -> tuple[Sequence[int], int]:
+        """How many labels of each class, and how many queries drawn bring them."""
         more = labels_to_narrow(narrow, k, n, 2 * points / 100, WHOLE)
         assert more is not None
         draws = max(wanted * sum(n) / has for wanted, has in zip(more, n, strict=True))
-        return sum(more), -int(-draws // 1)
+        return more, -int(-draws // 1)
 
     text = page.by_id("more").text
     more = more_to_decide(counts)
@@ -497,15 +497,16 @@ def test_the_plan(visitor: Visitor, path: str, counts: dict[str, Count]) -> None
     for points, noun in ((2, "points"), (1, "point")):
         about = f"about {two_figures(drawn(points)[1]):,}"
         assert f"within \N{PLUS-MINUS SIGN} {points} {noun} {about}" in text
-    labels, draws = drawn(3)
-    assert f"About {labels:,} more labels would tell" in page.text
-    assert f"takes about {draws:,} queries drawn" in page.text
+    wanted, draws = drawn(3)
+    assert f"About {two_figures(sum(wanted)):,} more labels would tell" in page.text
+    assert f"takes about {two_figures(draws):,} queries drawn" in page.text
     table = cells(page, "Labels for each class")
     for (name, labelled, _, alone), one in zip(table, counts.values(), strict=True):
         (width,) = narrow_class(one, 0.06)
-        assert (int(labelled), alone) == (one.labelled, f"{width:,}"), name
+        about = f"{two_figures(width):,}"
+        assert (int(labelled), alone) == (one.labelled, about), name
     each = [row[2].replace("none", "0").replace(",", "") for row in table]
-    assert sum(map(int, each)) == labels
+    assert list(map(int, each)) == [two_figures(one) for one in wanted]
 
 
 def mean_of(rows: list[Stored], *, intervals: int) -> tuple[float, str]:
