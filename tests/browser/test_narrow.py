@@ -75,7 +75,7 @@ def test_no_page_scrolls_sideways(chromium: Browser, site: Site) -> None:
 @pytest.mark.parametrize(
     ("path", "labels"),
     [
-        ("/people", ["May", "Sees", "Second step", "Last seen"]),
+        ("/people", ["May", "Sees", "Labels this week", "Second step", "Last seen"]),
         ("/account", ["Browser", "Address", "Signed in", "Last seen", "State"]),
         ("/activity", ["When", "Who", "What", "About", "From"]),
         ("/detectors/det_1/studies", ["Kind", "Version", "Rounds", "Added"]),

@@ -59,6 +59,9 @@ def test_twenty_labels_take_one_click_and_twenty_keys(clicks: Clicks) -> None:
     page = clicks.page
     clicks.press(page.locator(".rail").get_by_role("link", name="Label"))
     clicks.press(page.locator(".act a"))
+    expect(page.locator("input[name=query]")).to_be_attached()
+    # A key that is pressed before the scripts have run is lost.
+    page.wait_for_load_state("load")
     for _ in range(20):
         before = page.locator("input[name=query]").input_value()
         page.keyboard.press("2")
