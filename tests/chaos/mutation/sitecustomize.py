@@ -72,9 +72,9 @@ def let_workers_write_at_will():
     """No holds: a worker that folded writes, even if another one has written since."""
     from sqlalchemy import true
 
-    from tracker.jobs import recompute as job
     from tracker.services.estimates import fold
     from tracker.storage import tasks
+    from tracker.storage.estimates import pending
 
     due = tasks._is_due
 
@@ -85,15 +85,15 @@ def let_workers_write_at_will():
 
     tasks._is_due = is_due
 
-    fold.advance_revisions = lambda *_: True
-    end = fold.end_batches
+    pending.advance_revisions = lambda *_: True
+    end = pending.end_batches
 
     def end_batches(session, parts):
         end(session, parts)
         return True
 
-    fold.end_batches = end_batches
-    read = job.read_folds
+    pending.end_batches = end_batches
+    read = fold.read_folds
 
     def read_folds(session, detectors, **more):
         folds = read(session, detectors, **more)
@@ -101,7 +101,7 @@ def let_workers_write_at_will():
         time.sleep(1)
         return folds
 
-    job.read_folds = read_folds
+    fold.read_folds = read_folds
 
 
 def commit_late():
@@ -137,10 +137,10 @@ def follow_a_clock():
 def fold_by_a_watermark():
     """Batches up to the newest one that was folded count as done."""
     commit_late()
-    from tracker.services.estimates import fold
+    from tracker.storage.estimates import pending
 
     newest = {}
-    original = fold.list_pending_batches
+    original = pending.list_pending_batches
 
     def list_pending_batches(session, detector_ids):
         found = {}
@@ -151,7 +151,7 @@ def fold_by_a_watermark():
                 newest[detector_id] = max(later)
         return found
 
-    fold.list_pending_batches = list_pending_batches
+    pending.list_pending_batches = list_pending_batches
 
 
 try:
