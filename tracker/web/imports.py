@@ -271,7 +271,8 @@ def _open() -> files.RowFile:
     names = ("extra", "time_zone", "time_format", "sheet")
     plain: dict[str, Any] = {name: request.form.get(name) for name in names}
     row = request.form.get("header_row", "")
-    plain["header_row"] = int(row) if row.isdecimal() else row
+    is_short = row.isdecimal() and len(row) < 10
+    plain["header_row"] = int(row) if is_short else row
     plain["percent"] = "percent" in request.form
     return _open_file().read_by(
         choices.read_choices(
