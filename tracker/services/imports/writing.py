@@ -433,7 +433,6 @@ class SecondPass:
         self, session: Session, piece: CheckedPiece, *, are_new: bool = False
     ) -> Written:
         dialect.forget_plans(session)
-        dialect.gather_lacking_statistics(session, dialect.LARGE_TABLES)
         prefix, elected = self._found.keyless.prefix, self._found.elected
         writer = RowWriter(session, self._detector, prefix, self._by, elected)
         with without_collector():
