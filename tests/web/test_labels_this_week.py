@@ -76,6 +76,9 @@ def test_a_day_that_is_none_is_refused_at_its_field(
 def test_of_more_than_are_looked_at_it_is_so_many_at_least(
     visitor: Visitor, shelf: Shelf
 ) -> None:
+    gate = add(shelf, "gate", before=0, since=1)
     door = add(shelf, "door", before=0, since=MOST_LOOKED_AT + 1)
     page = visitor.get(f"/detectors/{door}/labelling")
     assert f"at least {MOST_LOOKED_AT:,} labels this week" in page.text
+    # However many another detector was given.
+    assert "1 label this week" in links_of(visitor.get(f"/detectors/{gate}/labelling"))

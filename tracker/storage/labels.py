@@ -16,8 +16,8 @@ from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
 # Read within some milliseconds at each request of a labeler's page.
 MOST_LOOKED_AT = 10_000
-# Of each of many detectors.
-_FEWEST_LOOKED_AT = 200
+# Of each detector, where they are those of all.
+_OF_EACH = 200
 
 
 class Label(Base):
@@ -160,29 +160,10 @@ def is_replaced(old: Any) -> sa.ColumnElement[bool]:
     return sa.and_(old.id == Label.replaces_id, is_near)
 
 
-def _join_newest(
-    session: Session, among: sa.Select[int]
-) -> tuple[Any, sa.FromClause, int]:
-    """Return the newest labels of open detectors, a join with them, and their limit.
-
-    SQLite keeps labels in the order of their ids, and the limit is for all detectors;
-    PostgreSQL keeps those of each detector, and it is for each.  An import may bring
-    millions a day.
-    """
-    newest = (
-        sa.select(Label)
-        # A label taken over was given to another query.
-        .where(Label.source_label_id.is_(None))
-        .order_by(Label.id.desc())
-    )
-    if is_sqlite(session):
-        found = newest.limit(MOST_LOOKED_AT).subquery()
-        joined = sa.join(Detector, found, Detector.id == found.c.detector_id)
-        return found, joined, MOST_LOOKED_AT
-    detectors = session.scalar(sa.select(sa.func.count()).select_from(among.subquery()))
-    limit = max(MOST_LOOKED_AT // max(detectors or 0, 1), _FEWEST_LOOKED_AT)
-    each = newest.where(Label.detector_id == Detector.id).limit(limit).lateral()
-    return each, sa.join(Detector, each, sa.true()), limit
+def _newest() -> sa.Select[Label]:
+    # A label taken over was given to another query.
+    given = sa.select(Label).where(Label.source_label_id.is_(None))
+    return given.order_by(Label.id.desc())
 
 
 def count_since(
@@ -193,14 +174,8 @@ def count_since(
     Only the newest labels are read, because an import may bring millions a day; the
     third value says whether they reach back to *since*.
     """
-    newest = (
-        sa.select(Label.labeler, Label.created_at)
-        # A label taken over was given to another query.
-        .where(Label.detector_id == detector_id, Label.source_label_id.is_(None))
-        .order_by(Label.id.desc())
-        .limit(MOST_LOOKED_AT)
-        .subquery()
-    )
+    of_detector = _newest().where(Label.detector_id == detector_id)
+    newest = of_detector.limit(MOST_LOOKED_AT).subquery()
     # Ids are nearly in the order of time: a request takes its instant first.
     is_since = newest.c.created_at >= since
     statement = sa.select(
@@ -212,21 +187,22 @@ def count_since(
 
 
 def count_current_since(
-    session: Session, among: sa.Select[int], *, since: datetime
+    session: Session, detector_id: int | None, *, since: datetime
 ) -> tuple[dict[tuple[int, str], int], bool]:
     """Count queries that have had their current label since then, by who gave it.
 
-    The keys are ids of detectors and names.  Only the newest labels are read; the
-    second value says whether they reach back to *since*.
+    They are those of a detector, or of all open ones; the keys are ids of detectors
+    and names.  Only the newest labels are read; the second value says whether they
+    reach back to *since*.
     """
-    newest, joined, limit = _join_newest(session, among)
-    near = on_postgresql(Query.detector_id == Detector.id)
+    newest, joined, limit = _join_newest(session, detector_id)
+    near = on_postgresql(Query.detector_id == (detector_id or Detector.id))
     statement = (
         sa.select(Detector.id, newest.c.labeler, sa.func.count())
         .select_from(joined)
         .join(Query, sa.and_(near, Query.id == newest.c.query_id))
         .where(
-            Detector.id.in_(among),
+            Detector.archived_at.is_(None),
             Query.label_id == newest.c.id,
             newest.c.labelled_at >= since,
         )
@@ -237,11 +213,30 @@ def count_current_since(
         sa.select(sa.func.count())
         .select_from(joined)
         .where(newest.c.created_at >= since)
+        .group_by(Detector.id)
     )
-    if not is_sqlite(session):
-        seen = seen.where(Detector.id.in_(among)).group_by(Detector.id)
-    most = max(session.scalars(seen), default=0)
+    numbers = session.scalars(seen).all()
+    most = max(numbers, default=0) if limit == _OF_EACH else sum(numbers)
     return counts, most < limit
+
+
+def _join_newest(
+    session: Session, detector_id: int | None
+) -> tuple[Any, sa.FromClause, int]:
+    """Return the newest labels, a join of detectors with them, and their limit.
+
+    Of all detectors they are the newest of each on PostgreSQL, whose key begins with
+    the detector, and the newest of all together on SQLite, which has no LATERAL.
+    """
+    newest = _newest()
+    if detector_id is None and not is_sqlite(session):
+        each = newest.where(Label.detector_id == Detector.id).limit(_OF_EACH).lateral()
+        return each, sa.join(Detector, each, sa.true()), _OF_EACH
+    if detector_id is not None:
+        newest = newest.where(Label.detector_id == detector_id)
+    found = newest.limit(MOST_LOOKED_AT).subquery()
+    joined = sa.join(Detector, found, Detector.id == found.c.detector_id)
+    return found, joined, MOST_LOOKED_AT
 
 
 def iter_label_rows(

@@ -141,7 +141,7 @@ def _find_people(session: Session, detector: Detector, version: str | None) -> _
     wanted = QueryFilter(version=version)
     found = get_facets(session, detector, wanted, at=now(), keys=[LABELER]).items[0]
     given = {one.name: one.labelled for one in found.values}
-    week = count_this_week(session, [detector.id])
+    week = count_this_week(session, detector.id)
     weekly = {name: number for (_, name), number in week.counts.items()}
     names = sorted({*asked, *given, *weekly}, key=lambda one: (-given.get(one, 0), one))
     rows = [

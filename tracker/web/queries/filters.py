@@ -1,6 +1,6 @@
 """The filter of a list of queries, as a URL has it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from werkzeug.datastructures import MultiDict
 from tracker.http import context, now
 from tracker.services.estimates.query_lists import QueryFilter, find_and_count
 from tracker.services.wording import invalid
-from tracker.storage.detectors import Detector, select_open, zone_of
+from tracker.storage.detectors import Detector, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labels import count_current_since
 from tracker.storage.queries.finding import SORTS
@@ -128,12 +128,12 @@ class Week(NamedTuple):
         return {key: count for (key, one), count in self.counts.items() if one == name}
 
 
-def count_this_week(session: Session, among: Collection[int] | None) -> Week:
-    """Count the labels of this week in open detectors, or in those *among* these."""
+def count_this_week(session: Session, detector_id: int | None) -> Week:
+    """Count the labels of this week in a detector, or in all open ones."""
     today = day_in(now(), _zone())
     monday = today - timedelta(days=today.weekday())
     since = midnight_in(monday, _zone())
-    return Week(monday, *count_current_since(session, select_open(among), since=since))
+    return Week(monday, *count_current_since(session, detector_id, since=since))
 
 
 def _parse_day(text: str) -> datetime | None:
