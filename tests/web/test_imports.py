@@ -452,7 +452,10 @@ def test_a_detector_is_made_of_a_file_whose_columns_are_chosen(
     assert "Create the detector" not in seen.text
     assert "prediction," not in seen.text
     seen = send("/detectors/new/file/preview", map="predicted=it said", percent="1")
-    assert "it was holds classes, too, and was taken for label: check that" in seen.text
+    assert (
+        "the column 'it was' was taken for label by its classes alone: check that"
+        in seen.text
+    )
     ticked = [one for one in seen.find("option") if "selected" in one.attributes]
     chosen = {"map": [one.attributes["value"] for one in ticked], "percent": "1"}
     assert chosen["map"] == ["predicted=it said", "label=it was"]

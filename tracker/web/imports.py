@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import FileStorage
@@ -23,7 +23,7 @@ from tracker.services.imports.writing import importing
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.imports.files import list_imports
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
 from tracker.words import REJECT, SKIP
 
@@ -93,7 +93,7 @@ def _carry_out(
     try:
         if file.size + (images.size if images else 0) > LARGE_BYTES:
             import_id = dump_id("imp", _import_later(detector_id, file, images))
-            return redirect(url_for("pages.follow_import", import_id=import_id), 303)
+            return lead_to("follow_import", import_id=import_id)
         file = take_images(database(), detector_id, file, images, context().images)
         report = _import(detector_id, file)
     except reports.RejectedImportError as error:
@@ -151,7 +151,7 @@ def _change(import_id: str, change: Callable[..., Any]) -> ResponseReturnValue:
             change(session, background.get_import(session, import_id), by())
     except ConflictError as error:
         flash(f"{error}.")
-    return redirect(url_for("pages.follow_import", import_id=import_id), 303)
+    return lead_to("follow_import", import_id=import_id)
 
 
 @pages.post("/imports/<import_id>/undo")
@@ -179,13 +179,10 @@ def _preview(detector: Detector | None) -> str:
     pairs = (pair.partition("=") for pair in request.form.getlist("map"))
     chosen = {column: field for field, _, column in pairs if field}
     look = _look_at(detector)
-    if look["found"] and (proposed := look["found"].proposed):
+    if look["found"]:
         # The import reads them only if they are chosen.
+        proposed = look["found"].proposed
         chosen |= {column: field for field, column in proposed.items()}
-        look["warnings"] = [
-            f"{column} holds classes, too, and was taken for {field}: check that"
-            for field, column in proposed.items()
-        ]
     return render_template(
         "imports/_preview.html",
         problem=None,
@@ -368,7 +365,7 @@ def remove_mapping(detector_id: str) -> ResponseReturnValue:
         detector = detectors.get_open_detector(session, detector_id)
         files.save_mapping(session, detector, choices.Mapping(), by())
     flash("Removed.")
-    return redirect(url_for("pages.show_import", detector_id=detector_id), 303)
+    return lead_to("show_import", detector_id=detector_id)
 
 
 def _render(

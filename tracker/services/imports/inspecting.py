@@ -142,7 +142,12 @@ def inspect(
         other = inspect(file.read_by(choices), named)
         if other.counts and not other.report.bad_rows:
             other.proposed = proposed
-            other.report.warnings = [*rows.plan.warnings(), *other.report.warnings]
+            taken = [
+                f"the column {show(column)} was taken for {field} by its classes "
+                "alone: check that"
+                for field, column in proposed.items()
+            ]
+            other.report.warnings = [*taken, *other.report.warnings]
             return other
     found.groups, found.versions = len(groups), sorted(versions)
     found.columns = {
