@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -169,9 +169,8 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     queries of each: a walk from the newest query might meet nothing for a million.
     """
     wanted = _resolve(session, detector, wanted)
-    which: dict[str, Any] = {"at": at, "sort": sort, "after": after, "limit": limit}
-    which["is_backwards"] = is_backwards
-    return _walk(session, detector, wanted, **which)[0]
+    page = _Page(sort, after, limit, is_backwards)
+    return _walk(session, detector, wanted, page, at=at)[0]
 
 
 def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
@@ -191,8 +190,8 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     predictions and versions, and no query is looked at.
     """
     wanted = _resolve(session, detector, wanted)
-    which: dict[str, Any] = {"at": at, "sort": sort, "after": after, "limit": limit}
-    found, conditions, counts = _walk(session, detector, wanted, **which)
+    page = _Page(sort, after, limit)
+    found, conditions, counts = _walk(session, detector, wanted, page, at=at)
     if wanted.is_open:
         total = count_shown(session, detector.id)
     elif wanted.is_told and wanted.labelled is not False:
@@ -215,27 +214,38 @@ def count_shown(session: Session, detector_id: int) -> int:
     return sum(logged.values()) - storage.count_all_erased(session, detector_id)
 
 
+class _Page(NamedTuple):
+    """One page of a list, in an order."""
+
+    sort: str
+    after: Query | None
+    limit: int
+    is_backwards: bool = False
+
+
 def _walk(
     session: Session,
     detector: Detector,
     wanted: QueryFilter,
+    page: _Page,
     *,
     at: datetime,
-    **which: Any,
 ) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
     """Return one page of a list, the conditions of all pages, and what was counted."""
     conditions = build_filter(session, detector, wanted, at=at)
     counts = _count_labels(session, detector, wanted)
-    seeks = _seeks(wanted, counts, which["sort"])
-    which["are_few"] = bool(wanted.where) and finding.are_few(session, conditions)
+    are_few = bool(wanted.where) and finding.are_few(session, conditions)
     pages = [
-        finding.list_sorted(session, [*conditions, *seek], **which) for seek in seeks
+        finding.list_sorted(
+            session, [*conditions, *seek], **page._asdict(), are_few=are_few
+        )
+        for seek in _seeks(wanted, counts, page.sort)
     ]
     if len(pages) == 1:
         return pages[0], conditions, counts
-    reverse = finding.SORTS[which["sort"]][1] != which.get("is_backwards", False)
+    reverse = finding.SORTS[page.sort][1] != page.is_backwards
     found = sorted(chain(*pages), key=lambda one: one.id, reverse=reverse)
-    return found[: which["limit"]], conditions, counts
+    return found[: page.limit], conditions, counts
 
 
 def _count_labels(

@@ -175,7 +175,7 @@ def change_schedule(
     if change.half_width is not None and locked.half_width is not None:
         locked.half_width = change.half_width
     detector = session.get_one(Detector, locked.detector_id)
-    by.record(*(session, "audit schedule changed", detector.name), schedule=locked.name)
+    by.record(session, "audit schedule changed", detector.name, schedule=locked.name)
 
 
 def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSchedule:
