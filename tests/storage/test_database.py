@@ -322,7 +322,7 @@ def test_postgresql_has_statistics_after_the_first_import_however_small(
 
 def test_postgresql_counts_a_table_again_that_has_grown_tenfold(database) -> None:
     if database.is_sqlite:
-        return
+        pytest.skip("SQLite is not told how large its tables are")
     with database.write() as session:
         session.execute(text("CREATE TABLE grown (number BIGINT)"))
         session.execute(text("INSERT INTO grown VALUES (1)"))
