@@ -10,6 +10,7 @@ from flask import Flask
 
 from tests.conftest import WHOLE, Clock
 from tests.databases import noted_statements
+from tests.web.census import two_figures
 from tests.web.conftest import PUBLISHED, Shelf, Visitor
 from tests.web.reading import Page
 from tracker.charts.themes import COLOURS
@@ -471,9 +472,9 @@ def test_the_plan_says_how_many_more_labels(visitor: Visitor, published: str) ->
     page = visitor.get(f"/detectors/{published}/labelling?within=5")
     more = labels_to_narrow(balanced_anytime, [23, 41], [28, 44], 0.1, WHOLE)
     assert more is not None
-    assert f"About {sum(more)} more labels" in page.text
+    assert f"About {two_figures(sum(more))} more labels" in page.text
     drawn = math.ceil(max(m * 72 / n for m, n in zip(more, (28, 44), strict=True)))
-    assert f"{drawn:,} queries drawn at random" in page.text
+    assert f"{two_figures(drawn):,} queries drawn at random" in page.text
     chosen = [o for o in page.find("option") if "selected" in o.attributes]
     # Of the version in the header, and of the width.
     assert [one.attributes["value"] for one in chosen] == ["v1", "5"]
