@@ -32,10 +32,10 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labelling.current import (
     FIND,
-    LOCK,
     LOCK_ALONE,
     Labelled,
     find_labelled,
+    lock_labelled,
     set_current_labels,
 )
 from tracker.storage.labelling.golds import count_answers
@@ -195,11 +195,13 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     """
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
-    detector_id = find_owner(session, query_id)
-    if detector_id is None:
+    owner = find_owner(session, query_id)
+    if owner is None:
         raise missing("query", dump_id("iq", query_id))
+    (detector_id, is_alone), labelled = owner, None
     key = detector_id, query_id
-    labelled = find_labelled(session, key, by.name, LOCK_ALONE)
+    if is_alone:
+        labelled = find_labelled(session, key, by.name, LOCK_ALONE)
     if labelled is not None:
         _check_open(labelled)
         return labelled, Truths(session, labelled.detector, by)
@@ -209,7 +211,7 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     _check_open(labelled)
     truths = Truths(session, labelled.detector, by)
     truths.lock([labelled.query.input], [labelled.query.group])
-    labelled = find_labelled(session, key, by.name, LOCK)
+    labelled = lock_labelled(session, labelled, by.name)
     if labelled is None:
         raise missing("query", dump_id("iq", query_id))
     # It may have got another group meanwhile.

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.storage.base import Key
 from tracker.storage.detectors import Detector, LabelledDetector
+from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared
 from tracker.storage.labelling.labelers import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
@@ -66,7 +67,7 @@ _SELECT = (
 _LOCK = _SELECT.with_for_update(of=Query, key_share=True)
 # Which queries are found, and whether nobody else can label them meanwhile.  One that
 # is alone has no input and no group, which would have to be locked before it.
-FIND, LOCK = Prepared(_SELECT), Prepared(_LOCK)
+FIND, _FIND_LOCKED = Prepared(_SELECT), Prepared(_LOCK)
 LOCK_ALONE = Prepared(_LOCK.where(Query.input.is_(None), Query.group.is_(None)))
 
 
@@ -86,6 +87,17 @@ def find_labelled(
         is_held,
         is_drawn,
     )
+
+
+def lock_labelled(session: Session, found: Labelled, labeler: str) -> Labelled | None:
+    """Return a query that was *found* as it is now, while nobody else can label it.
+
+    SQLite has one writer at a time: nobody could change it since.
+    """
+    if is_sqlite(session):
+        return found
+    key = found.query.detector_id, found.query.id
+    return find_labelled(session, key, labeler, _FIND_LOCKED)
 
 
 def _build_update() -> Any:

@@ -250,14 +250,16 @@ def find_query_of(session: Session, detector_id: int, query_id: int) -> Query | 
 
 # Every label that is given asks this.
 _OWNER = Prepared(
-    sa.select(Query.detector_id).where(Query.id == sa.bindparam("query_id"))
+    sa.select(Query.detector_id, Query.input.is_(None) & Query.group.is_(None)).where(
+        Query.id == sa.bindparam("query_id")
+    )
 )
 
 
-def find_owner(session: Session, query_id: int) -> int | None:
-    """Return the detector of the query whose id came without it."""
+def find_owner(session: Session, query_id: int) -> tuple[int, bool] | None:
+    """Return the detector of a query, and whether it has neither input nor group."""
     row = _OWNER.first(session, {"query_id": query_id})
-    return None if row is None else int(row[0])
+    return None if row is None else (int(row[0]), bool(row[1]))
 
 
 def _select_query(detector_id: int, query_id: int) -> sa.Select[Query]:
