@@ -305,16 +305,18 @@ class Truths:
         No result can move it later, and what is put to a version because of another's
         mistakes has its label already.
         """
-        answered: dict[str, list[tuple[float, int]]] = {}
+        answered: dict[str, list[Any]] = {}
         for row in rows:
             if not row.is_repeat:
-                rank = rank_version(
-                    self._detector.queue_seed, row.version_id, row.input
-                )
-                answered.setdefault(row.input, []).append((rank, row.id))
-        others = [
-            number for some in answered.values() for _, number in sorted(some)[1:]
-        ]
+                answered.setdefault(row.input, []).append(row)
+        seed = self._detector.queue_seed
+        others = list[int]()
+        for name, some in answered.items():
+            if len(some) > 1:
+                ranks = {
+                    row.id: rank_version(seed, row.version_id, name) for row in some
+                }
+                others += sorted(ranks, key=lambda number: (ranks[number], number))[1:]
         if others:
             storage.leave_pool(self._session, self._detector_id, others)
 
