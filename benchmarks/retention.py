@@ -24,7 +24,7 @@ from rig import (
     random_rows,
 )
 
-from tracker.jobs.retention import delete_unlabelled
+from tracker.jobs.retention import delete_old_queries
 from tracker.storage.database import Database
 from tracker.storage.operations.retention import Place, list_unlabelled
 
@@ -56,7 +56,7 @@ def measured(database: Database, pieces: int) -> Iterator[str]:
         after = places[-1]
         begun = time.perf_counter()
         with database.write() as session:
-            kept += len(places) - delete_unlabelled(session, places, deleted_at=now)
+            kept += len(places) - delete_old_queries(session, places, deleted_at=now)
         deleted.append(time.perf_counter() - begun)
     yield f"{'milliseconds':20}{'median':>8}{'p99':>8}{'max':>8}"
     for title, seconds in (("look for a piece", looked), ("delete it", deleted)):

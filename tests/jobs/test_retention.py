@@ -31,8 +31,8 @@ from tracker.jobs.recompute import recompute_all
 from tracker.jobs.retention import (
     ANSWERED_WITHIN,
     Retention,
+    delete_old_queries,
     delete_records,
-    delete_unlabelled,
 )
 from tracker.services.estimates.query_lists import count_shown
 from tracker.services.estimates.recount import recount
@@ -238,7 +238,7 @@ def test_a_query_that_gets_something_after_it_was_found_stays(
         kept = ask(bench, "alice")
     with bench.database.write() as session:
         own = bench.detector.id, [*queries]
-        assert delete_unlabelled(session, *own, deleted_at=bench.clock()) == 3
+        assert delete_old_queries(session, *own, deleted_at=bench.clock()) == 3
 
     assert there(bench) == {kept}
     bench.log("YES")

@@ -12,7 +12,7 @@ from tests.services.conftest import Bench
 from tracker.rounding import roughly
 from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.deciding.planning import Goal, build_plan, price_audit
-from tracker.services.estimates.decision import Advice, decide
+from tracker.services.estimates.decision import Advice, decide_verdict
 from tracker.services.estimates.intervals import _KEPT, Claim, bound, bound_all
 from tracker.services.evidence.measure import Measure, parse_measure
 from tracker.stats import labels_to_decide
@@ -23,7 +23,7 @@ RARE = {"DEFECT": {"DEFECT": 12}, "OK": {"OK": 380, "DEFECT": 8}}
 
 def advice_on(confusion: Any, target: float, measure: str = "balanced") -> Advice:
     wanted = parse_measure(measure, confusion)
-    found = decide(wanted, target, confusion, 0.95)
+    found = decide_verdict(wanted, target, confusion, 0.95)
     assert found.verdict == "undecided"
     assert found.advice is not None
     return found.advice
@@ -67,10 +67,10 @@ def test_a_class_without_labels_comes_first_and_nothing_is_said_once_decided() -
     found = advice_on({"crack": {}, "fine": {"fine": 30}}, 0.8)
     assert (found.name, found.labels, found.random_queries) == ("crack", None, None)
     assert found.text == "Labels of crack are needed first."
-    assert decide(Measure("balanced"), 0.5, CRACKS, 0.95).advice is None
+    assert decide_verdict(Measure("balanced"), 0.5, CRACKS, 0.95).advice is None
     # At the target no number of labels can be foreseen.
     even = {"a": {"a": 9, "b": 1}, "b": {"b": 9, "a": 1}}
-    assert decide(Measure("balanced"), 0.9, even, 0.95).advice is None
+    assert decide_verdict(Measure("balanced"), 0.9, even, 0.95).advice is None
 
 
 def test_estimate_plan_and_gate_give_one_advice(bench: Bench) -> None:

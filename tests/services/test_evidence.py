@@ -17,7 +17,7 @@ from tracker.services.evidence.populations import (
     targeted_standings,
 )
 from tracker.services.evidence.standing import (
-    decide,
+    decide_standing,
     find_consensus,
     keeps_rank,
     stand,
@@ -65,7 +65,10 @@ def query(**known: Any) -> dict[str, Any]:
 def test_the_standing_follows_from_how_the_label_came(
     known: dict[str, Any], said: str | None, standing: str
 ) -> None:
-    assert decide(query(**known), ONE, "YES", said=said, words={}).standing == standing
+    assert (
+        decide_standing(query(**known), ONE, "YES", said=said, words={}).standing
+        == standing
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_the_standing_follows_from_how_the_label_came(
 def test_a_label_of_another_version_is_replayed(
     known: dict[str, Any], sampling: str, standing: str
 ) -> None:
-    given = decide(query(), ONE, "NO", said=sampling, words={})
+    given = decide_standing(query(), ONE, "NO", said=sampling, words={})
     taken = take_over(query(**known), given)
     assert (taken.label, taken.standing) == ("NO", standing)
 
@@ -105,7 +108,7 @@ def test_of_three_people_the_majority_is_scored_once_all_have_answered(
     words: dict[str, str], label: str, agreement: str | None, standing: str
 ) -> None:
     newest = list(words.values())[-1]
-    found = decide(query(), THREE, newest, said="random", words=words)
+    found = decide_standing(query(), THREE, newest, said="random", words=words)
     assert (found.label, found.agreement, found.standing) == (
         label,
         agreement,
@@ -116,18 +119,22 @@ def test_of_three_people_the_majority_is_scored_once_all_have_answered(
 def test_the_newest_label_is_scored_where_the_detector_says_so() -> None:
     newest = SimpleNamespace(labels_wanted=3, consensus="newest", label_sampling=None)
     words = {"a": "YES", "b": "YES", "c": "NO"}
-    found = decide(query(), newest, "NO", said="random", words=words)
+    found = decide_standing(query(), newest, "NO", said="random", words=words)
     assert (found.label, found.agreement, found.standing) == (
         "NO",
         "disputed",
         "random",
     )
-    assert decide(query(), newest, "NO", said="random", words={"a": "NO"}).is_open
+    assert decide_standing(
+        query(), newest, "NO", said="random", words={"a": "NO"}
+    ).is_open
 
 
 def test_a_second_label_of_a_recheck_moves_no_query_out_of_the_sample() -> None:
     known = query(standing="random", sampling="random", agreement="disputed")
-    found = decide(known, ONE, "YES", said=None, words={"a": "YES"}, second="NO")
+    found = decide_standing(
+        known, ONE, "YES", said=None, words={"a": "YES"}, second="NO"
+    )
     assert (found.label, found.agreement, found.standing) == (
         "YES",
         "disputed",

@@ -12,7 +12,7 @@ from tests.services.test_groups import change, import_csv
 from tests.services.test_reservations import ask
 from tracker.errors import InvalidInputError
 from tracker.jobs.recompute import recompute_all
-from tracker.jobs.retention import delete_unlabelled
+from tracker.jobs.retention import delete_old_queries
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.labelling.golds import NewGold, mark_gold
 from tracker.services.queries.erasing import erase_query
@@ -272,7 +272,7 @@ def test_where_queries_were_deleted_the_labels_speak(bench: Bench) -> None:
         ]
     recompute_all(bench.database, worker="test", clock=bench.clock)
     with bench.database.write() as session:
-        deleted = delete_unlabelled(
+        deleted = delete_old_queries(
             session, bench.detector.id, ids, deleted_at=bench.clock()
         )
     assert deleted == 10

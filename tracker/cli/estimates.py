@@ -16,7 +16,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
-from tracker.services.estimates.report import say, tell_change
+from tracker.services.estimates.report import add_sentence, tell_change
 from tracker.services.estimates.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
@@ -54,7 +54,7 @@ def estimate(
         is_of_all = not choices["include_targeted"]
         errors = find_label_errors(session, measured, found) if is_of_all else None
         found = price_audit(session, measured, found)
-        found = say(measured, add_measure(found, measured.measure, errors))
+        found = add_sentence(measured, add_measure(found, measured.measure, errors))
         print_as(format_name, found, print_estimate)
 
 

@@ -122,7 +122,7 @@ def _content(words: str) -> str:
 FORMATS = {"text": text, "json": as_json, "github": github, "junit": junit}
 
 
-_EXIT = {"met": 0, "missed": 1, "undecided": 3}
+_EXIT_CODES = {"met": 0, "missed": 1, "undecided": 3}
 _FAILED = 2
 
 
@@ -186,4 +186,4 @@ def gate(
         click.echo(f"Error: {error}", err=True)
         sys.exit(_FAILED)
     click.echo(FORMATS[format_name](found))
-    sys.exit(_EXIT[found.verdict])
+    sys.exit(_EXIT_CODES[found.verdict])

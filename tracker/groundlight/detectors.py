@@ -24,7 +24,7 @@ from tracker.services import archive, device, fields, wording
 from tracker.services import detectors as services
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
-from tracker.services.estimates.report import say
+from tracker.services.estimates.report import add_sentence
 from tracker.services.labelling.rechecks import find_label_errors
 from tracker.storage import detectors as storage
 from tracker.storage.base import dump_id
@@ -296,7 +296,7 @@ def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
         if not estimate.labels:
             return {"evaluation_results": None}
         errors = find_label_errors(session, detector, estimate)
-        measured = say(detector, add_measure(estimate, "recall", errors))
+        measured = add_sentence(detector, add_measure(estimate, "recall", errors))
     return {"evaluation_results": _dump_results(measured, is_binary=is_binary)}
 
 

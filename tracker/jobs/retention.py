@@ -31,7 +31,7 @@ _DELETED_AT_ONCE = 1_000
 ANSWERED_WITHIN = timedelta(days=1)
 
 
-def delete_unlabelled(
+def delete_old_queries(
     session: Session,
     detector_id: int,
     query_ids: Collection[int],
@@ -123,7 +123,7 @@ class Retention(Handler):
             return 0, 0
         gone = self._delete_each(
             ((place.detector_id, place.query_id) for place in places),
-            partial(delete_unlabelled, deleted_at=self.clock()),
+            partial(delete_old_queries, deleted_at=self.clock()),
         )
         self._after = places[-1]
         return len(places), gone
@@ -131,7 +131,7 @@ class Retention(Handler):
     def _delete_waiting(self, before: datetime) -> int:
         with self.database.read() as session:
             found = waiting.list_unlabelled(session, before=before, limit=self.piece)
-        return self._delete_each(found, waiting.delete_unlabelled)
+        return self._delete_each(found, waiting.delete_old_waiting)
 
     def _delete_each(self, keys: Iterable[Key], delete: Callable[..., int]) -> int:
         """Delete queries, those of each detector in a transaction of its own.

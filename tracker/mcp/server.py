@@ -30,7 +30,7 @@ from tracker.services.detectors import check_class, describe_detectors, get_dete
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
 from tracker.services.estimates.measures import MeasureWord, add_measure
-from tracker.services.estimates.report import say
+from tracker.services.estimates.report import add_sentence
 from tracker.services.estimates.slices import get_slices
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_when
@@ -129,7 +129,7 @@ class Desk:
             )
             is_of_some = since or until or where
             errors = None if is_of_some else find_label_errors(session, found, estimate)
-        said = say(found, add_measure(estimate, "recall", errors))
+        said = add_sentence(found, add_measure(estimate, "recall", errors))
         return _answer(
             sentences.say_estimate(said, read_measure(found.measure)), said.dump()
         )
@@ -269,7 +269,7 @@ class Desk:
             estimate = self._estimate(session, found, version, method="anytime")
             estimate = planning.price_audit(session, found, estimate)
             plan = planning.build_plan(estimate, planning.Goal())
-        said = say(found, add_measure(estimate, "recall"))
+        said = add_sentence(found, add_measure(estimate, "recall"))
         sentence = explain(said, plan, read_measure(found.measure))
         return _answer(sentence, estimate.dump())
 

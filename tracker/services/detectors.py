@@ -13,7 +13,11 @@ from tracker.services.by import By
 from tracker.services.evidence.measure import parse_measure
 from tracker.services.evidence.random_queue import draw_seed
 from tracker.services.http_client import check_predictor
-from tracker.services.versions import UnknownVersionError, choose_shown, choose_versions
+from tracker.services.versions import (
+    UnknownVersionError,
+    choose_default_versions,
+    choose_versions,
+)
 from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
@@ -307,7 +311,7 @@ def describe_detectors(
     versions: dict[int, list[DetectorVersion]] = {one.id: [] for one in detectors}
     for version in storage.list_versions(session, *versions):
         versions[version.detector_id].append(DetectorVersion.from_row(version))
-    shown = choose_shown(session, detectors)
+    shown = choose_default_versions(session, detectors)
     return [
         Detector.from_row(
             one,

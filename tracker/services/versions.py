@@ -121,7 +121,7 @@ def choose_versions(
     if name == "*":
         return list(storage.list_versions(session, detector.id))
     if name is None:
-        return [*choose_shown(session, [detector]).values()]
+        return [*choose_default_versions(session, [detector]).values()]
     version = None
     if is_storable(name):
         version = storage.find_version(session, detector.id, name)
@@ -173,7 +173,7 @@ def choose_two_versions(
     return before, after
 
 
-def choose_shown(
+def choose_default_versions(
     session: Session, detectors: Sequence[storage.Detector]
 ) -> dict[int, storage.Version]:
     """Return the shown version of each detector, by its id.

@@ -26,7 +26,7 @@ from tracker.http import context, database, find_account, now, required_role
 from tracker.rounding import outward, roughly
 from tracker.services.by import Actor
 from tracker.services.evidence.measure import read_measure
-from tracker.services.versions import choose_shown
+from tracker.services.versions import choose_default_versions
 from tracker.storage.base import dump_id, parse_whole
 from tracker.storage.detectors import Detector, list_versions
 from tracker.web.drawing import words
@@ -128,7 +128,7 @@ def name_versions(detector: Detector) -> list[str]:
 def name_shown_version(detector: Detector) -> str | None:
     """Return the version of *detector* that pages show unless one is chosen."""
     with session_of(detector) as session:
-        shown = choose_shown(session, [detector])
+        shown = choose_default_versions(session, [detector])
         return shown[detector.id].name if shown else None
 
 

@@ -13,7 +13,7 @@ from tracker.http import account, by, database, now, requires
 from tracker.services.estimates.report import Report, Reports
 from tracker.services.fields import is_storable, parse_input
 from tracker.services.people.own import OwnChange, change_own, get_own
-from tracker.services.versions import choose_shown
+from tracker.services.versions import choose_default_versions
 from tracker.storage.base import list_detector_ids
 from tracker.storage.detectors import (
     Detector,
@@ -147,7 +147,7 @@ def count_mistakes(detector: Detector, version: str | None) -> tuple[int, date |
     with session_of(detector) as session:
         name = version if version and is_storable(version) else ""
         named = find_version(session, detector.id, name) if name else None
-        shown = named or choose_shown(session, [detector]).get(detector.id)
+        shown = named or choose_default_versions(session, [detector]).get(detector.id)
         found = _reports().estimate(session, {detector: shown}, at=now())
     row = Report(detector, found[detector.id], 0)
     return row.mistakes, row.since

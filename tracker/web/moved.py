@@ -19,8 +19,8 @@ _MOVED = {
     "/settings": "show_settings",
     "/settings/accounts": "show_accounts",
     "/settings/accounts/<int:account_id>": "edit_account",
-    "/settings/audit": "show_audit",
-    "/settings/audit.<suffix>": "download_audit",
+    "/settings/audit": "show_audit_log",
+    "/settings/audit.<suffix>": "download_audit_log",
     "/webhooks": "show_webhooks",
     "/webhooks/<webhook_id>": "show_webhook",
 }

@@ -13,7 +13,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates import estimate as services
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
-from tracker.services.estimates.report import say
+from tracker.services.estimates.report import add_sentence
 from tracker.services.estimates.weeks import AverageWord
 from tracker.services.labelling.rechecks import find_label_errors
 from tracker.storage.base import dump_id
@@ -91,7 +91,7 @@ def get_estimate(path: parameters.IdPath, query: EstimateChoice) -> dict[str, An
         found = services.get_estimate(session, detector, computed_at=now(), **choices)
         is_of_some = any(value for name, value in choices.items() if name in _PARTS)
         errors = None if is_of_some else find_label_errors(session, detector, found)
-        return say(detector, add_measure(found, measure, errors)).dump()
+        return add_sentence(detector, add_measure(found, measure, errors)).dump()
 
 
 @routes.post(

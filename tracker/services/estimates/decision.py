@@ -200,7 +200,7 @@ class Decision(Shape):
         return self._claim
 
 
-def decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
+def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the classes.
     measure: Measure,
     target: float,
     confusion: Confusion,
@@ -254,7 +254,7 @@ def foresee(found: Decision, confusion: Confusion) -> Decision:
     """Return a decision by these counts with how many labels would decide it."""
     measure, claim = read_measure(found.measure), found.claim
     terms = (measure, found.target, confusion, claim.level)
-    return decide(*terms, shares=claim.shares, since=found.span.since)
+    return decide_verdict(*terms, shares=claim.shares, since=found.span.since)
 
 
 def method_level(method: str, confidence_level: float, population: str) -> float:

@@ -541,7 +541,7 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the cla
     confusion = spread(found.confusion, detector.classes)
     level = counted.decided_level(shared_level(level, len(wanted)))
     first, *others = (
-        decision.decide(
+        decision.decide_verdict(
             read_measure(name),
             target,
             confusion,

@@ -28,7 +28,7 @@ from tracker.services.estimates.projections import (
     Projection,
     VersionFold,
 )
-from tracker.services.estimates.slice_counts import Slices
+from tracker.services.estimates.slice_counts import SliceCounts
 from tracker.services.estimates.snapshots import (
     Found,
     Taken,
@@ -64,10 +64,10 @@ PROJECTIONS: tuple[type[Projection], ...] = (
     Days,
     Known,
     Confidences,
-    Slices,
+    SliceCounts,
 )
 _ENDS: tuple[type[Projection], ...] = (Cells, Checkpoints)
-_UNCUT = tuple(kind for kind in PROJECTIONS if kind is not Slices)
+_UNCUT = tuple(kind for kind in PROJECTIONS if kind is not SliceCounts)
 # A piece has at most so many labels, fewer for more classes: it may make a snapshot of
 # each, with a score for each class.
 _MOST_IN_A_PIECE = 20_000
@@ -346,7 +346,7 @@ def read_again(
     """
     names = list_uncounted(detector)
     if names:
-        fold = replay(session, detector, [Slices], names)
+        fold = replay(session, detector, [SliceCounts], names)
     elif time_zone not in {None, detector.time_zone}:
         fold = replay(session, detector, [Days, Known], (), time_zone=time_zone)
     else:

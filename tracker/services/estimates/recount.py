@@ -15,7 +15,7 @@ from tracker.services.estimates.projections import (
     Projection,
     name_counts,
 )
-from tracker.services.estimates.slice_counts import Slices
+from tracker.services.estimates.slice_counts import SliceCounts
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import counts as storage
 from tracker.storage.estimates.cells import Counts, pool
@@ -23,7 +23,7 @@ from tracker.storage.estimates.projections import Kept, list_all_projections
 from tracker.storage.estimates.slices import list_counted
 from tracker.storage.estimates.thresholds import count_confidences
 
-_KINDS: tuple[type[Projection], ...] = (Cells, Days, Known, Confidences, Slices)
+_KINDS: tuple[type[Projection], ...] = (Cells, Days, Known, Confidences, SliceCounts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,11 @@ from typing import Any, NamedTuple
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.estimates.decision import Decision, compare_with_target, decide
+from tracker.services.estimates.decision import (
+    Decision,
+    compare_with_target,
+    decide_verdict,
+)
 from tracker.services.evidence.measure import read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.evidence.random_queue import draw_rank
@@ -191,7 +195,7 @@ def decide_replay(
             right[label, label] += number
         is_foreseen = not replay.missing
         found, low, high = (
-            decide(
+            decide_verdict(
                 *(measure, aim, spread(one, detector.classes), at),
                 is_foreseen=is_foreseen,
             )

@@ -21,7 +21,7 @@ from tracker.services.estimates.estimate import (
 from tracker.services.estimates.measures import MeasuredEstimate, score_own
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.evidence.populations import LIVE
-from tracker.services.versions import choose_shown
+from tracker.services.versions import choose_default_versions
 from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts
@@ -179,14 +179,14 @@ class Report:
             waits = words.plural(self.queries, "query waits", "queries wait")
             return f"Not measured yet: {waits}."
         found = self.estimate.decision
-        if found is None and self._judged and self.estimate.population.kind != LIVE:
+        if found is None and self._verdict and self.estimate.population.kind != LIVE:
             # Of labels that tell nothing of its queries it is not right so often.
-            return self._judged
+            return self._verdict
         is_open = found is None or found.verdict == "undecided"
         if self.unlabelled and is_open:
             name = words.shorten(self.unlabelled)
             return f"Not measured yet: no label of {name} so far."
-        return " ".join(filter(None, (self._measured, self._judged)))
+        return " ".join(filter(None, (self._measured, self._verdict)))
 
     @property
     def _measured(self) -> str:
@@ -218,7 +218,7 @@ class Report:
         return counting_the_same(self.detector.classes)
 
     @property
-    def _judged(self) -> str:
+    def _verdict(self) -> str:
         found = self.estimate.decision
         if found:
             said = STATES[found.verdict].said
@@ -243,7 +243,7 @@ class Report:
         return [*STATES].index(self.state), more
 
 
-def say(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimate:
+def add_sentence(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimate:
     """Return an estimate with the sentence that begins the page of its detector.
 
     An estimate of some labels of a version, or by another interval than the one that
@@ -279,7 +279,7 @@ class Reports:
         self, session: Session, detectors: Sequence[Detector], *, at: datetime
     ) -> list[Report]:
         """Return the reports of *detectors*, of the versions that they show."""
-        shown = choose_shown(session, detectors)
+        shown = choose_default_versions(session, detectors)
         versions = {detector: shown.get(detector.id) for detector in detectors}
         failures = find_failures(session, RECOMPUTE, [one.id for one in detectors])
         estimates = self.estimate(session, versions, at=at)

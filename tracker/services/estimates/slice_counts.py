@@ -48,7 +48,7 @@ def _parse_details(text: str | None) -> Mapping[str, Any]:
     return found
 
 
-class Slices(Projection):
+class SliceCounts(Projection):
     """The slices of a version by the keys that its detector declares.
 
     Only the slices that are touched are read and written, so that a label costs the

@@ -142,7 +142,7 @@ class Decision(NamedTuple):
     is_spent: bool = False
 
 
-def decide(  # noqa: PLR0913 - what is said of which query, and by whom.
+def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom.
     query: Mapping[str, Any],
     detector: Any,
     label: str,

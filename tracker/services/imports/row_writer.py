@@ -348,7 +348,7 @@ class RowWriter:
             weight=item.get("weight"),
         )
         self._opinions.note(label)
-        decision = standing.decide(
+        decision = standing.decide_standing(
             query,
             self._detector,
             given,

@@ -26,7 +26,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.labelling import golds as storage
 from tracker.storage.labelling.audits import is_awaited
 from tracker.storage.labelling.golds import GoldAnswer
-from tracker.storage.labelling.labelers import count_label
+from tracker.storage.labelling.labelers import count_assigned_label
 from tracker.storage.labelling.queues import RandomQueue
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.labels import Label
@@ -229,7 +229,7 @@ def add_answer(
 ) -> None:
     """Store the label *row* as an answer to a gold query, which is no label."""
     if last_sampling(session, query, row["labeler"]) is None:
-        count_label(session, row)
+        count_assigned_label(session, row)
     session.add(
         GoldAnswer(
             answered_at=by.at,

@@ -16,7 +16,7 @@ from tracker.services.evidence.standing import (
     SettledError,
     are_compared,
     choose_word_sampling,
-    decide,
+    decide_standing,
     dump_decision,
     is_closed,
 )
@@ -39,7 +39,7 @@ from tracker.storage.labelling.current import (
     set_current_labels,
 )
 from tracker.storage.labelling.golds import count_answers
-from tracker.storage.labelling.labelers import count_label
+from tracker.storage.labelling.labelers import count_assigned_label
 from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.labelling.reservations import delete_of_query
 from tracker.storage.queries.queries import LabelledQuery, Query, find_owner
@@ -126,7 +126,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     compares = are_compared(detector, current.agreement)
     sampling = choose_word_sampling(current._asdict(), said, are_compared=compares)
     row = _build_row(session, current, new, by, sampling)
-    decision = decide(
+    decision = decide_standing(
         current._asdict(),
         detector,
         new.label,
@@ -139,7 +139,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     row |= {"standing": decision.standing, "truth": None if is_said else decision.label}
     storage.add_labels(session, [row])
     if labelled.is_assigned:
-        count_label(session, row)
+        count_assigned_label(session, row)
     current_label = {"query_id": current.id, "label_id": row["id"]}
     set_current_labels(
         session, detector.id, [current_label | dump_decision(decision, detector)]

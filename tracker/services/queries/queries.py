@@ -12,7 +12,7 @@ from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction, get_open_detector
 from tracker.services.evidence.random_queue import draw_rank_of_new
-from tracker.services.evidence.standing import decide, stand
+from tracker.services.evidence.standing import decide_standing, stand
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import name_group
 from tracker.services.wording import missing, show
@@ -237,7 +237,7 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
     } | truths.place(version_id, new.input)
     if new.label is not None:
         words = {} if sampling == TARGETED else {by.name: new.label}
-        found = decide(
+        found = decide_standing(
             query, detector, new.label, said=sampling, words=words, units=truths.units
         )
         query |= {"standing": found.standing, "agreement": found.agreement}

@@ -59,7 +59,7 @@ def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str
     return [(asked, name) for asked, name in session.execute(statement)]
 
 
-def count_label(session: Session, row: Mapping[str, Any]) -> None:
+def count_assigned_label(session: Session, row: Mapping[str, Any]) -> None:
     """Count the label *row* for its labeler, unless it replaces their own."""
     own = select(Label.id).where(
         Label.id == row["replaces_id"],

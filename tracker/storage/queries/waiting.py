@@ -93,7 +93,7 @@ def list_unlabelled(
     return [(*row,) for row in session.execute(statement.limit(limit))]
 
 
-def delete_unlabelled(
+def delete_old_waiting(
     session: Session, detector_id: int, query_ids: Collection[int]
 ) -> int:
     """Delete those of these queries that still wait and have no label, and count them.

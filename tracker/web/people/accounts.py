@@ -322,7 +322,7 @@ class _Asked(Input):
 
 @pages.get("/activity")
 @requires("admin")
-def show_audit() -> ResponseReturnValue:
+def show_audit_log() -> ResponseReturnValue:
     """Show the audit log, newest first, of everyone or of one actor."""
     before = parse_whole(request.args.get("before", ""))
     asked = parse_input(_Asked, filled_in(request.args, "who", "what"))
@@ -350,5 +350,5 @@ def _choices(asked: str | None, known: Iterable[str]) -> list[str]:
 
 @pages.get("/activity.<suffix>")
 @requires("admin")
-def download_audit(suffix: str) -> ResponseReturnValue:
+def download_audit_log(suffix: str) -> ResponseReturnValue:
     return download("audit", "log", suffix, COLUMNS, iter_rows)

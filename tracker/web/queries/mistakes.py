@@ -25,7 +25,7 @@ from tracker.services.estimates.facets import (
     get_facets,
 )
 from tracker.services.estimates.query_lists import find_and_count
-from tracker.services.versions import choose_shown
+from tracker.services.versions import choose_default_versions
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.queries import Query, find_query_of
@@ -99,7 +99,7 @@ def _name_day(text: str) -> str:
 def _choose(session: Session, detector: Detector) -> Filter:
     """Return the filter: of the shown version, and the surest mistakes first."""
     asked = Filter.parse(request.args)
-    shown = choose_shown(session, [detector]).get(detector.id)
+    shown = choose_default_versions(session, [detector]).get(detector.id)
     is_large = sum(v.queries for v in list_versions(session, detector.id)) >= MANY
     return replace(
         asked,
