@@ -68,7 +68,11 @@ def check_rows(tables: Tables, acknowledged: int) -> None:
 
 
 def _check_inputs(queries: list[dict[str, Any]]) -> None:
-    """Of one input each version scores one query, and all have one label."""
+    """Of one input each version scores one query, and all have one label.
+
+    Of an erased input only its hash is kept, and no label is taken over from it: sent
+    again, it may be given another one, which scores nothing.
+    """
     firsts = Counter(
         (query["version_id"], query["input"])
         for query in queries
@@ -79,7 +83,7 @@ def _check_inputs(queries: list[dict[str, Any]]) -> None:
     for query in queries:
         if query["is_repeat"]:
             assert query["standing"] in {None, "repeat"}
-        if query["input"] is not None:
+        if query["input"] is not None and query["erased_at"] is None:
             truths[query["input"]].add(query["label"])
     assert all(len(said) == 1 for said in truths.values()), truths
 
