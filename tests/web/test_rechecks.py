@@ -64,6 +64,24 @@ def test_labels_are_drawn_given_again_blind_and_told_of(
     assert "however labels go wrong" in text
 
 
+def test_the_second_look_stands_beside_who_labelled(
+    app: Flask, eve: Visitor, shelf: Shelf
+) -> None:
+    door = shelf.add_detector()
+    # What is drawn because its label differs from the prediction is not counted.
+    shelf.add_queries(door, [{"predicted": "YES", "label": "YES"}] * 9)
+    path = f"/detectors/{door}/labelling"
+    assert "none checked" in eve.get(path).text
+    draw(eve, door, "3")
+    for label in ("NO", "YES", "YES"):
+        answer(eve, door, ask(eve, door), label=label)
+    assert "2 of 3" in eve.get(path).text
+    # Who may not see how often each errs is not told here either.
+    text = Visitor(app, "vera", "viewer").get(path).text
+    assert "2 of 3" not in text
+    assert "second look" not in text
+
+
 @pytest.mark.thorough
 def test_a_slip_is_changed_and_changes_no_label(eve: Visitor, door: str) -> None:
     draw(eve, door, "3")

@@ -199,6 +199,20 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
     )
 
 
+def count_confirmed(session: Session, detector: Detector) -> dict[str, tuple[int, int]]:
+    """Return how many labels of each labeler a trusted second one confirms, of which.
+
+    Those are a random part of their labels; see `list_rechecked`.
+    """
+    found = Counter[str]()
+    confirmed = Counter[str]()
+    for row in storage.list_rechecked(session, detector.id):
+        if row.is_trusted:
+            found[row.labeler] += 1
+            confirmed[row.labeler] += row.label == row.answer
+    return {name: (confirmed[name], number) for name, number in found.items()}
+
+
 def _list_words(session: Session, detector: Detector) -> list[_Words]:
     """Return what each person first said, where several were to be asked.
 

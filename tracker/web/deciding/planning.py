@@ -33,7 +33,11 @@ from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.facets import LABELER, get_facets
 from tracker.services.estimates.intervals import ALL
 from tracker.services.estimates.query_lists import QueryFilter
-from tracker.services.labelling.labelers import Assignment, list_assignments
+from tracker.services.labelling.labelers import (
+    Assignment,
+    count_confirmed,
+    list_assignments,
+)
 from tracker.services.labelling.queues import (
     MOST_COUNTED,
     RECHECK,
@@ -134,6 +138,8 @@ class _People(NamedTuple):
     # mistakes, and with what is asked of them.
     rows: list[tuple[str, int, int, Assignment | None]]
     week: Week
+    # How many of their labels a second look confirms, and of how many.
+    confirmed: dict[str, tuple[int, int]]
 
 
 def _find_people(session: Session, detector: Detector, version: str | None) -> _People:
@@ -147,7 +153,7 @@ def _find_people(session: Session, detector: Detector, version: str | None) -> _
     rows = [
         (one, weekly.get(one, 0), given.get(one, 0), asked.get(one)) for one in names
     ]
-    return _People(rows, week)
+    return _People(rows, week, count_confirmed(session, detector))
 
 
 def build_page(estimate: Estimate, *, points: str) -> Plan:
