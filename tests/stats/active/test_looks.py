@@ -27,6 +27,7 @@ from tracker.stats.active.betting import (
 )
 from tracker.stats.active.forecast import (
     foresee,
+    foresee_labels,
     imagine,
     imagine_average,
     label_shares,
@@ -356,6 +357,14 @@ def test_a_forecast_grows_with_what_is_asked():
     assert 0 < decided.labels < many.labels
     again = foresee(POOL.strata, NOTHING_KNOWN, Goal(None, None, 0.3), 0.95)
     assert again == decided
+
+
+def test_a_forecast_for_a_target_hardly_moves_with_labels_that_change_nothing():
+    known, goal, found = NOTHING_KNOWN.copy(), Goal(None, None, 0.85), []
+    for place in range(6):
+        found.append(foresee_labels(POOL.strata, known, goal, 0.95))
+        known[place, POOL.strata.predicted[place]] += 1
+    assert max(found) <= 1.2 * min(found), found
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from ..arguments import Floats
 from .learning import AS_SAID, fitted, next_round
 from .ledger import OPEN, Goal, Ledger, Step
 from .looks import Standing, look
-from .rounds import UNIT, label_chances
+from .rounds import UNIT, expected_counts, label_chances
 from .strata import Ints, Strata
 
 # Beyond so many draws, fewer of many classes, a forecast follows the usual law.
@@ -62,11 +62,16 @@ def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
     is_even: bool = False,
     runs: int = 1,
 ) -> int:
-    """Return the labels of one way to draw: the median of so many made-up audits."""
+    """Return the labels of one way to draw: the median of so many made-up audits.
+
+    A target is reached where the interval is as narrow as what is expected lies from
+    it.  Where one made-up audit crosses it is chance, by a factor of two and more.
+    """
     wrong, rows = fitted(strata, known, AS_SAID)
     chances = wrong[:, None] * rows
     chances[strata.own] = 1.0 - wrong[strata.own[0]]
     shares = _with_known(strata, known, chances)
+    goal = _as_width(goal, _expected_accuracy(strata, shares, goal.aim))
     left = int(strata.sizes.sum() - known.sum())
     found = []
     for seed in range(runs):
@@ -80,6 +85,26 @@ def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
         assert last is not None
         found.append(_reached_between(before, last, goal, left))
     return int(np.median(found))
+
+
+def _as_width(goal: Goal, expected: float) -> Goal:
+    """Return the half-width at which an interval around *expected* meets the goal.
+
+    An interval of few labels ends at 0 or 1, and is nearer to the target by that.
+    """
+    wanted = goal.wanted(expected)
+    if goal.target is not None:
+        beyond = 1.0 - goal.target if expected > goal.target else goal.target
+        wanted = min(wanted, beyond / 2.0)
+    return Goal(goal.aim, wanted, None)
+
+
+def _expected_accuracy(strata: Strata, shares: Floats, aim: int | None) -> float:
+    """Return the accuracy aimed at that *shares* (strata, classes + 1) lead to."""
+    chances = np.rint(shares[:, :-1] * UNIT).astype(np.int64)
+    right, of = (strata.sizes @ one for one in expected_counts(strata, chances))
+    accuracies = right / np.maximum(1, of)
+    return float(accuracies[:-1].mean() if aim is None else accuracies[aim])
 
 
 def imagine_average(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
