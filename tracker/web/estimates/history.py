@@ -214,7 +214,7 @@ def describe_lately(
 ) -> str:
     """Say whether the accuracy lately is another than that of all labels."""
     if not window.labels:
-        nothing = "Nothing is known yet: no label has been scored."
+        nothing = "Not measured yet: no label counts so far."
         return "No label is that new." if estimate.labels else nothing
     if window.labels >= estimate.labels:
         return f"No change seen in {plural(estimate.labels, 'label')}."
