@@ -35,7 +35,8 @@ def test_it_is_said_what_an_unstated_label_counts_for(
     query = re.findall(r"/queries/(iq_\d+)", listed)[0]
     page = visitor.get(f"/queries/{query}")
     assert "unstated: nobody said how it was chosen, so it counts as the" in page.text
-    assert "What is not stated decides nothing" in page.by_id("sampling-hint").text
+    hint = page.by_id("sampling-hint").text
+    assert "Labels without a stated sampling decide nothing" in hint
 
 
 @pytest.mark.parametrize(
