@@ -25,7 +25,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.dialect import lock
 from tracker.storage.labelling import audits, queues, rechecks
 from tracker.storage.labelling import reservations as storage
-from tracker.storage.queries.queries import Query, list_queries
+from tracker.storage.queries.queries import Query
 from tracker.words import EDITOR, RANDOM, TARGETED, SamplingWord, one_of
 
 DISAGREEMENTS = "disagreements"
@@ -280,8 +280,3 @@ def count_for_others(session: Session, queue: queues.Queue) -> int:
     ):
         return 0
     return count_waiting(session, replace(queue, labeler=None))
-
-
-def has_unlabelled(session: Session, detector: Detector) -> bool:
-    """Return whether any query has no label, be it in the random queue or not."""
-    return bool(list_queries(session, detector.id, labelled=False, limit=1))
