@@ -36,7 +36,6 @@ from tracker.storage.labelling import (  # noqa: F401
     audits,
     golds,
     inputs,
-    judgements,
     labelers,
     rechecks,
     reservations,

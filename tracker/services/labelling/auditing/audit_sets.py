@@ -24,7 +24,7 @@ from tracker.settings.fields import TimeZone
 from tracker.stats import MISSING, Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling import judgements
+from tracker.storage.labelling import labelers
 from tracker.storage.queries.finding import Between, Condition, Equals
 from tracker.words import BALANCED, PRECISION
 
@@ -265,7 +265,7 @@ def _read_verdicts(
     session: Session, detector: Detector, ids: Ints, new: NewAudit, may_lack: bool
 ) -> tuple[list[str], Ints]:
     """Return the judges that said something of the set, and what, a column each."""
-    judges = [*judgements.list_judges(session, detector.id)]
+    judges = [*labelers.list_judges(session, detector.id)]
     if new.uses is not None:
         judges = [one for one in judges if f"{JUDGE}{one}" in new.uses]
     if len(judges) > MOST_JUDGES:
@@ -273,7 +273,7 @@ def _read_verdicts(
     columns = {name: place for place, name in enumerate(judges)}
     places = {name: place for place, name in enumerate(detector.classes)}
     found = array("q")
-    for row in judgements.iter_verdicts(session, detector.id, judges):
+    for row in labelers.iter_verdicts(session, detector.id, judges):
         found.extend((row.query_id, columns[row.judge], places[row.judged]))
     query, column, verdict = _whole(found).reshape(-1, 3).T
     at = np.minimum(np.searchsorted(ids, query), len(ids) - 1)
