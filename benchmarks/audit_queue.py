@@ -177,7 +177,7 @@ def measure(
                 get_audit_estimate(session, audit, computed_at=by().at)
         record = load_record(session, audit)
         with clock.of("the page's comparison, once a round"):
-            compare_with_random(audit, record)
+            compare_with_random(record)
     yield f"{'':40}{'median':>10}{'95 of 100':>12}{'most':>10}"
     yield from clock.rows()
 

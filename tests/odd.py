@@ -17,9 +17,9 @@ from tests.conftest import by
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.writing import import_rows
+from tracker.services.labelling.auditing.audit_lifecycle import create_schedule
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
-from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.storage.database import Database
 from tracker.words import NO_ANSWER, UNCLEAR
 

@@ -8,7 +8,7 @@ import pytest
 from tests.api.problems import assert_problem
 from tracker.jobs.audits import Audits
 from tracker.jobs.loop import Loop, Watch
-from tracker.services.labelling.auditing.schedules import freeze_next
+from tracker.services.labelling.auditing.audit_lifecycle import freeze_next
 from tracker.storage.base import find_by_id
 from tracker.storage.labelling.audits import Audit
 from tracker.storage.tasks import AUDITS, HOLD_SECONDS, enqueue, find_task, take

@@ -35,14 +35,18 @@ from tracker.services.imports.reading.files import RowFile
 from tracker.services.labelling.auditing.audit_draws import draw_next
 from tracker.services.labelling.auditing.audit_lifecycle import (
     AuditChange,
+    create_schedule,
     extend_audit,
 )
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
-from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.labelling.golds import NewGold, mark_gold
-from tracker.services.labelling.judgements import NewJudgement, add_judgements
-from tracker.services.labelling.labelers import NewAssignment, assign
+from tracker.services.labelling.labelers import (
+    NewAssignment,
+    NewJudgement,
+    add_judgements,
+    assign,
+)
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.predictions import NewWaiting, add_waiting
 from tracker.services.labelling.queues import skip

@@ -6,14 +6,14 @@ from tests.services.conftest import Bench
 from tests.services.irises import SEEDS, add, iris
 from tracker.errors import InvalidInputError
 from tracker.services.labelling.studies import (
-    StudyAnalysis,
+    StudyReport,
     build_study_report,
     get_study,
 )
 from tracker.storage.labelling.studies import Study
 
 
-def report(bench: Bench, study: Study, level: float | None = None) -> StudyAnalysis:
+def report(bench: Bench, study: Study, level: float | None = None) -> StudyReport:
     with bench.database.read() as session:
         return build_study_report(
             session, get_study(session, f"stu_{study.id}"), confidence_level=level

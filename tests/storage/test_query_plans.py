@@ -25,8 +25,7 @@ from tracker.storage.estimates.counts import (
 from tracker.storage.estimates.label_changes import iter_pending_changes
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.estimates.weeks import count_hours
-from tracker.storage.labelling.audit_draws import mark_known
-from tracker.storage.labelling.audits import Audit
+from tracker.storage.labelling.audits import Audit, mark_known
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
 from tracker.storage.labelling.reservations import (

@@ -17,9 +17,9 @@ from tracker.http import PUBLIC, required_role
 from tracker.services.detectors import get_detector
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.labelling.auditing.audit_lifecycle import create_schedule
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
-from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.services.people.accounts import change_account, get_account
 from tracker.services.people.keys import create_key

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import Clock, by
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
-from tracker.services.labelling.judgements import NewJudgement, add_judgements
+from tracker.services.labelling.labelers import NewJudgement, add_judgements
 from tracker.storage.database import Database
 
 WEEK = timedelta(days=7)

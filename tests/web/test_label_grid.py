@@ -7,7 +7,7 @@ from flask import Flask
 
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
-from tracker.web.labelling.label_grid import TILES
+from tracker.web.labelling.labels import TILES
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from tests.web.conftest import Visitor
 from tests.web.reading import Page
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.labelling.auditing.audit_lifecycle import create_schedule
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
-from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector

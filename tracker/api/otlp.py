@@ -21,7 +21,7 @@ from tracker import http
 from tracker.api.routes import answers, build_routes
 from tracker.errors import InvalidInputError
 from tracker.services.fields import load_json, parse_input
-from tracker.services.labelling.judgements import NewJudgement, add_judgements
+from tracker.services.labelling.labelers import NewJudgement, add_judgements
 
 routes = build_routes("otlp", "Evaluation results by OpenTelemetry (OTLP/HTTP).")
 

@@ -13,19 +13,11 @@ from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import parse_input
-from tracker.services.labelling.auditing.audit_draws import (
-    get_audit_record,
-    list_draw_rows,
-)
+from tracker.services.labelling.auditing import audit_draws
+from tracker.services.labelling.auditing import audits as services
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
+from tracker.services.labelling.auditing.audit_lifecycle import create_schedule
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.auditing.audits import (
-    aimed_of,
-    create_audit,
-    get_audit,
-    measure_of,
-)
-from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
 from tracker.storage.labelling.audits import list_audits
@@ -70,7 +62,9 @@ def create(
         if new.every:
             click.echo(dump_id("sch", create_schedule(session, found, new, by()).id))
         else:
-            click.echo(dump_id("aud", create_audit(session, found, new, by()).id))
+            click.echo(
+                dump_id("aud", services.create_audit(session, found, new, by()).id)
+            )
 
 
 @audits.command(name="list")
@@ -82,13 +76,13 @@ def list_them(detector: str) -> None:
         found = get_detector(session, detector)
         for audit in list_audits(session, found.id, limit=None):
             estimate = get_audit_estimate(session, audit, computed_at=utc_now())
-            aimed = aimed_of(audit, estimate)
+            aimed = services.aimed_of(audit, estimate)
             table.add_row(
                 dump_id("aud", audit.id),
                 audit.name,
                 f"{audit.queries:,}",
                 f"{estimate.labels:,}",
-                measure_of(audit),
+                services.measure_of(audit),
                 f"{aimed.low:.4f} to {aimed.high:.4f}",
                 dump_instant(audit.created_at),
             )
@@ -109,12 +103,12 @@ def export(
 ) -> None:
     """Write the draws of AUDIT in order: probability, query, prediction and label."""
     with connected(load_settings()) as database, database.read() as session:
-        found = get_audit(session, audit)
+        found = services.get_audit(session, audit)
         if is_record:
-            record = get_audit_record(session, found).dump()
+            record = audit_draws.get_audit_record(session, found).dump()
         else:
-            columns, rows = list_draw_rows(session, found)
+            rows = audit_draws.list_draw_rows(session, found)
     if is_record:
         write_pieces([json.dumps(record).encode(), b"\n"], output)
     else:
-        write_file(format_name, columns, rows, output)
+        write_file(format_name, audit_draws.DRAW_COLUMNS, rows, output)

@@ -10,14 +10,7 @@ from tracker.cli.options import print_table
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.imports.rounds import read_rounds
-from tracker.services.labelling.studies import (
-    KINDS,
-    add_study,
-    build_study_report,
-    get_study,
-    list_study_rows,
-    parse_study,
-)
+from tracker.services.labelling import studies as services
 from tracker.services.wording import dump_instant
 from tracker.storage.base import dump_id
 from tracker.storage.labelling.studies import list_studies
@@ -32,7 +25,7 @@ def studies() -> None:
 @click.argument("detector")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--name", required=True, help="Unique within the detector.")
-@click.option("--kind", type=click.Choice(list(KINDS)), required=True)
+@click.option("--kind", type=click.Choice(list(services.KINDS)), required=True)
 @click.option("--version", help="The studied version.")
 @click.option("--note", help="A note on how the study was done.")
 @click.option(
@@ -59,10 +52,10 @@ def add(  # noqa: PLR0913, PLR0917 - one argument for each option.
     with file.open("rb") as stream:
         rounds = read_rounds(stream, file.suffix)
     said = {"name": name, "kind": kind, "version": version, "note": note}
-    new = parse_study({**said, "rounds": rounds})
+    new = services.parse_study({**said, "rounds": rounds})
     with connected(load_settings()) as database, database.write() as session:
         found = get_open_detector(session, detector)
-        study, _ = add_study(session, found, new, by().credit(added_by))
+        study, _ = services.add_study(session, found, new, by().credit(added_by))
         click.echo(dump_id("stu", study.id))
 
 
@@ -94,8 +87,10 @@ def list_them(detector: str) -> None:
 def show(study: str, confidence_level: float | None) -> None:
     """Show the intervals of STUDY, all of them approximate."""
     with connected(load_settings()) as database, database.read() as session:
-        report = build_study_report(
-            session, get_study(session, study), confidence_level=confidence_level
+        report = services.build_study_report(
+            session,
+            services.get_study(session, study),
+            confidence_level=confidence_level,
         )
     table = Table("method", "mean accuracy", "interval", "rounds")
     for one in report.intervals:
@@ -103,7 +98,7 @@ def show(study: str, confidence_level: float | None) -> None:
             one.method,
             f"{one.accuracy:.4f}",
             f"{one.low:.4f} to {one.high:.4f} at {report.confidence_level:g}",
-            f"{report.study.rounds:,}",
+            f"{report.rounds:,}",
         )
     print_table(table)
     for one in report.intervals:
@@ -116,5 +111,5 @@ def show(study: str, confidence_level: float | None) -> None:
 def export(study: str, format_name: str, output: Path | None) -> None:
     """Write the rounds of STUDY as they were added."""
     with connected(load_settings()) as database, database.read() as session:
-        rows = list_study_rows(session, get_study(session, study))
+        rows = services.list_study_rows(session, services.get_study(session, study))
     write_file(format_name, list(rows[0]), rows, output)

@@ -184,12 +184,12 @@ def add_label() -> Response:
         detector = session.get_one(Detector, query.detector_id)
         settings = device.get_settings(session, detector)
         label = detectors.read_class(detector, settings, body.label, field="label")
-        given = label_any(session, body.image_query_id, label, by())
+        label_any(session, body.image_query_id, label, who := by())
         return {
             "annotations_requested": [],
-            "class_name": given.label,
+            "class_name": label,
             "confidence": None,
-            "created_at": wording.dump_instant(given.given_at),
+            "created_at": wording.dump_instant(who.at),
             # The SDK expects a number here; Tracker's ids are texts.
             "detector_id": None,
             "rois": None,

@@ -27,8 +27,8 @@ from tracker.http.requests import (
 from tracker.services.by import Actor
 from tracker.services.detectors import get_detector
 from tracker.services.imports.background import get_import
+from tracker.services.labelling.auditing.audit_lifecycle import get_schedule
 from tracker.services.labelling.auditing.audits import get_audit
-from tracker.services.labelling.auditing.schedules import get_schedule
 from tracker.services.labelling.predictions import find_any
 from tracker.services.labelling.studies import get_study
 from tracker.services.people.accounts import actor_of_account

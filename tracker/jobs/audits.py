@@ -9,15 +9,14 @@ from tracker.errors import UnavailableError
 from tracker.jobs.loop import Handler, StoppedError, Watch
 from tracker.services.by import NOBODY, By
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.schedules import freeze_next
+from tracker.services.labelling.auditing.audit_lifecycle import freeze_next
 from tracker.services.telling.events import (
     close_audit,
     is_reminder_due,
     remind_of_audit,
 )
 from tracker.storage.base import Key
-from tracker.storage.labelling.audit_draws import count_draws
-from tracker.storage.labelling.audits import Audit, list_open_scheduled, list_running
+from tracker.storage.labelling import audits
 from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
 
 
@@ -56,11 +55,11 @@ class Audits(Handler):
             return done
 
         with self.database.read() as session:
-            schedules = list_running(session)
+            schedules = audits.list_running(session)
         done = sum(count(self._freeze, one) for one in schedules)
         with self.database.read() as session:
-            found = list_open_scheduled(session)
-            answered = count_draws(session, found)
+            found = audits.list_open_scheduled(session)
+            answered = audits.count_draws(session, found)
             keys = {one.id: (one.detector_id, one.id) for one in found}
             due = [keys[one.id] for one in found if is_reminder_due(one, self.clock())]
         done += sum(count(self._remind, one) for one in due)
@@ -82,14 +81,14 @@ class Audits(Handler):
         return is_frozen
 
     def _remind(self, session: Session, key: Key) -> bool:
-        audit, at = session.get_one(Audit, key), self.clock()
+        audit, at = session.get_one(audits.Audit, key), self.clock()
         is_due = is_reminder_due(audit, at)
         if is_due:
             remind_of_audit(session, audit, at)
         return is_due
 
     def _close_if_done(self, session: Session, key: Key) -> bool:
-        audit, at = session.get(Audit, key), self.clock()
+        audit, at = session.get(audits.Audit, key), self.clock()
         if audit is None or audit.closed_at is not None:
             return False
         is_done = get_audit_estimate(session, audit, computed_at=at).is_reached

@@ -8,7 +8,12 @@ import structlog
 from sqlalchemy.orm import Session
 
 from tracker.jobs.loop import Handler, Watch
-from tracker.services.labelling.predictions import Reply, ask, find_question, settle
+from tracker.services.labelling.predictions import (
+    QueryCompletion,
+    ask,
+    find_question,
+    settle,
+)
 from tracker.storage.images import ImageStore
 from tracker.storage.queries.waiting import list_asked_detectors
 from tracker.storage.tasks import PREDICTION, Task
@@ -38,10 +43,11 @@ class Predictions(Handler):
         if question is None:
             self.finish(task)
             return 0
+        reply: QueryCompletion | str = "the image is missing from the image store"
         try:
             image = self.images.get(question.image)
         except FileNotFoundError:
-            reply = Reply(None, "the image is missing from the image store")
+            pass
         else:
             reply = ask(
                 question,

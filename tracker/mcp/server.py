@@ -34,7 +34,7 @@ from tracker.services.estimates.report import add_sentence
 from tracker.services.estimates.slices import get_slices
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_when
-from tracker.services.labelling.judgements import build_report
+from tracker.services.labelling.labelers import get_judges
 from tracker.services.labelling.rechecks import find_label_errors
 from tracker.services.people.keys import actor_of_key, find_valid_key
 from tracker.services.queries.queries import describe_query
@@ -209,7 +209,7 @@ class Desk:
     def judges(self, detector: str, version: str | None = None) -> Answer:
         """Tell how judges agree with the labels; a judge's word is never the truth."""
         with self.at(detector) as (session, found):
-            report = build_report(session, found, version=version)
+            report = get_judges(session, found, version=version)
         sentence = (
             f"{plural(len(report.items), 'judge')} compared with the "
             f"{report.population} labels; each {report.unit} counts once."

@@ -11,7 +11,7 @@ from tracker.storage.base import Base, BigId, Name, on_postgresql, stream, where
 from tracker.storage.detectors import Detector, Version, is_of_version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
-from tracker.storage.queries.queries import AnyQuery, Query, of_query
+from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
 from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
 # Read within some milliseconds at each request of a labeler's page.
@@ -134,12 +134,10 @@ def iter_words(
         yield dict(row)
 
 
-def erase_notes(session: Session, query: Query) -> None:
-    """Delete the notes of all labels of *query*."""
-    statement = sa.update(Label).where(
-        Label.query_id == query.id,
-        Label.detector_id == query.detector_id,
-        Label.note.is_not(None),
+def erase_notes(session: Session, rows_of: Any, query: Query) -> None:
+    """Delete the notes of *query* in a table, such as that of labels."""
+    statement = sa.update(rows_of).where(
+        is_about(rows_of, query), rows_of.note.is_not(None)
     )
     session.execute(statement.values(note=None))
 

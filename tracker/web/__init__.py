@@ -23,7 +23,6 @@ from tracker.web.deciding import attribution, planning
 from tracker.web.estimates import history, slices, thresholds, why
 from tracker.web.labelling import (
     audits,
-    label_grid,
     labelers,
     labels,
     rechecks,

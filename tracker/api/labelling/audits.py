@@ -16,7 +16,7 @@ from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import Address, KeyName
-from tracker.services.labelling.auditing import audit_draws, schedules
+from tracker.services.labelling.auditing import audit_draws, audit_lifecycle
 from tracker.services.labelling.auditing import audits as services
 from tracker.services.labelling.auditing.audit_draws import (
     AuditRecord,
@@ -25,18 +25,16 @@ from tracker.services.labelling.auditing.audit_draws import (
 from tracker.services.labelling.auditing.audit_estimates import (
     AuditMoment,
     SetEstimate,
+    build_history,
     get_audit_estimate,
-    list_audit_history,
 )
-from tracker.services.labelling.auditing.audit_lifecycle import AuditChange
-from tracker.services.labelling.auditing.audit_lifecycle import extend_audit as extend
-from tracker.services.labelling.auditing.audit_lifecycle import pause_audit as pause
-from tracker.services.labelling.auditing.audit_lifecycle import resume_audit as resume
+from tracker.services.labelling.auditing.audit_lifecycle import (
+    AuditChange,
+    ScheduleSummary,
+)
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import AuditSummary
-from tracker.services.labelling.auditing.schedules import ScheduleSummary
-from tracker.services.labelling.queues import NextQuery
-from tracker.services.queries.queries import load_metadata
+from tracker.services.labelling.queues import NextQuery, describe_next
 from tracker.services.telling.events import close_audit as close
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -139,8 +137,10 @@ def add_audit(path: IdPath, body: NewAudit) -> Response:
     def add(session: Session) -> tuple[shapes.Shape, int]:
         detector = get_open_detector(session, path.id)
         if body.every is not None:
-            schedule = schedules.create_schedule(session, detector, body, http.by())
-            return schedules.describe_schedule(session, schedule), 201
+            schedule = audit_lifecycle.create_schedule(
+                session, detector, body, http.by()
+            )
+            return audit_lifecycle.describe_schedule(session, schedule), 201
         audit = services.create_audit(session, detector, body, http.by())
         return services.describe_audit(session, audit), 201
 
@@ -165,7 +165,7 @@ def list_audit_schedules(path: IdPath) -> dict[str, Any]:
     with http.database().read() as session:
         detector = get_detector(session, path.id)
         found = list_schedules(session, detector.id)
-        items = [schedules.describe_schedule(session, one) for one in found]
+        items = [audit_lifecycle.describe_schedule(session, one) for one in found]
         return SchedulePage(items=items, next=None).dump()
 
 
@@ -174,8 +174,8 @@ def list_audit_schedules(path: IdPath) -> dict[str, Any]:
 def get_audit_schedule(path: IdPath) -> dict[str, Any]:
     """Get a schedule, and which of its audits prove too low an accuracy."""
     with http.database().read() as session:
-        schedule = schedules.get_schedule(session, path.id)
-        return schedules.describe_schedule(session, schedule).dump()
+        schedule = audit_lifecycle.get_schedule(session, path.id)
+        return audit_lifecycle.describe_schedule(session, schedule).dump()
 
 
 @routes.post(
@@ -186,9 +186,9 @@ def stop_audit_schedule(path: IdPath) -> Response:
     """Make no more audits; those that are open go on."""
 
     def stop(session: Session) -> tuple[shapes.Shape, int]:
-        schedule = schedules.get_schedule(session, path.id)
-        stopped = schedules.stop_schedule(session, schedule, http.by())
-        return schedules.describe_schedule(session, stopped), 200
+        schedule = audit_lifecycle.get_schedule(session, path.id)
+        stopped = audit_lifecycle.stop_schedule(session, schedule, http.by())
+        return audit_lifecycle.describe_schedule(session, stopped), 200
 
     return http.answer_idempotently(stop)
 
@@ -225,19 +225,9 @@ def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
 def _describe_draw(session: Session, detector: Detector, draw: Any) -> AuditDraw:
     query = find_query_of(session, detector.id, draw.query_id)
     assert query is not None
-    return AuditDraw.from_row(
-        query,
-        draw=draw.number,
-        id=dump_id("iq", query.id),
-        detector=dump_id("det", detector.id),
-        question=detector.question,
-        classes=detector.classes,
-        metadata=load_metadata(query),
-        image=address_of_image(query),
-        sampling=words.TARGETED,
-        recheck=False,
-        reserved_until=draw.until,
-    )
+    image = address_of_image(query)
+    found = describe_next(detector, query, words.TARGETED, draw.until, image=image)
+    return AuditDraw(**dict(found), draw=draw.number)
 
 
 @routes.get("/audits/<id>/estimate", responses=answers({200: SetEstimate}, 404))
@@ -257,7 +247,7 @@ def get_audit_savings(path: IdPath) -> dict[str, Any]:
         audit = services.get_audit(session, path.id)
         record = audit_draws.load_record(session, audit)
         used = record.ledger.settled
-        found = http.find_comparison(audit, record)
+        found = http.find_comparison(record)
         at_random, without = found.labels_saved(used), found.saved_by_judges(used)
         return AuditSavings(
             labels=used,
@@ -272,7 +262,8 @@ def get_audit_history(path: IdPath) -> dict[str, Any]:
     """Get the intervals of an audit after each round."""
     with http.database().read() as session:
         audit = services.get_audit(session, path.id)
-        items = list_audit_history(session, audit, computed_at=http.now())
+        record = audit_draws.load_record(session, audit)
+        items = build_history(record, computed_at=http.now())
         return AuditHistory(items=items, next=None).dump()
 
 
@@ -291,7 +282,8 @@ def get_record(path: IdPath) -> dict[str, Any]:
 def extend_audit(path: IdPath, body: AuditChange) -> dict[str, Any]:
     """Give an audit a narrower aim; all labels given so far count."""
     with http.database().write() as session:
-        audit = extend(session, services.get_audit(session, path.id), body, http.by())
+        audit = services.get_audit(session, path.id)
+        audit = audit_lifecycle.extend_audit(session, audit, body, http.by())
         return services.describe_audit(session, audit).dump()
 
 
@@ -301,7 +293,7 @@ def extend_audit(path: IdPath, body: AuditChange) -> dict[str, Any]:
 @http.requires("editor")
 def pause_audit(path: IdPath) -> Response:
     """Draw nothing more from an audit until it is resumed."""
-    return _change(path, pause)
+    return _change(path, audit_lifecycle.pause_audit)
 
 
 @routes.post(
@@ -310,7 +302,7 @@ def pause_audit(path: IdPath) -> Response:
 @http.requires("editor")
 def resume_audit(path: IdPath) -> Response:
     """Resume an audit that was paused."""
-    return _change(path, resume)
+    return _change(path, partial(audit_lifecycle.pause_audit, is_paused=False))
 
 
 @routes.post(

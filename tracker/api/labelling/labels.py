@@ -13,7 +13,7 @@ from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.history import LABEL_COLUMNS, iter_labels
 from tracker.services.exports import FILE_TYPES
 from tracker.services.fields import Address, KeyName
-from tracker.services.labelling import golds, judgements, labelers
+from tracker.services.labelling import golds, labelers
 from tracker.services.labelling import labels as services
 from tracker.services.queries.queries import get_query, parse_query_id
 from tracker.services.queries.where import parse_where
@@ -122,19 +122,19 @@ class JudgeChoice(parameters.Parameters):
 class JudgementPage(Shape):
     """What judges said of a query, by their names."""
 
-    items: list[judgements.QueryJudgement]
+    items: list[labelers.QueryJudgement]
     next: Address | None = Field(description="Always null: all fit on one page.")
 
 
 @judges_routes.get(
-    "/detectors/<id>/judges", responses=answers({200: judgements.JudgeReport}, 404)
+    "/detectors/<id>/judges", responses=answers({200: labelers.JudgeReport}, 404)
 )
 @http.requires("viewer")
 def get_judges(path: parameters.IdPath, query: JudgeChoice) -> dict[str, Any]:
     """Compare each judge with the labels: sensitivity and specificity by class."""
     with http.database().read() as session:
         detector = get_detector(session, path.id)
-        return judgements.build_report(session, detector, version=query.version).dump()
+        return labelers.get_judges(session, detector, version=query.version).dump()
 
 
 @judges_routes.get(
@@ -144,24 +144,24 @@ def get_judges(path: parameters.IdPath, query: JudgeChoice) -> dict[str, Any]:
 def list_judgements(path: parameters.IdPath) -> dict[str, Any]:
     """List the judgements of a query; none of them is its label."""
     with http.database().read() as session:
-        items = judgements.list_judgements(session, get_query(session, path.id))
+        items = labelers.list_judgements(session, get_query(session, path.id))
         return JudgementPage(items=items, next=None).dump()
 
 
 @judges_routes.post(
     "/queries/<id>/judgements",
-    responses=answers({201: judgements.QueryJudgement}, 404, 409, 413, 415, 422),
+    responses=answers({201: labelers.QueryJudgement}, 404, 409, 413, 415, 422),
 )
 @http.requires("editor")
-def add_judgement(path: parameters.IdPath, body: judgements.NewVerdict) -> Response:
+def add_judgement(path: parameters.IdPath, body: labelers.NewVerdict) -> Response:
     """Give a judge's verdict: it is no label, but audits choose and correct by it."""
 
     def add(session: Session) -> tuple[Shape, int]:
         query = get_query(session, path.id)
         detector = get_open_detector(session, dump_id("det", query.detector_id))
-        judgements.add_verdict(session, detector, query.id, body, http.by())
+        labelers.add_verdict(session, detector, query.id, body, http.by())
         session.flush()
-        found = judgements.list_judgements(session, query)
+        found = labelers.list_judgements(session, query)
         return next(one for one in found if one.judge == body.judge), 201
 
     return http.answer_idempotently(add, body)

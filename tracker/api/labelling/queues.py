@@ -15,13 +15,12 @@ from tracker.services.estimates.estimate import get_estimate
 from tracker.services.fields import Address, KeyName, parse_input
 from tracker.services.labelling import golds, queues, rechecks
 from tracker.services.labelling.golds import Gold, NewGold
-from tracker.services.labelling.queues import skip
 from tracker.services.queries.queries import get_query
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.labelling.queues import Queue
+from tracker.storage.labelling.queues import Queue, RecheckQueue
 from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.queries.queries import find_query_of
 
@@ -100,14 +99,24 @@ def get_next(path: parameters.IdPath, query: NextWanted) -> Response | dict[str,
     def work(session: Session) -> dict[str, Any] | None:
         detector = get_open_detector(session, path.id)
         if query.skip is not None:
-            _set_aside(session, detector, query.skip, asked_by)
+            skipped = find_query_of(session, detector.id, query.skip)
+            if skipped is None:
+                message = "it is not a query of this detector"
+                raise parameters.wrong_parameter(
+                    "skip", dump_id("iq", query.skip), message
+                )
+            queues.skip(session, skipped, asked_by)
         queue = _build_queue(session, detector, query, asked_by)
         found = queues.reserve(session, queue, asked_by)
         if not found:
             return None
-        image = queries.address_of_image(found[0])
         return queues.describe_next(
-            detector, found[0], queue, asked_by, image=image
+            detector,
+            found[0],
+            queue.sampling,
+            asked_by.at + queues.RESERVED_FOR,
+            image=queries.address_of_image(found[0]),
+            recheck=isinstance(queue, RecheckQueue),
         ).dump()
 
     answer = http.database().run(work)
@@ -124,14 +133,6 @@ def _build_queue(
         )
     except errors.InvalidInputError as error:
         raise http.BadParametersError(error.errors) from error
-
-
-def _set_aside(session: Session, detector: Detector, number: int, asked_by: By) -> None:
-    skipped = find_query_of(session, detector.id, number)
-    if skipped is None:
-        message = "it is not a query of this detector"
-        raise parameters.wrong_parameter("skip", dump_id("iq", number), message)
-    skip(session, skipped, asked_by)
 
 
 rechecks_routes = build_routes(

@@ -95,8 +95,7 @@ def add_study(path: parameters.IdPath, query: StudyDescription) -> Response:
     def add(session: Session) -> tuple[Shape, int]:
         detector = detectors.get_open_detector(session, path.id)
         study, is_new = studies.add_study(session, detector, new, http.by())
-        report = studies.build_study_report(session, study)
-        return studies.describe_study_report(report), 201 if is_new else 200
+        return studies.build_study_report(session, study), 201 if is_new else 200
 
     return http.answer_idempotently(add, new)
 
@@ -144,10 +143,7 @@ def get_study(path: parameters.IdPath, query: StudyChoice) -> dict[str, Any]:
     """Get a study and its intervals, all of which are approximations."""
     with http.database().read() as session:
         study = studies.get_study(session, path.id)
-        report = studies.build_study_report(
-            session, study, confidence_level=query.confidence_level
-        )
-        return studies.describe_study_report(report).dump()
+        return studies.build_study_report(session, study, **dict(query)).dump()
 
 
 @routes.get(

@@ -30,7 +30,7 @@ from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.inserting import insert_columns
 from tracker.storage.labelling.current import set_current_labels
-from tracker.storage.labelling.judgements import add_verdicts
+from tracker.storage.labelling.labelers import add_verdicts
 from tracker.storage.labelling.rechecks import Recheck, find_rechecks
 from tracker.storage.labels import Label, add_labels, add_labels_of, iter_words
 from tracker.storage.queries import lookup

@@ -38,6 +38,12 @@ from tracker.storage.queries.queries import (
     lock_query,
 )
 
+# What an answer to a gold query keeps of the label that it was given as.
+_OF_ANSWER = (
+    *("query_id", "detector_id", "labeler", "label"),
+    *("sampling", "note", "labelled_at"),
+)
+
 
 class NewGold(Input):
     """The known answer of a query."""
@@ -71,7 +77,20 @@ def mark_gold(session: Session, query_id: str, new: NewGold, by: By) -> Gold:
     detector = session.get_one(Detector, query.detector_id)
     check_class(detector, new.label, field="label", may_be_unclear=True)
     if not query.is_gold:
-        _check_may_be_gold(session, query)
+        if query.label is not None:
+            raise ConflictError(
+                "this query has a label, which people can look up; choose one without"
+            )
+        if query.is_repeat:
+            raise ConflictError(
+                "its version was put to the same input before; choose the first query "
+                "with that input"
+            )
+        if is_awaited(session, query):
+            raise ConflictError(
+                "an audit that is open may ask for the label of this query; close the "
+                "audit first or choose another query"
+            )
         query.is_gold = True
         delete_of_query(session, query)
     found = session.get(storage.Gold, (detector.id, query.id))
@@ -94,23 +113,6 @@ def _lock(session: Session, query_id: str) -> Query:
     return query
 
 
-def _check_may_be_gold(session: Session, query: Query) -> None:
-    if query.label is not None:
-        raise ConflictError(
-            "this query has a label, which people can look up; choose one without"
-        )
-    if query.is_repeat:
-        raise ConflictError(
-            "its version was put to the same input before; choose the first query "
-            "with that input"
-        )
-    if is_awaited(session, query):
-        raise ConflictError(
-            "an audit that is open may ask for the label of this query; close the "
-            "audit first or choose another query"
-        )
-
-
 def unmark_gold(session: Session, query_id: str, by: By) -> None:
     """Put a query back where it was before it was gold; its answers still count.
 
@@ -131,7 +133,7 @@ def get_gold(session: Session, query_id: str) -> Gold:
     found = session.get(storage.Gold, (query.detector_id, query.id))
     if found is None:
         raise missing("gold query", query_id)
-    answers = _counted(storage.list_answers(session, query.detector_id))
+    answers = list_counted(session, query.detector_id)
     return _describe(found, query.key, answers, is_gold=query.is_gold)
 
 
@@ -139,7 +141,7 @@ def list_golds(
     session: Session, detector: Detector, *, before: int | None, limit: int
 ) -> list[Gold]:
     """Return what is or was gold, the newest query first."""
-    answers = _counted(storage.list_answers(session, detector.id))
+    answers = list_counted(session, detector.id)
     return [
         _describe(row.Gold, row.key, answers, is_gold=row.is_gold)
         for row in storage.list_golds(session, detector.id, before=before, limit=limit)
@@ -160,22 +162,16 @@ def _describe(
     )
 
 
-def list_counted(session: Session, detector: Detector) -> list[Any]:
+def list_counted(session: Session, detector_id: int) -> list[Any]:
     """Return the answers that count, one for each person and query, in order.
 
-    Each has ``query_id``, ``labeler``, ``label`` and ``known``.
-    """
-    return _counted(storage.list_answers(session, detector.id))
-
-
-def _counted(rows: Iterable[Any]) -> list[Any]:
-    """Return the last answer of each person that came shortly after their first.
-
-    A finger slips; but what is found out later about a query changes nothing.
+    It is the last one that came shortly after the first: a finger slips; but what is
+    found out later about a query changes nothing.  Each has ``query_id``, ``labeler``,
+    ``label`` and ``known``.
     """
     first: dict[tuple[int, str], datetime] = {}
     found: dict[tuple[int, str], Any] = {}
-    for row in rows:
+    for row in storage.list_answers(session, detector_id):
         place = row.query_id, row.labeler
         if row.answered_at <= first.setdefault(place, row.answered_at) + MAY_CHANGE:
             found[place] = row
@@ -230,24 +226,8 @@ def add_answer(
     """Store the label *row* as an answer to a gold query, which is no label."""
     if last_sampling(session, query, row["labeler"]) is None:
         count_assigned_label(session, row)
-    session.add(
-        GoldAnswer(
-            answered_at=by.at,
-            **{
-                name: row[name]
-                for name in (
-                    "query_id",
-                    "detector_id",
-                    "labeler",
-                    "label",
-                    "sampling",
-                    "note",
-                    "labelled_at",
-                )
-            },
-            label_id=row["id"],
-        )
-    )
+    given = {name: row[name] for name in _OF_ANSWER}
+    session.add(GoldAnswer(label_id=row["id"], answered_at=by.at, **given))
     session.flush()
     storage.release(session, query)
 
@@ -272,17 +252,11 @@ def list_own_labels(session: Session, query: Query, name: str) -> list[Label]:
     return [
         Label(
             id=one.label_id,
-            query_id=query.id,
-            detector_id=query.detector_id,
             replaces_id=None if before is None else before.label_id,
-            label=one.label,
-            sampling=one.sampling,
-            note=one.note,
-            labeler=one.labeler,
-            labelled_at=one.labelled_at,
             created_at=one.answered_at,
             source_label_id=None,
             is_repeat=False,
+            **{name: getattr(one, name) for name in _OF_ANSWER},
         )
         for one, before in zip_longest(own, own[1:])
     ]

@@ -7,20 +7,16 @@ that the counts follow from the labels as ever.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from sqlalchemy.orm import Session
 
+from tracker import words
+from tracker.services.evidence import standing
 from tracker.services.evidence.random_queue import draw_rank
-from tracker.services.evidence.standing import (
-    Decision,
-    are_compared,
-    dump_decision,
-    find_consensus,
-    stand,
-)
 from tracker.services.evidence.units import Units, erased_name, name_group
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
@@ -28,21 +24,11 @@ from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.inputs import lock_groups
 from tracker.storage.labels import add_labels
 from tracker.storage.queries import groups as names
-from tracker.words import (
-    GROUPED,
-    OPEN,
-    RANDOM,
-    REPEAT,
-    REPLAYED,
-    REPLAYED_UNSTATED,
-    TARGETED,
-)
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)
 _QUERIES = 2_000
 _GROUPS = 200
-_T = TypeVar("_T")
 Run = Callable[[Callable[[Session], Any]], Any]
 """Opens a transaction for some work."""
 
@@ -54,17 +40,13 @@ def count_groups(run: Run, detector: Detector, *, at: datetime) -> bool:
     """
     after: int | None = 0
     while after is not None:
-        after = run(_bind(_name_some, detector, after))
+        after = run(partial(_name_some, detector=detector, after=after))
     group: str | None = ""
     while group is not None:
-        group = run(_bind(_count_some, detector, group, at))
-    while run(_bind(_release_some, detector, at)):
+        group = run(partial(_count_some, detector=detector, after=group, at=at))
+    while run(partial(_release_some, detector=detector, at=at)):
         pass
     return bool(run(lambda session: names.end_counting(session, detector)))
-
-
-def _bind(work: Callable[..., _T], *known: Any) -> Callable[[Session], _T]:
-    return lambda session: work(session, *known)
 
 
 def _name_some(session: Session, detector: Detector, after: int) -> int | None:
@@ -83,7 +65,7 @@ def _name_some(session: Session, detector: Detector, after: int) -> int | None:
             metadata = json.loads(query["metadata"]) if query["metadata"] else None
             query["group"] = name_group(detector.group_by, metadata)
         if query["label_id"] is None:
-            waits = query["sampling"] != TARGETED and not query["is_repeat"]
+            waits = query["sampling"] != words.TARGETED and not query["is_repeat"]
         else:
             waits = query["queue_rank"] is not None
         rank = draw_rank(detector.queue_seed, query)
@@ -153,7 +135,7 @@ def _entered_at(query: dict[str, Any], labels: Sequence[Any]) -> datetime:
     """Return when a query was first labelled in the population that it is in."""
     if query["erased_at"] is not None:
         # It is not known any more how it ranked: what it was it stays.
-        return _LAST if query["standing"] == GROUPED else _FIRST
+        return _LAST if query["standing"] == words.GROUPED else _FIRST
     own = {label.id for label in labels}
     # What was given once more with another standing says nothing new.
     given = [label for label in labels if label.source_label_id not in own]
@@ -161,11 +143,14 @@ def _entered_at(query: dict[str, Any], labels: Sequence[Any]) -> datetime:
     was_replayed = given[0].source_label_id is not None
     place = (given[0].sampling, was_replayed or query["is_replayed"])
     for label in given[1:]:
-        if label.sampling == TARGETED:
+        if label.sampling == words.TARGETED:
             # It moves no query, and may be no word of a majority.
             continue
-        is_drawn = label.sampling == RANDOM and label.source_label_id is None
-        is_own = is_drawn and label.standing not in {REPLAYED, REPLAYED_UNSTATED}
+        is_drawn = label.sampling == words.RANDOM and label.source_label_id is None
+        is_own = is_drawn and label.standing not in {
+            words.REPLAYED,
+            words.REPLAYED_UNSTATED,
+        }
         is_replayed = query["is_replayed"] or (place[1] and not is_own)
         if (label.sampling, is_replayed) != place:
             place, entered = (label.sampling, is_replayed), label.created_at
@@ -175,25 +160,27 @@ def _entered_at(query: dict[str, Any], labels: Sequence[Any]) -> datetime:
 def _stand(
     detector: Detector, query: dict[str, Any], labels: Sequence[Any], units: Units
 ) -> str:
-    base = stand(
+    base = standing.stand(
         query["sampling"],
         is_replayed=query["is_replayed"],
         is_repeat=query["is_repeat"],
     )
-    if base in {REPEAT, TARGETED}:
+    if base in {words.REPEAT, words.TARGETED}:
         return base
     if query["group"] is not None and not units.place(query, base):
-        return GROUPED
-    if query["standing"] != GROUPED:
+        return words.GROUPED
+    if query["standing"] != words.GROUPED:
         # Others may still be asked, or disagree.
         return str(query["standing"])
-    words = {
-        label.labeler: label.label for label in labels if label.sampling != TARGETED
+    said = {
+        label.labeler: label.label
+        for label in labels
+        if label.sampling != words.TARGETED
     }
-    if not are_compared(detector, query["agreement"]):
-        words = {}
-    found = find_consensus(detector, query["agreement"], query["label"], words)
-    return stand(query["sampling"], found, is_replayed=query["is_replayed"])
+    if not standing.are_compared(detector, query["agreement"]):
+        said = {}
+    found = standing.find_consensus(detector, query["agreement"], query["label"], said)
+    return standing.stand(query["sampling"], found, is_replayed=query["is_replayed"])
 
 
 def _write(
@@ -207,7 +194,8 @@ def _write(
     batch = add_batch(session, detector.id, created_at=at)
     labels, current = [], []
     in_order = sorted(changed, key=lambda query: int(query["id"]))
-    for query, label_id in zip(in_order, _ids(batch), strict=False):
+    ids = range(first_id(batch), first_id(batch + 1))
+    for query, label_id in zip(in_order, ids, strict=False):
         before = next(
             one for one in by_query[query["id"]] if one.id == query["label_id"]
         )
@@ -216,19 +204,15 @@ def _write(
         row |= {"source_label_id": before.id, "note": None}
         row["standing"] = query["now"]
         labels.append(row)
-        decision = Decision(
+        decision = standing.Decision(
             query["label"],
             query["sampling"],
             query["now"],
             query["is_replayed"],
             query["agreement"],
-            is_open=query["now"] == OPEN,
+            is_open=query["now"] == words.OPEN,
         )
         known = {"query_id": query["id"], "label_id": label_id}
-        current.append(known | dump_decision(decision, detector))
+        current.append(known | standing.dump_decision(decision, detector))
     add_labels(session, labels)
     set_current_labels(session, detector.id, current)
-
-
-def _ids(batch: int) -> Iterator[int]:
-    yield from range(first_id(batch), first_id(batch + 1))

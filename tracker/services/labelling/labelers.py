@@ -1,33 +1,47 @@
-"""The people who label: what they are asked for, how they agree, who errs too often."""
+"""The people who label and the judges: how they agree, and who errs too often.
+
+A judgement is what a model, a program or a person without authority says of a query.
+It is kept beside the labels and never counts as truth.  How good a judge is follows
+from the queries that have both.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker import shapes, stats
+from tracker import shapes, stats, words
+from tracker.errors import TrackerError
+from tracker.services import fields
 from tracker.services.by import By
-from tracker.services.estimates.intervals import score_share
-from tracker.services.fields import Input, Instant, KeyName
+from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.estimates.counted import Unit, unit_of
+from tracker.services.estimates.counts import current_counts, pick_population
+from tracker.services.estimates.intervals import ALL, score_share
+from tracker.services.evidence.populations import POOLED, PopulationWord
 from tracker.services.labelling.golds import list_counted
-from tracker.services.wording import missing
+from tracker.services.queries.queries import DEFAULT_VERSION, NewQuery, log_query
+from tracker.services.versions import choose_versions
+from tracker.services.wording import invalid, missing
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cells import pool
 from tracker.storage.labelling import labelers as storage
-from tracker.storage.queries.queries import count_agreement
-from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED, UNCLEAR
+from tracker.storage.queries.queries import Query, count_agreement, find_query_by_key
 
 MOST_LABELS = 1_000_000
 
 
-class Assignee(Input):
+class Assignee(fields.Input):
     """Whose assignment."""
 
-    labeler: KeyName = Field(description="The name under which the person labels.")
+    labeler: fields.KeyName = Field(
+        description="The name under which the person labels."
+    )
 
 
 class NewAssignment(Assignee):
@@ -48,7 +62,7 @@ class Assignment(shapes.Shape):
         "pages or by API; a change of their own label is not counted again."
     )
     made_by: str
-    made_at: Instant
+    made_at: fields.Instant
 
 
 def assign(
@@ -58,7 +72,7 @@ def assign(
 
     This replaces what they were asked for before.
     """
-    found = storage.find_assignment(session, detector.id, new.labeler)
+    found = session.get(storage.Assignment, (detector.id, new.labeler))
     if found is None:
         found = storage.Assignment(detector_id=detector.id, labeler=new.labeler)
         session.add(found)
@@ -72,7 +86,7 @@ def assign(
 
 
 def end_assignment(session: Session, detector: Detector, labeler: str, by: By) -> None:
-    found = storage.find_assignment(session, detector.id, labeler)
+    found = session.get(storage.Assignment, (detector.id, labeler))
     if found is None:
         raise missing("assignment", labeler)
     session.delete(found)
@@ -85,7 +99,7 @@ def list_assignments(session: Session, detector: Detector, by: By) -> list[Assig
     return [
         Assignment.from_row(one)
         for one in storage.list_assignments(session, detector.id)
-        if by.may(EDITOR) or one.labeler == by.name
+        if by.may(words.EDITOR) or one.labeler == by.name
     ]
 
 
@@ -162,15 +176,15 @@ class LabelerReport(shapes.Shape):
 def get_agreement(session: Session, detector: Detector) -> tuple[shapes.Score, int]:
     """Return how often labelers agree, and how many queries are disputed."""
     counts = count_agreement(session, detector.id)
-    share = _score(detector, counts.get(AGREED, 0), sum(counts.values()))
-    return share, counts.get(DISPUTED, 0)
+    share = _score(detector, counts.get(words.AGREED, 0), sum(counts.values()))
+    return share, counts.get(words.DISPUTED, 0)
 
 
 def get_labelers(session: Session, detector: Detector) -> LabelerReport:
     """Return how the people who labelled agree, and how often each of them errs."""
     rechecked = storage.list_rechecked(session, detector.id)
     agreed, disputed = get_agreement(session, detector)
-    words = [
+    opinions = [
         *_list_words(session, detector),
         *({row.labeler: row.label, row.second: row.answer} for row in rechecked),
     ]
@@ -180,7 +194,7 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
         confidence_level=detector.confidence_level,
         agreed=agreed,
         disputed=disputed,
-        pairs=_compare_pairs(detector, words),
+        pairs=_compare_pairs(detector, opinions),
         items=_judge_each(
             detector,
             (
@@ -193,7 +207,7 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
             detector,
             (
                 (row.labeler, row.known, row.label)
-                for row in list_counted(session, detector)
+                for row in list_counted(session, detector.id)
             ),
         ),
     )
@@ -223,36 +237,37 @@ def _list_words(session: Session, detector: Detector) -> list[_Words]:
         return []
     found: dict[int, dict[str, str]] = {}
     for row in storage.list_words(session, detector.id, limit=MOST_COMPARED):
-        if row.agreement != SETTLED or not row.is_current:
+        if row.agreement != words.SETTLED or not row.is_current:
             found.setdefault(row.query_id, {}).setdefault(row.labeler, row.label)
-    return [words for words in found.values() if len(words) > 1]
+    return [said for said in found.values() if len(said) > 1]
 
 
-def _compare_pairs(detector: Detector, words: Iterable[_Words]) -> list[Pair]:
+def _compare_pairs(detector: Detector, opinions: Iterable[_Words]) -> list[Pair]:
     cells: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
-    for said in words:
+    for said in opinions:
         for one, other in combinations(sorted(said), 2):
             counts = cells.setdefault((one, other), Counter())
             counts[said[one], said[other]] += 1
     most = sorted(cells.items(), key=lambda item: (-item[1].total(), item[0]))
-    return [_compare(detector, *item) for item in most[:MOST_PAIRS]]
-
-
-def _compare(
-    detector: Detector, pair: tuple[str, str], counts: Counter[tuple[str, str]]
-) -> Pair:
-    places = _places(detector)
-    table = np.zeros((len(places), len(places)), dtype=np.int64)
-    for (one, other), number in counts.items():
-        table[places[one], places[other]] += number
-    low, high = stats.cohen_kappa_interval(table, detector.confidence_level)
-    return Pair(
-        labelers=list(pair),
-        agreed=_score(detector, int(np.trace(table)), int(table.sum())),
-        kappa=stats.cohen_kappa(table),
-        low=float(low),
-        high=float(high),
-    )
+    places = {
+        name: place for place, name in enumerate([*detector.classes, words.UNCLEAR])
+    }
+    found = []
+    for pair, counts in most[:MOST_PAIRS]:
+        table = np.zeros((len(places), len(places)), dtype=np.int64)
+        for (one, other), number in counts.items():
+            table[places[one], places[other]] += number
+        low, high = stats.cohen_kappa_interval(table, detector.confidence_level)
+        found.append(
+            Pair(
+                labelers=list(pair),
+                agreed=_score(detector, int(np.trace(table)), int(table.sum())),
+                kappa=stats.cohen_kappa(table),
+                low=float(low),
+                high=float(high),
+            )
+        )
+    return found
 
 
 def _judge_each(
@@ -277,21 +292,13 @@ def _judge(detector: Detector, name: str, known: Sequence[tuple[str, bool]]) -> 
     for one in detector.classes:
         wrong = [is_wrong for truth, is_wrong in known if truth == one]
         score = _score(detector, sum(wrong), len(wrong))
-        classes.append(
-            KnownClass(
-                name=one,
-                known=score.labelled,
-                wrong=score.correct,
-                low=score.low,
-                high=score.high,
-            )
-        )
-    return Labeler(
+        counts = {"known": score.labelled, "wrong": score.correct}
+        classes.append(KnownClass.from_row(score, name=one, **counts))
+    return Labeler.from_row(
+        whole,
         name=name,
         known=whole.labelled,
         wrong=whole.correct,
-        low=whole.low,
-        high=whole.high,
         # A flag stays, whatever comes after.
         careless=bool(stats.is_careless(errors, answers).any()),
         classes=classes,
@@ -302,5 +309,184 @@ def _score(detector: Detector, count: int, total: int) -> shapes.Score:
     return score_share(count, total, detector.confidence_level)
 
 
-def _places(detector: Detector) -> dict[str, int]:
-    return {name: place for place, name in enumerate([*detector.classes, UNCLEAR])}
+# How often a class was judged, by label and class.
+_Cells = dict[tuple[str | None, str], int]
+
+
+class NewVerdict(fields.Input):
+    """What a judge says of a query."""
+
+    judge: fields.Key = Field(description="The name of the judge, such as llm-3.")
+    kind: words.JudgeKind = Field(default=words.MODEL, description="What the judge is.")
+    verdict: fields.LabelText = Field(description="A class of the detector.")
+    score: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
+        default=None, description="Kept and shown."
+    )
+    explanation: fields.Note | None = Field(default=None, description="Kept and shown.")
+    judged_at: fields.Instant | None = Field(
+        default=None,
+        description="When; by default now. Of two verdicts of one judge on one query "
+        "the later one stays.",
+    )
+
+
+class NewJudgement(NewVerdict):
+    """What a judge says of a query, which is known by its key."""
+
+    detector: Annotated[str, Field(min_length=1, max_length=200)]
+    key: fields.Key
+    # What the detector said, where the query is not there yet.
+    predicted: fields.LabelText | None = None
+    version: fields.VersionName = DEFAULT_VERSION
+
+
+class JudgedClass(shapes.OfClass):
+    """How a judge does on one class, by the queries that have a label."""
+
+    sensitivity: shapes.Score = Field(
+        description="The share of queries with this label that the judge called so."
+    )
+    specificity: shapes.Score = Field(
+        description="The share of queries with another label that the judge did not "
+        "call so."
+    )
+
+
+class Judge(shapes.Shape):
+    """A judge, and how it agrees with the labels."""
+
+    name: str
+    kind: words.JudgeKind
+    judgements: int = Field(description="Queries that it judged.")
+    labelled: int = Field(description="Those of them with a scored label.")
+    classes: list[JudgedClass]
+
+
+class JudgeReport(shapes.OfDetector):
+    """The judges of a version, each compared with the labels; none is the truth."""
+
+    version: str | None = Field(description="* for all versions together.")
+    population: PopulationWord = Field(description="Whose labels it counts.")
+    unit: Unit = Field(description="What counts once.")
+    confidence_level: float = Field(
+        description="The level of each exact interval by itself."
+    )
+    items: list[Judge]
+
+
+class QueryJudgement(shapes.Shape):
+    """What a judge said of a query."""
+
+    judge: str
+    kind: words.JudgeKind
+    verdict: str
+    score: float | None
+    explanation: str | None
+    judged_at: fields.Instant
+
+
+def add_judgements(
+    session: Session, found: Sequence[NewJudgement], by: By
+) -> list[tuple[int, str]]:
+    """Store judgements, and return the place of each that is wrong, and why."""
+    wrong = []
+    for place, new in enumerate(found):
+        try:
+            _add_judgement(session, new, by)
+        except TrackerError as error:
+            wrong.append((place, str(error)))
+    return wrong
+
+
+def _add_judgement(session: Session, new: NewJudgement, by: By) -> None:
+    detector = get_open_detector(session, new.detector)
+    if not by.actor.sees(detector.id):
+        raise missing("detector", new.detector)
+    # Before the query is logged, which would stay.
+    check_class(detector, new.verdict, field="verdict", may_be_unclear=False)
+    query = find_query_by_key(session, detector.id, new.key)
+    if query is None:
+        if new.predicted is None:
+            raise invalid(
+                "key",
+                new.key,
+                "there is no such query; log it first, or send its prediction",
+            )
+        said = new.model_dump(include={"key", "predicted", "version"})
+        logged = NewQuery(**said, asked_at=new.judged_at)
+        query, _ = log_query(session, detector, logged, by)
+        session.flush()
+    add_verdict(session, detector, query.id, new, by)
+
+
+def add_verdict(
+    session: Session, detector: Detector, query_id: int, new: NewVerdict, by: By
+) -> None:
+    """Store what a judge says of a query; it is no label, and never scored.
+
+    Raises InvalidInputError for what is no class.
+    """
+    check_class(detector, new.verdict, field="verdict", may_be_unclear=False)
+    row = {"query_id": query_id, "detector_id": detector.id, "judged": new.verdict}
+    row |= {"judged_at": new.judged_at or by.at, "received_at": by.at, "batch": None}
+    row |= new.model_dump(include={"judge", "kind", "score", "explanation"})
+    storage.store_judgement(session, row, is_dated=new.judged_at is not None)
+
+
+def list_judgements(session: Session, query: Query) -> list[QueryJudgement]:
+    found = storage.list_judgements(session, query)
+    return [QueryJudgement.from_row(one, verdict=one.judged) for one in found]
+
+
+def get_judges(
+    session: Session, detector: Detector, *, version: str | None = None
+) -> JudgeReport:
+    """Return how each judge agrees with the labels of a version; ``*`` pools all."""
+    chosen = choose_versions(session, detector, version)
+    is_pooled = version == ALL
+    counts = pool(current_counts(session, chosen).values())
+    population, standings = pick_population(detector, counts, is_pooled=is_pooled)
+    ids = [one.id for one in chosen]
+    rows = storage.count_judgements(
+        session, detector.id, ids, standings, are_pooled=is_pooled
+    )
+    judges: dict[tuple[str, words.JudgeKind], _Cells] = {}
+    for row in rows:
+        cells = judges.setdefault((row.judge, row.kind), {})
+        cells[row.label, row.judged] = row.queries
+    name = version or (chosen[-1].name if chosen else None)
+    return JudgeReport(
+        detector=dump_id("det", detector.id),
+        name=detector.name,
+        version=name,
+        population=POOLED if is_pooled and population != words.UNSTATED else population,
+        unit=unit_of(detector),
+        confidence_level=detector.confidence_level,
+        items=[_measure_judge(detector, *who, cells) for who, cells in judges.items()],
+    )
+
+
+def _measure_judge(
+    detector: Detector, name: str, kind: words.JudgeKind, cells: _Cells
+) -> Judge:
+    labelled = {cell: n for cell, n in cells.items() if cell[0] is not None}
+
+    def score(is_of: Any, is_right: Any) -> shapes.Score:
+        among = {cell: n for cell, n in labelled.items() if is_of(cell[0])}
+        correct = sum(n for cell, n in among.items() if is_right(cell[1]))
+        return _score(detector, correct, sum(among.values()))
+
+    return Judge(
+        name=name,
+        kind=kind,
+        judgements=sum(cells.values()),
+        labelled=sum(labelled.values()),
+        classes=[
+            JudgedClass(
+                name=one,
+                sensitivity=score(one.__eq__, one.__eq__),
+                specificity=score(one.__ne__, one.__ne__),
+            )
+            for one in detector.classes
+        ],
+    )

@@ -12,14 +12,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ForbiddenError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
-from tracker.services.evidence.standing import (
-    SettledError,
-    are_compared,
-    choose_word_sampling,
-    decide_standing,
-    dump_decision,
-    is_closed,
-)
+from tracker.services.evidence import standing
 from tracker.services.evidence.truths import Truth, Truths
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
 from tracker.services.labelling import golds
@@ -115,18 +108,20 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     labelled, truths = _lock(session, query_id, by)
     current, detector = labelled.query, labelled.detector
     check_class(detector, new.label, field="label", may_be_unclear=True)
-    if is_closed(current, by.actor):
-        raise SettledError
+    if standing.is_closed(current, by.actor):
+        raise standing.SettledError
     said = RANDOM if labelled.is_drawn else new.sampling
     if golds.takes_answer(session, current):
         said = said or golds.last_sampling(session, current, by.name)
         row = _build_row(session, current, new, by, said or current.sampling)
         golds.add_answer(session, current, row, by)
         return describe_label(SimpleNamespace(**row), is_current=True)
-    compares = are_compared(detector, current.agreement)
-    sampling = choose_word_sampling(current._asdict(), said, are_compared=compares)
+    compares = standing.are_compared(detector, current.agreement)
+    sampling = standing.choose_word_sampling(
+        current._asdict(), said, are_compared=compares
+    )
     row = _build_row(session, current, new, by, sampling)
-    decision = decide_standing(
+    decision = standing.decide_standing(
         current._asdict(),
         detector,
         new.label,
@@ -142,7 +137,9 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         count_assigned_label(session, row)
     current_label = {"query_id": current.id, "label_id": row["id"]}
     set_current_labels(
-        session, detector.id, [current_label | dump_decision(decision, detector)]
+        session,
+        detector.id,
+        [current_label | standing.dump_decision(decision, detector)],
     )
     truths.units.write()
     if labelled.is_held:

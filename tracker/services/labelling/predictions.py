@@ -73,14 +73,6 @@ class QueryCompletion(fields.Input):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GivenLabel:
-    """A label as it was given, now or while its query waits."""
-
-    label: str
-    given_at: datetime
-
-
 def add_waiting(
     session: Session, detector: Detector, new: NewWaiting, by: By, *, image: str | None
 ) -> WaitingQuery:
@@ -136,27 +128,22 @@ def describe_any(
     """Return a query as it is answered, with a prediction or without."""
     if isinstance(query, Query):
         return queries.describe_query(session, query, image=image)
-    return queries.Query(
+    unknown = ("key", "group", "predicted", "confidence", "image_url", "agreement")
+    return queries.Query.from_row(
+        query,
         id=dump_id("iq", query.id),
         detector=dump_id("det", query.detector_id),
-        key=None,
-        input=query.input,
-        group=None,
-        predicted=None,
         waiting=True,
-        confidence=None,
         version=query.version or queries.DEFAULT_VERSION,
         asked_at=query.created_at,
-        created_at=query.created_at,
         metadata=queries.load_metadata(query),
-        image_url=None,
         image=image,
         label=str(query.labels[-1]["label"]) if query.labels else None,
         sampling=UNSTATED,
-        agreement=None,
         is_repeat=False,
         is_grouped=False,
         tags=[],
+        **dict.fromkeys(unknown),
     )
 
 
@@ -224,24 +211,20 @@ def _complete_known(
     if new.predicted is None and (new.input is None or new.version or new.confidence):
         raise InvalidInputError.of("input", "give an input, or a prediction")
     if new.predicted is not None:
-        _check_same(session, query, new)
+        version = name_version(session, query.detector_id, query.version_id)
+        said = (query.predicted, query.confidence, version)
+        if said != (new.predicted, new.confidence, new.version or version):
+            raise ConflictError(
+                "the query has a different prediction already; what a "
+                "detector said is never changed"
+            )
     if new.input is not None:
         detector = get_open_detector(session, dump_id("det", query.detector_id))
         join_input(session, detector, query, new.input, by)
     return session.get_one(Query, (query.detector_id, query.id), populate_existing=True)
 
 
-def _check_same(session: Session, query: Query, new: QueryCompletion) -> None:
-    version = name_version(session, query.detector_id, query.version_id)
-    said = (query.predicted, query.confidence, version)
-    if said != (new.predicted, new.confidence, new.version or version):
-        raise ConflictError(
-            "the query has a different prediction already; what a "
-            "detector said is never changed"
-        )
-
-
-def label_any(session: Session, query_id: str, label: str, by: By) -> GivenLabel:
+def label_any(session: Session, query_id: str, label: str, by: By) -> None:
     """Give a query a label, also while it waits for its prediction."""
     waiting = _lock(session, query_id)
     if waiting is None:
@@ -253,7 +236,6 @@ def label_any(session: Session, query_id: str, label: str, by: By) -> GivenLabel
         given = {"label": label, "labeler": by.name, "labelled_at": at}
         waiting.labels = [*waiting.labels, given]
         session.flush()
-    return GivenLabel(label, by.at)
 
 
 _MOST_ANSWER = 64 * 2**10
@@ -270,14 +252,6 @@ class Question:
     image: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the predictor said, or why it said nothing that can be used."""
-
-    completion: QueryCompletion | None
-    problem: str = ""
-
-
 def find_question(session: Session, task: Task) -> Question | None:
     """Return what a task is to ask; None if there is nothing to ask any more."""
     waiting = session.get(WaitingQuery, task.row)
@@ -291,13 +265,16 @@ def find_question(session: Session, task: Task) -> Question | None:
 
 def ask(
     question: Question, image: bytes, *, allowed_hosts: Collection[str], seconds: float
-) -> Reply:
-    """Send the *image* to the predictor, and return its reply."""
+) -> QueryCompletion | str:
+    """Send the *image* to the predictor, and return its reply.
+
+    Or why it said nothing that can be used.
+    """
     try:
         # The operator may have taken the host away since it was set.
         check_predictor(question.predictor, allowed_hosts)
     except InvalidInputError as error:
-        return Reply(None, str(error))
+        return str(error)
     answer = post(
         question.predictor,
         image,
@@ -312,19 +289,23 @@ def ask(
         most_answer=_MOST_ANSWER,
     )
     if not answer.is_success:
-        return Reply(None, answer.error or f"it answered {answer.status}")
+        return answer.error or f"it answered {answer.status}"
     try:
         said = fields.load_json(answer.body)
         if not isinstance(said, dict):
             raise ValueError("it must be a JSON object")
-        return Reply(fields.parse_input(QueryCompletion, said))
+        return fields.parse_input(QueryCompletion, said)
     except (ValueError, InvalidInputError) as error:
         text = answer.body.decode(errors="replace")
-        return Reply(None, f"it answered {show(text)}: {error}")
+        return f"it answered {show(text)}: {error}"
 
 
 def settle(
-    session: Session, task: Task, question: Question, reply: Reply, at: datetime
+    session: Session,
+    task: Task,
+    question: Question,
+    reply: QueryCompletion | str,
+    at: datetime,
 ) -> str:
     """Store the prediction of a query, or note the problem and return it.
 
@@ -333,14 +314,14 @@ def settle(
     # Others who complete or delete a query lock it before its task, too.
     waiting = storage.lock_waiting(session, task.row)
     row = hold(session, task)
-    problem = reply.problem
-    if reply.completion is not None:
+    problem = reply if isinstance(reply, str) else ""
+    if not isinstance(reply, str):
         by = By(Actor("predictor", None, "nobody"), at)
         query_id = dump_id("iq", question.query_id)
         try:
             # Somebody else may have given the prediction, or taken the query away.
             with suppress(ConflictError, NotFoundError):
-                complete_query(session, query_id, reply.completion, by)
+                complete_query(session, query_id, reply, by)
         except InvalidInputError as error:
             problem = str(error)
     if not problem:

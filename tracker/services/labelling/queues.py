@@ -1,7 +1,7 @@
 """The queues of queries: which one, and the next query of it, reserved for a person."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -23,9 +23,9 @@ from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import lock
-from tracker.storage.labelling import audit_draws, queues, rechecks
+from tracker.storage.labelling import audits, queues, rechecks
 from tracker.storage.labelling import reservations as storage
-from tracker.storage.queries.queries import Query, list_queries
+from tracker.storage.queries.queries import Query
 from tracker.words import EDITOR, RANDOM, TARGETED, SamplingWord, one_of
 
 DISAGREEMENTS = "disagreements"
@@ -187,10 +187,16 @@ class NextQuery(Shape):
     )
 
 
-def describe_next(
-    detector: Detector, query: Query, queue: queues.Queue, by: By, *, image: str | None
+def describe_next(  # noqa: PLR0913 - the query, and how it was come by.
+    detector: Detector,
+    query: Query,
+    sampling: str,
+    until: datetime,
+    *,
+    image: str | None,
+    recheck: bool = False,
 ) -> NextQuery:
-    """Return a query that was reserved just now as its labeler gets it."""
+    """Return a query that is reserved *until* then as its labeler gets it."""
     return NextQuery.from_row(
         query,
         id=dump_id("iq", query.id),
@@ -199,9 +205,9 @@ def describe_next(
         classes=detector.classes,
         metadata=load_metadata(query),
         image=image,
-        sampling=queue.sampling,
-        recheck=isinstance(queue, queues.RecheckQueue),
-        reserved_until=by.at + RESERVED_FOR,
+        sampling=sampling,
+        recheck=recheck,
+        reserved_until=until,
     )
 
 
@@ -256,7 +262,7 @@ def skip(session: Session, query: Query, by: By) -> None:
     if is_open or rechecks.is_waiting(session, query):
         storage.set_aside(session, query, by.name, skipped_at=by.at)
         # Others may be given at once what an audit has drawn.
-        audit_draws.release_draws(session, query, by.name, at=by.at)
+        audits.release_draws(session, query, by.name, at=by.at)
 
 
 def count_waiting(
@@ -274,8 +280,3 @@ def count_for_others(session: Session, queue: queues.Queue) -> int:
     ):
         return 0
     return count_waiting(session, replace(queue, labeler=None))
-
-
-def has_unlabelled(session: Session, detector: Detector) -> bool:
-    """Return whether any query has no label, be it in the random queue or not."""
-    return bool(list_queries(session, detector.id, labelled=False, limit=1))

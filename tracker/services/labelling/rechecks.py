@@ -335,11 +335,11 @@ def _build(
     counted = trusted if is_trusted else answered
     if not counted:
         return None
-    evidence, by_truth = _Evidence(detector.classes, found, rows), None
-    level = estimate.confidence_level
+    cells, known, draws = _read_evidence(detector.classes, found, rows)
+    level, by_truth = estimate.confidence_level, None
     if trusted:
-        number = len(detector.classes)
-        by_truth = stats.recheck_accuracies(number, *evidence.first(trusted), level)
+        evidence = cells, known, draws[:trusted]
+        by_truth = stats.recheck_accuracies(len(detector.classes), *evidence, level)
     return LabelErrors(
         frozen_at=found.frozen_at,
         queries=sum(number for *_, number in found.cells),
@@ -349,7 +349,7 @@ def _build(
         different=sum(row.answer != row.label for row in rows[:counted]),
         trusted=is_trusted,
         assumption=ASSUMES_NOTHING if is_trusted else INDEPENDENT,
-        error_high=stats.label_error_bound(*evidence.first(counted), level),
+        error_high=stats.label_error_bound(cells, known, draws[:counted], level),
         classes=[
             ClassErrors(
                 name=name,
@@ -367,37 +367,32 @@ def _build(
     )
 
 
-class _Evidence:
-    """A set and its draws as numbers."""
-
-    def __init__(
-        self, classes: Sequence[str], found: storage.RecheckSet, rows: Sequence[Any]
-    ) -> None:
-        places: dict[str, int | None] = {UNCLEAR: None}
-        said_at = {name: place for place, name in enumerate(classes)}
-        places |= said_at
-        at = {(said, first): n for n, (said, first, _) in enumerate(found.cells)}
-        self._cells = tuple(
-            # What is no class is no answer, and wrong whatever the label is.
-            stats.Cell(said_at.get(said, len(classes)), places[first], number)
-            for said, first, number in found.cells
-        )
-        self._known = tuple(
-            (stats.Drawn(at[said, first], places[answer]), number)
-            for said, first, answer, number in found.known
-        )
-        # Nobody can tell any more what was erased.
-        answers = (
-            UNCLEAR if row.erased_at and not row.is_trusted else row.answer or UNCLEAR
-            for row in rows
-        )
-        self._draws = tuple(
-            stats.Drawn(at[row.predicted, row.label], places[answer])
-            for row, answer in zip(rows, answers, strict=True)
-        )
-
-    def first(self, draws: int) -> tuple[Any, ...]:
-        return self._cells, self._known, self._draws[:draws]
+def _read_evidence(
+    classes: Sequence[str], found: storage.RecheckSet, rows: Sequence[Any]
+) -> tuple[Any, Any, tuple[stats.Drawn, ...]]:
+    """Return the cells of a set, what is known of them, and its draws as numbers."""
+    said_at = {name: place for place, name in enumerate(classes)}
+    places: dict[str, int | None] = {UNCLEAR: None, **said_at}
+    at = {(said, first): n for n, (said, first, _) in enumerate(found.cells)}
+    cells = tuple(
+        # What is no class is no answer, and wrong whatever the label is.
+        stats.Cell(said_at.get(said, len(classes)), places[first], number)
+        for said, first, number in found.cells
+    )
+    known = tuple(
+        (stats.Drawn(at[said, first], places[answer]), number)
+        for said, first, answer, number in found.known
+    )
+    # Nobody can tell any more what was erased.
+    answers = (
+        UNCLEAR if row.erased_at and not row.is_trusted else row.answer or UNCLEAR
+        for row in rows
+    )
+    draws = tuple(
+        stats.Drawn(at[row.predicted, row.label], places[answer])
+        for row, answer in zip(rows, answers, strict=True)
+    )
+    return cells, known, draws
 
 
 def _count_first(are_there: Iterable[Any]) -> int:

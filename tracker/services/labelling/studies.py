@@ -1,14 +1,14 @@
 """Resampling studies: rounds that are read, checked and added once, and intervals."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from tracker import errors, shapes, stats, words
@@ -148,11 +148,8 @@ class Study(shapes.Shape):
 
 
 def describe_study(study: storage.Study) -> Study:
-    ids = {
-        "id": dump_id("stu", study.id),
-        "detector": dump_id("det", study.detector_id),
-    }
-    return Study.from_row(study, **ids)
+    detector = dump_id("det", study.detector_id)
+    return Study.from_row(study, id=dump_id("stu", study.id), detector=detector)
 
 
 def add_study(
@@ -180,13 +177,8 @@ def add_study(
     storage.add_rounds(
         session,
         [
-            {
-                "detector_id": study.detector_id,
-                "study_id": study.id,
-                "number": number,
-                **dict(one),
-            }
-            for number, one in enumerate(new.rounds, start=1)
+            {"detector_id": detector.id, "study_id": study.id, "number": n, **dict(one)}
+            for n, one in enumerate(new.rounds, start=1)
         ],
     )
     by.record(
@@ -196,20 +188,14 @@ def add_study(
 
 
 def _check_same(session: Session, stored: storage.Study, new: NewStudy) -> None:
-    other = next(
-        (
-            field
-            for field in ("kind", "version", "note")
-            if getattr(stored, field) != getattr(new, field)
-        ),
-        None,
-    )
+    said = ("kind", "version", "note")
+    other = [name for name in said if getattr(stored, name) != getattr(new, name)]
     sent = [tuple(getattr(one, name) for name in ROUND_FIELDS) for one in new.rounds]
-    if other is None and sent != list(map(tuple, storage.list_rounds(session, stored))):
-        other = "rounds"
-    if other is not None:
+    if not other and sent != list(map(tuple, storage.list_rounds(session, stored))):
+        other = ["rounds"]
+    if other:
         raise errors.ConflictError(
-            f"there is a study named {show(new.name)} already, with other {other}; "
+            f"there is a study named {show(new.name)} already, with other {other[0]}; "
             "a study is never changed: choose another name"
         )
 
@@ -223,14 +209,13 @@ _Rounds = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """A way from the rounds of one kind to an interval.
+    """A way from rounds to an interval.
 
     The fields that it *needs* are the arguments of *correct*, which gives the accuracy
     of each round, and go before the confidence level in *interval*.
     """
 
     name: str
-    kind: str
     needs: tuple[str, ...]
     correct: Callable[..., _Rounds]
     interval: Callable[..., stats.Interval]
@@ -240,7 +225,6 @@ class _Method:
 _METHODS = (
     _Method(
         "bootstrap-t",
-        "bootstrap",
         ("validation",),
         np.asarray,
         stats.bootstrap_t,
@@ -250,7 +234,6 @@ _METHODS = (
     ),
     _Method(
         "percentile",
-        "bootstrap",
         ("validation",),
         np.asarray,
         stats.bootstrap_percentile,
@@ -260,7 +243,6 @@ _METHODS = (
     ),
     _Method(
         "632",
-        "bootstrap",
         ("validation", "training"),
         stats.corrected_632,
         stats.point_632,
@@ -271,7 +253,6 @@ _METHODS = (
     ),
     _Method(
         "632+",
-        "bootstrap",
         ("validation", "training", "no_information"),
         stats.corrected_632_plus,
         stats.point_632_plus,
@@ -281,7 +262,6 @@ _METHODS = (
     ),
     _Method(
         "seeds-t",
-        "seeds",
         ("accuracy",),
         np.asarray,
         stats.seeds_t,
@@ -312,26 +292,21 @@ class StudyReport(Study):
 
     confidence_level: float
     intervals: list[StudyInterval]
+    # The rounds by field.
+    _columns: dict[str, _Rounds] = PrivateAttr(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True)
-class StudyAnalysis:
-    """A study with what its rounds say at a confidence level."""
-
-    study: storage.Study
-    detector: Detector
-    confidence_level: float
-    columns: Mapping[str, _Rounds]
-    intervals: Sequence[StudyInterval]
+    @property
+    def columns(self) -> Mapping[str, _Rounds]:
+        return self._columns
 
     @property
     def measured(self) -> _Rounds:
-        return self.columns[KINDS[self.study.kind][0]]
+        return self._columns[KINDS[self.kind][0]]
 
 
 def build_study_report(
     session: Session, study: storage.Study, *, confidence_level: float | None = None
-) -> StudyAnalysis:
+) -> StudyReport:
     """Return what *study* says, at the confidence level of its detector by default.
 
     Raises InvalidInputError unless the level lies between 0 and 1.
@@ -343,36 +318,27 @@ def build_study_report(
             "confidence_level", level, "it must lie between 0 and 1, such as 0.95"
         )
     columns = load_columns(session, study)
-    return StudyAnalysis(
-        study=study,
-        detector=detector,
+    report = StudyReport(
+        **dict(describe_study(study)),
         confidence_level=level,
-        columns=columns,
         intervals=[
             _apply(method, columns, level)
             for method in _METHODS
-            if method.kind == study.kind and columns.keys() >= set(method.needs)
+            if columns.keys() >= set(method.needs)
         ],
     )
-
-
-def describe_study_report(analysis: StudyAnalysis) -> StudyReport:
-    return StudyReport(
-        **dict(describe_study(analysis.study)),
-        confidence_level=analysis.confidence_level,
-        intervals=list(analysis.intervals),
-    )
+    report._columns = columns
+    return report
 
 
 def load_columns(session: Session, study: storage.Study) -> dict[str, _Rounds]:
     """Return the rounds of *study* by field, in the order of a file of them."""
     rows = storage.list_rounds(session, study)
-    known = {
-        name: column
+    return {
+        name: np.array(column, dtype=np.float64)
         for name, column in zip(ROUND_FIELDS, zip(*rows, strict=True), strict=True)
         if column[0] is not None
     }
-    return {name: np.array(column, dtype=np.float64) for name, column in known.items()}
 
 
 def list_study_rows(session: Session, study: storage.Study) -> list[dict[str, Any]]:

@@ -8,9 +8,9 @@ from tracker.services.evidence.units import erased_name
 from tracker.services.queries.queries import check_is_there, get_query, was_erased
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.slices import count_slices_again
-from tracker.storage.labelling import audits, golds, inputs, judgements, rechecks
+from tracker.storage.labelling import audits, golds, inputs, labelers, rechecks
 from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.labels import erase_notes
+from tracker.storage.labels import Label, erase_notes
 from tracker.storage.queries import waiting as storage
 from tracker.storage.queries.queries import Query, find_query_by_key, lock_query
 
@@ -46,10 +46,9 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
         name=None if spent is None else erased_name(seed, spent),
         erased_at=by.at,
     )
-    erase_notes(session, query)
-    rechecks.erase_recheck(session, query)
-    golds.erase_answers(session, query)
-    judgements.delete_judgements(session, query)
+    for rows_of in (Label, rechecks.Recheck, golds.GoldAnswer):
+        erase_notes(session, rows_of, query)
+    labelers.delete_judgements(session, query)
     delete_of_query(session, query)
     count_slices_again(session, detector, created_at=by.at)
     by.record(session, "query erased", query_id, detector=detector.name)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.labelling.judgements import Judgement
+from tracker.storage.labelling.labelers import Judgement
 from tracker.storage.queries.queries import Query
 
 _IS_RIGHT = case((Judgement.judged == Query.predicted, 1), else_=0)

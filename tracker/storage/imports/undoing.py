@@ -12,7 +12,7 @@ from tracker.storage.imports.files import FileImport, ImportBatch
 from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.inputs import Reference
-from tracker.storage.labelling.judgements import Judgement
+from tracker.storage.labelling.labelers import Judgement
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labelling.reservations import Draw, Reservation, Skip
 from tracker.storage.labels import Label

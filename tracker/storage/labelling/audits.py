@@ -1,24 +1,32 @@
-"""Audits of a fixed set of queries, and schedules that make one of every span."""
+"""Audits: their sets, rounds and draws, and schedules that make one of every span."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Key, Name, TextList, list_newest, stream
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Key,
+    Name,
+    TextList,
+    list_newest,
+    on_postgresql,
+    stream,
+    where,
+)
 from tracker.storage.detectors import Detector, of_version
-from tracker.storage.inserting import insert_columns
+from tracker.storage.inserting import insert_columns, insert_rows
+from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Condition
-from tracker.storage.queries.queries import AnyQuery, Query, of_query
+from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
 
 
-class AuditSchedule(Base):
-    """What is asked about each span; stated before the first of them begins."""
-
-    __tablename__ = "audit_schedules"
-    __table_args__ = (sa.UniqueConstraint("detector_id", "name"), of_version())
+class _Asked:
+    """What is asked about a set of queries, and about each set of a schedule."""
 
     detector_id: Mapped[int] = mapped_column(
         sa.ForeignKey(Detector.id), primary_key=True
@@ -26,18 +34,26 @@ class AuditSchedule(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     version_id: Mapped[int | None] = mapped_column(BigId)
     name: Mapped[str] = mapped_column(Name)
-    every: Mapped[Literal["week", "day", "month"]] = mapped_column(sa.Text)
-    time_zone: Mapped[str] = mapped_column(sa.Text)
     where: Mapped[list[str]] = mapped_column(sa.JSON)
-    # What its audits may go by; None is all there is.
-    uses: Mapped[list[str] | None] = mapped_column(sa.JSON(none_as_null=True))
     # A class; None is the balanced accuracy.
     aim: Mapped[str | None] = mapped_column(Name)
     half_width: Mapped[float | None]
-    labels: Mapped[int | None] = mapped_column(BigId)
     target: Mapped[float | None]
     created_by: Mapped[str] = mapped_column(sa.Text)
     created_at: Mapped[datetime]
+
+
+class AuditSchedule(_Asked, Base):
+    """What is asked about each span; stated before the first of them begins."""
+
+    __tablename__ = "audit_schedules"
+    __table_args__ = (sa.UniqueConstraint("detector_id", "name"), of_version())
+
+    every: Mapped[Literal["week", "day", "month"]] = mapped_column(sa.Text)
+    time_zone: Mapped[str] = mapped_column(sa.Text)
+    # What its audits may go by; None is all there is.
+    uses: Mapped[list[str] | None] = mapped_column(sa.JSON(none_as_null=True))
+    labels: Mapped[int | None] = mapped_column(BigId)
     stopped_at: Mapped[datetime | None]
     # When its first span begins, and the first one whose set is not frozen yet.
     first_since: Mapped[datetime]
@@ -70,10 +86,7 @@ def list_running(session: Session) -> list[Key]:
     return [(*row,) for row in session.execute(statement.order_by(AuditSchedule.id))]
 
 
-_KNOWN = sa.text("known_from IS NOT NULL")
-
-
-class Audit(Base):
+class Audit(_Asked, Base):
     """A fixed set of queries, and what is asked about it."""
 
     __tablename__ = "audits"
@@ -87,23 +100,12 @@ class Audit(Base):
         ),
     )
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
-    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
-    version_id: Mapped[int | None] = mapped_column(BigId)
     # The schedule that made it; of each span at most one.
     schedule_id: Mapped[int | None] = mapped_column(BigId)
-    name: Mapped[str] = mapped_column(Name)
     since: Mapped[datetime | None]
     until: Mapped[datetime | None]
-    where: Mapped[list[str]] = mapped_column(sa.JSON)
     # What is known beside the prediction: confidence, judge:NAME.
     uses: Mapped[list[str]] = mapped_column(sa.JSON)
-    # A class; None is the balanced accuracy.
-    aim: Mapped[str | None] = mapped_column(Name)
-    half_width: Mapped[float | None]
-    target: Mapped[float | None]
     # How many labels it may take; None is as many as its goal needs.
     budget: Mapped[int | None] = mapped_column(BigId)
     # What earlier audits taught about each stratum: no evidence, only where to look.
@@ -124,8 +126,6 @@ class Audit(Base):
     answered: Mapped[int] = mapped_column(BigId, server_default="0")
     # How often it was told that it waits for labels.
     reminders: Mapped[int] = mapped_column(default=0, server_default="0")
-    created_by: Mapped[str] = mapped_column(sa.Text)
-    created_at: Mapped[datetime]
     # Nothing is drawn from then on, until it is resumed.
     paused_at: Mapped[datetime | None]
     closed_at: Mapped[datetime | None]
@@ -172,8 +172,7 @@ class AuditItem(Base):
             "detector_id",
             "audit_id",
             "known_from",
-            sqlite_where=_KNOWN,
-            postgresql_where=_KNOWN,
+            **where("known_from IS NOT NULL"),
         ),
         {"sqlite_with_rowid": False},
     )
@@ -203,26 +202,38 @@ class AuditRound(Base):
     began_at: Mapped[datetime]
 
 
-def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
-    session: Session,
-    detector_id: int,
-    *,
-    version_id: int | None,
-    since: datetime | None,
-    until: datetime | None,
-    where: Sequence[Condition],
-    arrived_before: datetime | None = None,
+class AuditDraw(Base):
+    """A query that was drawn; it stays drawn, whether it is answered or not."""
+
+    __tablename__ = "audit_draws"
+    __table_args__ = (
+        of_audit(),
+        of_query(),
+        sa.UniqueConstraint("detector_id", "audit_id", "query_id"),
+    )
+
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    audit_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    number: Mapped[int] = mapped_column(BigId, primary_key=True)
+    query_id: Mapped[int] = mapped_column(BigId)
+    stratum: Mapped[int]
+    rank: Mapped[int] = mapped_column(BigId)
+    labeler: Mapped[str] = mapped_column(Name)
+    drawn_at: Mapped[datetime]
+    until: Mapped[datetime]
+
+
+def iter_set(
+    session: Session, detector_id: int, conditions: Sequence[Condition]
 ) -> Iterator[Any]:
     """Stream the queries of a set: id, predicted, confidence and label.
 
     Of those of a group the first that arrived stands in the set.
     """
-    conditions = _tests_of_set(detector_id, version_id, since, until)
-    if arrived_before is not None:
-        conditions.append(Query.created_at < arrived_before)
-    conditions += [condition.test(session) for condition in where]
     columns = Query.id, Query.predicted, Query.confidence, Query.label
-    statement = sa.select(*columns, Query.version_id, Query.group).where(*conditions)
+    statement = sa.select(*columns, Query.version_id, Query.group).where(
+        Query.detector_id == detector_id, *(one.test(session) for one in conditions)
+    )
     groups: set[tuple[int, str]] = set()
     for row in stream(session, statement.order_by(Query.id), rows=20_000):
         if row.group is None or (row.version_id, row.group) not in groups:
@@ -231,55 +242,38 @@ def iter_set(  # noqa: PLR0913 - one argument for each cut of the set.
             groups.add((row.version_id, row.group))
 
 
-def count_set(session: Session, audit: Audit, where: Sequence[Condition]) -> int:
-    """Count the queries that an audit's set would have if it were frozen now.
+def count_set(
+    session: Session, detector_id: int, conditions: Sequence[Condition]
+) -> int:
+    """Count the queries that a set would have if it were frozen now.
 
     Those of a group are one.
     """
-    conditions = _tests_of_set(
-        audit.detector_id, audit.version_id, audit.since, audit.until
-    )
-    conditions += [condition.test(session) for condition in where]
     of_group = sa.cast(Query.version_id, sa.Text) + ":" + Query.group
     number = sa.func.count(sa.distinct(of_group)) + sa.func.count(
         sa.case((Query.group.is_(None), 1))
     )
-    return session.scalars(sa.select(number).where(*conditions)).one()
-
-
-def _tests_of_set(
-    detector_id: int,
-    version_id: int | None,
-    since: datetime | None,
-    until: datetime | None,
-) -> list[sa.ColumnElement[bool]]:
-    conditions = [Query.detector_id == detector_id]
-    if version_id is not None:
-        conditions.append(Query.version_id == version_id)
-    if since is not None:
-        conditions.append(Query.asked_at >= since)
-    if until is not None:
-        conditions.append(Query.asked_at < until)
-    return conditions
+    statement = sa.select(number).where(
+        Query.detector_id == detector_id, *(one.test(session) for one in conditions)
+    )
+    return session.scalars(statement).one()
 
 
 def add_items(session: Session, columns: dict[str, Sequence[Any]]) -> None:
     insert_columns(session, AuditItem, columns)
 
 
-_Named = TypeVar("_Named", Audit, AuditSchedule)
+Named = TypeVar("Named", Audit, AuditSchedule)
 
 
 def is_name_taken(
-    session: Session, rows_of: type[_Named], detector_id: int, name: str
+    session: Session, rows_of: type[Named], detector_id: int, name: str
 ) -> bool:
-    statement = sa.select(rows_of.id).where(
-        rows_of.detector_id == detector_id, rows_of.name == name
-    )
+    statement = sa.select(rows_of.id).filter_by(detector_id=detector_id, name=name)
     return session.scalar(statement) is not None
 
 
-def lock_one(session: Session, rows_of: type[_Named], key: Key) -> _Named:
+def lock_one(session: Session, rows_of: type[Named], key: Key) -> Named:
     """Return an audit or schedule that nobody else goes on with in the meantime."""
     options: Any = {"with_for_update": True, "populate_existing": True}
     return session.get_one(rows_of, key, **options)
@@ -296,16 +290,16 @@ def list_audits(
     """Return the audits of a detector, or those made *every* span; the newest first."""
     own = [Audit.detector_id == detector_id]
     if every is not None:
-        made = sa.select(AuditSchedule.id).where(
-            AuditSchedule.detector_id == detector_id, AuditSchedule.every == every
-        )
+        made = sa.select(AuditSchedule.id)
+        made = made.filter_by(detector_id=detector_id, every=every)
         own.append(Audit.schedule_id.in_(made))
     return list_newest(session, Audit, *own, before=before, limit=limit)
 
 
-def _is_made_by(schedule: AuditSchedule) -> sa.ColumnElement[bool]:
-    is_near = Audit.detector_id == schedule.detector_id
-    return is_near & (Audit.schedule_id == schedule.id)
+def _select_scheduled(schedule: AuditSchedule, *columns: Any) -> sa.Select[Any]:
+    of_schedule = {"detector_id": schedule.detector_id, "schedule_id": schedule.id}
+    statement = sa.select(*columns).select_from(Audit).filter_by(**of_schedule)
+    return statement.order_by(Audit.since.desc())
 
 
 def list_scheduled(
@@ -316,17 +310,16 @@ def list_scheduled(
     before: datetime | None = None,
 ) -> Sequence[Audit]:
     """Return the audits that a schedule made, the newest span first."""
-    statement = sa.select(Audit).where(_is_made_by(schedule))
+    statement = _select_scheduled(schedule, Audit)
     if before is not None:
         statement = statement.where(Audit.since < before)
-    return session.scalars(statement.order_by(Audit.since.desc()).limit(limit)).all()
+    return session.scalars(statement.limit(limit)).all()
 
 
 def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
     """Return id, since and result of each audit of a schedule, the newest first."""
     columns = Audit.id, Audit.since, Audit.result
-    statement = sa.select(*columns).where(_is_made_by(schedule))
-    return session.execute(statement.order_by(Audit.since.desc())).all()
+    return session.execute(_select_scheduled(schedule, *columns)).all()
 
 
 def list_open_scheduled(session: Session) -> Sequence[Audit]:
@@ -365,11 +358,227 @@ def is_awaited(session: Session, query: AnyQuery) -> bool:
         sa.select(AuditItem.query_id)
         .join(Audit, Audit.id == AuditItem.audit_id)
         .where(
-            AuditItem.detector_id == query.detector_id,
-            AuditItem.query_id == query.id,
+            is_about(AuditItem, query),
             Audit.detector_id == query.detector_id,
             Audit.closed_at.is_(None),
         )
         .limit(1)
     )
     return session.scalar(statement) is not None
+
+
+def add_draws(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    insert_rows(session, AuditDraw, rows)
+
+
+_ANSWER = (
+    AuditDraw.number,
+    AuditDraw.query_id,
+    AuditDraw.stratum,
+    Query.key,
+    Query.predicted,
+    Query.confidence,
+    Query.label,
+    Query.label_id,
+)
+
+
+def list_draws(
+    session: Session, audit: Audit, *, numbers: Sequence[int] | None = None
+) -> Sequence[Any]:
+    """Return the draws of an audit in their order, each with its current label.
+
+    All of them, or those *numbers*.
+
+    Rows have what those of ``list_answers`` have, ``rank``, ``drawn_at`` and ``until``,
+    and ``labeler``, whose label that is: not the browser that it was reserved for.
+    """
+    more = (AuditDraw.rank, Label.labeler, AuditDraw.drawn_at, AuditDraw.until)
+    given = Label.detector_id == audit.detector_id
+    statement = _select_draws(audit, *_ANSWER, *more).outerjoin(
+        Label, (Label.id == Query.label_id) & on_postgresql(given)
+    )
+    if numbers is not None:
+        statement = statement.where(AuditDraw.number.in_(numbers))
+    return session.execute(statement).all()
+
+
+def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
+    """Return what intervals go by, of all draws in their order.
+
+    Rows have ``number``, ``query_id``, ``stratum``, and of the query ``key``,
+    ``predicted``, ``confidence``, ``label`` and ``label_id``.  Instants would take
+    longer to read than all of these.
+    """
+    return session.execute(_select_draws(audit, *_ANSWER)).all()
+
+
+def _select_draws(audit: Audit, *columns: Any) -> sa.Select[Any]:
+    near = on_postgresql(Query.detector_id == audit.detector_id)
+    return (
+        sa.select(*columns)
+        .join(Query, (Query.id == AuditDraw.query_id) & near)
+        .where(is_of(AuditDraw, audit))
+        .order_by(AuditDraw.number)
+    )
+
+
+def list_offered(
+    session: Session, audit: Audit, *, labeler: str, at: datetime, limit: int
+) -> Sequence[Any]:
+    """Return the first open draws that are *labeler*'s, or whose time was up *at*.
+
+    Rows have ``number`` and ``query_id``.
+    """
+    statement = _select_draws(audit, AuditDraw.number, AuditDraw.query_id).where(
+        AuditDraw.number >= audit.answered,
+        Query.label.is_(None),
+        (AuditDraw.labeler == labeler) | (AuditDraw.until <= at),
+    )
+    return session.execute(statement.limit(limit)).all()
+
+
+def count_drawn(session: Session, audit: Audit) -> Sequence[Any]:
+    """Count the draws from each stratum: stratum, how many, the last rank."""
+    statement = (
+        sa.select(AuditDraw.stratum, sa.func.count(), sa.func.max(AuditDraw.rank))
+        .where(is_of(AuditDraw, audit))
+        .group_by(AuditDraw.stratum)
+    )
+    return session.execute(statement).all()
+
+
+def count_known_items(session: Session, audit: Audit) -> Sequence[Any]:
+    """Count what is known without a draw: known_from, stratum, how many."""
+    # In the order of the index, or else SQLite reads the whole set by its key.
+    keys = (AuditItem.known_from, AuditItem.stratum)
+    statement = (
+        sa.select(*keys, sa.func.count())
+        .where(is_of(AuditItem, audit), AuditItem.known_from >= 0)
+        .group_by(*keys)
+    )
+    return session.execute(statement).all()
+
+
+def find_next_item(
+    session: Session, audit: Audit, stratum: int, *, after: int
+) -> tuple[int, int]:
+    """Return rank and query of the next in line in a stratum, behind rank *after*."""
+    statement = (
+        sa.select(AuditItem.rank, AuditItem.query_id)
+        .where(
+            is_of(AuditItem, audit),
+            AuditItem.stratum == stratum,
+            AuditItem.rank > after,
+            AuditItem.known_from.is_(None),
+        )
+        .order_by(AuditItem.rank, AuditItem.query_id)
+        .limit(1)
+    )
+    rank, query_id = session.execute(statement).one()
+    return rank, query_id
+
+
+def reserve_draws(
+    session: Session,
+    audit: Audit,
+    numbers: Sequence[int],
+    *,
+    labeler: str,
+    until: datetime,
+) -> None:
+    """Give these draws to *labeler* until then."""
+    statement = sa.update(AuditDraw).where(
+        is_of(AuditDraw, audit), AuditDraw.number.in_(numbers)
+    )
+    session.execute(statement.values(labeler=labeler, until=until))
+
+
+def release_draws(
+    session: Session, query: Query, labeler: str, *, at: datetime
+) -> None:
+    """Offer what *labeler* was given of a query to others from then on."""
+    statement = sa.update(AuditDraw).where(
+        is_about(AuditDraw, query), AuditDraw.labeler == labeler
+    )
+    session.execute(statement.values(until=at))
+
+
+def set_sampling(
+    session: Session, detector_id: int, query_id: int, sampling: str
+) -> bool:
+    """Say how a query was chosen; False if it has a label already."""
+    statement = sa.update(Query).where(
+        Query.detector_id == detector_id, Query.id == query_id, Query.label.is_(None)
+    )
+    result: Any = session.execute(statement.values(sampling=sampling))
+    return bool(result.rowcount)
+
+
+def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
+    """Count the answered draws of each audit."""
+    near = on_postgresql(Query.detector_id == AuditDraw.detector_id)
+    statement = (
+        sa.select(AuditDraw.audit_id, sa.func.count())
+        .join(Query, (Query.id == AuditDraw.query_id) & near)
+        .where(
+            AuditDraw.detector_id.in_({audit.detector_id for audit in audits}),
+            AuditDraw.audit_id.in_([audit.id for audit in audits]),
+            Query.label.is_not(None),
+        )
+        .group_by(AuditDraw.audit_id)
+    )
+    return {row[0]: row[1] for row in session.execute(statement)}
+
+
+def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
+    """Count by whom the current labels of an audit's draws are, the busiest first."""
+    newer = aliased(Label)
+    is_replaced = sa.select(newer.id).where(
+        newer.query_id == Label.query_id,
+        on_postgresql(newer.detector_id == audit.detector_id),
+        newer.id > Label.id,
+    )
+    near = on_postgresql(Label.detector_id == audit.detector_id)
+    statement = (
+        sa.select(Label.labeler, sa.func.count())
+        .join(AuditDraw, (AuditDraw.query_id == Label.query_id) & near)
+        .where(is_of(AuditDraw, audit), ~is_replaced.exists())
+        .group_by(Label.labeler)
+        .order_by(sa.func.count().desc(), Label.labeler)
+    )
+    return {row[0]: row[1] for row in session.execute(statement)}
+
+
+def count_known(session: Session, audit: Audit) -> Sequence[Any]:
+    """Count labels known without a draw.
+
+    Rows are known_from, stratum, label, how many, and the id of the newest of them.
+    """
+    near = on_postgresql(Query.detector_id == audit.detector_id)
+    keys = (AuditItem.known_from, AuditItem.stratum, Query.label)
+    statement = (
+        sa.select(*keys, sa.func.count(), sa.func.max(Query.label_id))
+        .join(Query, (Query.id == AuditItem.query_id) & near)
+        .where(is_of(AuditItem, audit), AuditItem.known_from >= 0)
+        .group_by(*keys)
+    )
+    return session.execute(statement).all()
+
+
+def mark_known(session: Session, audit: Audit, round_number: int) -> None:
+    """Let labels that are there without a draw count from this round on."""
+    drawn = sa.select(AuditDraw.query_id).where(is_of(AuditDraw, audit))
+    # From the few labels to the items: the other way reads the whole set, and SQLite
+    # would go it unless it is told that the key does not help.
+    labelled = sa.select(Query.id).where(
+        Query.detector_id == audit.detector_id, Query.label > ""
+    )
+    statement = sa.update(AuditItem).where(
+        on_postgresql(AuditItem.detector_id == audit.detector_id),
+        AuditItem.query_id.in_(labelled),
+        AuditItem.audit_id + 0 == audit.id,
+        AuditItem.known_from.is_(None),
+        AuditItem.query_id.not_in(drawn),
+    )
+    session.execute(statement.values(known_from=round_number))

@@ -100,22 +100,16 @@ def lock_labelled(session: Session, found: Labelled, labeler: str) -> Labelled |
     return find_labelled(session, key, labeler, _FIND_LOCKED)
 
 
-def _build_update() -> Any:
-    table = Query.__table__
-    agreement = func.coalesce(bindparam("agreement", type_=Text), table.c.agreement)
-    return update_each().values(
-        label=bindparam("label"),
-        label_id=bindparam("label_id"),
-        sampling=bindparam("sampling"),
-        standing=bindparam("standing"),
-        is_replayed=bindparam("is_replayed"),
-        queue_rank=case((bindparam("keeps_rank", type_=Boolean), table.c.queue_rank)),
+_RANK, _AGREEMENT = Query.__table__.c.queue_rank, Query.__table__.c.agreement
+_AS_GIVEN = ("label", "label_id", "sampling", "standing", "is_replayed")
+_SET = Prepared(
+    update_each().values(
+        **{name: bindparam(name) for name in _AS_GIVEN},
+        queue_rank=case((bindparam("keeps_rank", type_=Boolean), _RANK)),
         is_gold=false(),
-        agreement=agreement,
+        agreement=func.coalesce(bindparam("agreement", type_=Text), _AGREEMENT),
     )
-
-
-_SET = Prepared(_build_update())
+)
 
 
 def set_current_labels(

@@ -178,8 +178,3 @@ def count_answers(
 def release(session: Session, query: AnyQuery) -> None:
     """End the reservation of a gold query; what others set aside stays so."""
     session.execute(sa.delete(Reservation).where(is_about(Reservation, query)))
-
-
-def erase_answers(session: Session, query: Query) -> None:
-    statement = sa.update(GoldAnswer).where(is_about(GoldAnswer, query))
-    session.execute(statement.values(note=None))

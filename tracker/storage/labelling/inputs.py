@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
+from tracker.storage.base import Base, BigId, Name, delete_rows, on_postgresql, stream
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
@@ -68,11 +68,7 @@ def put_references(
 
 
 def delete_reference(session: Session, detector_id: int, name: str) -> None:
-    session.execute(
-        sa.delete(Reference).where(
-            Reference.detector_id == detector_id, Reference.input == name
-        )
-    )
+    delete_rows(session, Reference, detector_id=detector_id, input=name)
 
 
 _AT_ONCE = 5_000
@@ -107,7 +103,8 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
     if not names or is_sqlite(session):
         return
     # In one order, or two of them would wait for each other.
-    numbers = sorted({_number_of(name) for name in names})
+    digests = (hashlib.blake2b(name.encode(), digest_size=8) for name in names)
+    numbers = sorted({int.from_bytes(one.digest(), signed=True) for one in digests})
     source = sa.select(
         sa.cast(detector_id, sa.BigInteger),
         sa.func.unnest(sa.cast(numbers, sa.ARRAY(sa.BigInteger))),
@@ -129,11 +126,6 @@ def lock_groups(session: Session, detector_id: int, groups: Iterable[str]) -> No
     """
     # No input begins with a control character.
     lock_inputs(session, detector_id, (f"\0group:{name}" for name in groups))
-
-
-def _number_of(name: str) -> int:
-    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, signed=True)
 
 
 def find_firsts(

@@ -1,18 +1,24 @@
-"""The people who label: what each is asked for, and what each said."""
+"""The people who label and the judges: what each is asked for, and what each said.
 
-from collections.abc import Mapping, Sequence
+A judge is a model, a program, or a person without authority.  A judgement is never the
+truth of a query.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, select, update
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql
+from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Detector
+from tracker.storage.dialect import upsert
 from tracker.storage.labelling.rechecks import Recheck, RecheckSet
 from tracker.storage.labels import Label, is_of_query
-from tracker.storage.queries.queries import Query
-from tracker.words import GROUPED, REPEAT, TARGETED
+from tracker.storage.queries.lookup import look_up
+from tracker.storage.queries.queries import Query, has_standing, is_about, of_query
+from tracker.words import GROUPED, JUDGE_KINDS, MODEL, REPEAT, TARGETED
 
 
 class Assignment(Base):
@@ -20,7 +26,9 @@ class Assignment(Base):
 
     __tablename__ = "assignments"
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
     labeler: Mapped[str] = mapped_column(Name, primary_key=True)
     labels: Mapped[int] = mapped_column(BigId)
     # Counted with each label: to count the labels of one person takes reading all.
@@ -29,25 +37,15 @@ class Assignment(Base):
     made_at: Mapped[datetime]
 
 
-def find_assignment(
-    session: Session, detector_id: int, labeler: str
-) -> Assignment | None:
-    return session.get(Assignment, (detector_id, labeler))
-
-
 def list_assignments(session: Session, detector_id: int) -> Sequence[Assignment]:
-    statement = (
-        select(Assignment)
-        .where(Assignment.detector_id == detector_id)
-        .order_by(Assignment.labeler)
-    )
-    return session.scalars(statement).all()
+    statement = sa.select(Assignment).filter_by(detector_id=detector_id)
+    return session.scalars(statement.order_by(Assignment.labeler)).all()
 
 
 def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str]]:
     """Return what a person is asked for and has not done, with each detector's name."""
     statement = (
-        select(Assignment, Detector.name)
+        sa.select(Assignment, Detector.name)
         .join(Detector, Detector.id == Assignment.detector_id)
         .where(
             Assignment.labeler == labeler,
@@ -61,12 +59,12 @@ def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str
 
 def count_assigned_label(session: Session, row: Mapping[str, Any]) -> None:
     """Count the label *row* for its labeler, unless it replaces their own."""
-    own = select(Label.id).where(
+    own = sa.select(Label.id).where(
         Label.id == row["replaces_id"],
         Label.detector_id == row["detector_id"],
         Label.labeler == row["labeler"],
     )
-    statement = update(Assignment).where(
+    statement = sa.update(Assignment).where(
         Assignment.detector_id == row["detector_id"],
         Assignment.labeler == row["labeler"],
         *([] if row["replaces_id"] is None else [~own.exists()]),
@@ -86,7 +84,7 @@ def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
     near = on_postgresql(Label.detector_id == Recheck.detector_id)
     source = Label.source_label_id
     statement = (
-        select(
+        sa.select(
             Label.id,
             source.label("source_id"),
             Label.labeler,
@@ -116,7 +114,7 @@ def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[An
     ``label`` of the label; those of a query in the order they were given.
     """
     newest = (
-        select(Query.id)
+        sa.select(Query.id)
         .where(
             Query.detector_id == detector_id,
             Query.agreement.is_not(None),
@@ -127,7 +125,7 @@ def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[An
         .limit(limit)
     )
     statement = (
-        select(
+        sa.select(
             Label.query_id,
             Query.agreement,
             (Query.label_id == Label.id).label("is_current"),
@@ -144,3 +142,151 @@ def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[An
         .order_by(Label.query_id, Label.id)
     )
     return session.execute(statement).all()
+
+
+class Judgement(Base):
+    """The last word of one judge on one query."""
+
+    __tablename__ = "judgements"
+    __table_args__ = (
+        of_query(),
+        sa.Index(None, "detector_id", "judge"),
+        sa.CheckConstraint(f"kind IN {JUDGE_KINDS}", name="kind"),
+    )
+
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    query_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    judge: Mapped[str] = mapped_column(Name, primary_key=True)
+    kind: Mapped[str] = mapped_column(sa.Text)
+    judged: Mapped[str] = mapped_column(Name)
+    score: Mapped[float | None] = mapped_column(sa.Float)
+    explanation: Mapped[str | None] = mapped_column(sa.Text)
+    judged_at: Mapped[datetime]
+    received_at: Mapped[datetime]
+    # Of the import that brought it.
+    batch: Mapped[int | None] = mapped_column(BigId)
+
+
+def store_judgement(session: Session, row: dict[str, Any], *, is_dated: bool) -> None:
+    """Write a judgement; of two by one judge on one query the later one stays.
+
+    The same one again changes nothing; unless *is_dated*, it would always be later.
+    """
+    is_wanted = Judgement.judged_at < row["judged_at"]
+    if not is_dated:
+        columns = Judgement.__table__.c
+        said = ("kind", "judged", "score", "explanation")
+        is_wanted &= sa.or_(*(columns[one].is_distinct_from(row[one]) for one in said))
+    upsert(session, Judgement, [row], where=is_wanted)
+
+
+def find_judgements(
+    session: Session, detector_id: int, query_ids: Sequence[int]
+) -> Sequence[Any]:
+    """Return query_id, judge, kind, judged and judged_at of what is said of queries."""
+    names = ("query_id", "judge", "kind", "judged", "judged_at")
+    columns = (Judgement.__table__.c[name] for name in names)
+    statement = sa.select(*columns).where(Judgement.detector_id == detector_id)
+    return look_up(session, statement, Judgement.query_id, query_ids)
+
+
+def list_judges(session: Session, detector_id: int) -> Sequence[str]:
+    statement = sa.select(Judgement.judge).where(Judgement.detector_id == detector_id)
+    return session.scalars(statement.distinct().order_by(Judgement.judge)).all()
+
+
+def iter_verdicts(
+    session: Session, detector_id: int, judges: Sequence[str]
+) -> Iterator[Any]:
+    """Stream what these judges said: query_id, judge and judged."""
+    columns = Judgement.query_id, Judgement.judge, Judgement.judged
+    statement = sa.select(*columns).where(
+        Judgement.detector_id == detector_id, Judgement.judge.in_(judges)
+    )
+    return stream(session, statement, rows=20_000)
+
+
+def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
+    statement = sa.select(Judgement).where(is_about(Judgement, query))
+    return session.scalars(statement.order_by(Judgement.judge)).all()
+
+
+def count_judgements(
+    session: Session,
+    detector_id: int,
+    version_ids: Sequence[int],
+    standings: Collection[str],
+    *,
+    are_pooled: bool = False,
+) -> Sequence[Any]:
+    """Return judge, kind, label, judged class and how many queries, of these versions.
+
+    Of versions that *are pooled*, an input counts by one of them.
+
+    The label is None where the query has none that is scored with one of *standings*.
+    An input that a version was given twice counts once, by its first query.
+    """
+    truth = sa.case((has_standing(Query, standings), Query.label), else_=None)
+    each = (
+        sa.select(
+            Judgement.judge, Judgement.kind, Judgement.judged, truth.label("label")
+        )
+        .join(Query, Query.id == Judgement.query_id)
+        .where(
+            Judgement.detector_id == detector_id,
+            Query.detector_id == detector_id,
+            Query.version_id.in_(version_ids),
+            ~Query.is_repeat,
+            *([Query.is_pooled] if are_pooled else []),
+        )
+        .subquery()
+    )
+    columns = (each.c.judge, each.c.kind, each.c.label, each.c.judged)
+    statement = sa.select(*columns, sa.func.count().label("queries"))
+    return session.execute(
+        statement.group_by(*columns).order_by(each.c.judge, each.c.judged)
+    ).all()
+
+
+def add_verdicts(
+    session: Session,
+    detector_id: int,
+    found: Mapping[tuple[int, str], str],
+    *,
+    at: datetime,
+    batch: int,
+) -> list[tuple[int, str]]:
+    """Store verdicts, by query and judge, and return which of them are new.
+
+    They are classes of the detector, and as old as the import that brings them.
+    """
+    ids = sorted({query_id for query_id, _ in found})
+    said = find_judgements(session, detector_id, ids)
+    known = {(row.query_id, row.judge): row for row in said}
+    new = [
+        which
+        for which, verdict in found.items()
+        if (one := known.get(which)) is None
+        or (one.judged != verdict and one.judged_at < at)
+    ]
+    rows = [
+        {
+            "query_id": which[0],
+            "judge": which[1],
+            "detector_id": detector_id,
+            "kind": known[which].kind if which in known else MODEL,
+            "judged": found[which],
+            "score": None,
+            "explanation": None,
+            "judged_at": at,
+            "received_at": at,
+            "batch": batch,
+        }
+        for which in new
+    ]
+    upsert(session, Judgement, rows)
+    return new
+
+
+def delete_judgements(session: Session, query: Query) -> None:
+    session.execute(sa.delete(Judgement).where(is_about(Judgement, query)))

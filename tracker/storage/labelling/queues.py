@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import ColumnElement, func, or_, select, true
 from sqlalchemy.orm import Session, aliased
@@ -10,17 +10,33 @@ from sqlalchemy.orm import Session, aliased
 from tracker.storage.base import on_postgresql
 from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.labelling.audit_draws import AuditDraw
+from tracker.storage.labelling.audits import AuditDraw
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query, is_about
 from tracker.words import RANDOM, REPLAYED_UNSTATED, TARGETED, UNSTATED
 
 
+class _Waiting:
+    """What most queues have in common."""
+
+    @property
+    def name(self) -> str:
+        return repr(self)
+
+    def order(self) -> list[Any]:
+        return [Query.queue_rank]
+
+    def holds(self, query: Query) -> bool:
+        """Return whether *query*, which was found here, still waits."""
+        return query.label is None
+
+
 @dataclass(frozen=True, slots=True)
-class RandomQueue:
+class RandomQueue(_Waiting):
     """What was drawn by chance, in the order of the ranks."""
 
+    kind: ClassVar[str] = RANDOM
     detector_id: int
     rate: float
     # Who labels, where what they labelled already waits for the word of others.
@@ -51,9 +67,6 @@ class RandomQueue:
             is_unstated = Query.standing.in_((UNSTATED, REPLAYED_UNSTATED))
             found.append(Query.standing.is_(None) | ~is_unstated)
         return found
-
-    def order(self) -> list[Any]:
-        return [Query.queue_rank]
 
     def holds(self, query: Query) -> bool:
         """Return whether *query* waits here, or is gold and was mixed in."""
@@ -142,9 +155,10 @@ def _has_label_by(detector_id: int, labeler: str) -> ColumnElement[bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetedQueue:
+class TargetedQueue(_Waiting):
     """What somebody picks because of what the detector said of it."""
 
+    kind: ClassVar[str] = TARGETED
     detector_id: int
     order_by: str
     predicted: str | None = None
@@ -157,10 +171,6 @@ class TargetedQueue:
         default=(), repr=False, compare=False
     )
     sampling: str = TARGETED
-
-    @property
-    def name(self) -> str:
-        return repr(self)
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
@@ -186,12 +196,9 @@ class TargetedQueue:
             return [Query.id.desc()]
         return [Query.confidence.asc().nulls_last(), Query.id]
 
-    def holds(self, query: Query) -> bool:
-        return query.label is None
-
 
 @dataclass(frozen=True, slots=True)
-class DisagreementQueue:
+class DisagreementQueue(_Waiting):
     """What two versions disagree on, in the order of the ranks.
 
     A rank is a hash of the query's id, so which input comes next depends on no
@@ -199,14 +206,11 @@ class DisagreementQueue:
     and does not wait here.
     """
 
+    kind: ClassVar[str] = "disagreements"
     detector_id: int
     old_id: int
     new_id: int
     sampling: str = "targeted"
-
-    @property
-    def name(self) -> str:
-        return repr(self)
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
@@ -231,17 +235,12 @@ class DisagreementQueue:
             differs.offset(0).exists(),
         ]
 
-    def order(self) -> list[Any]:
-        return [Query.queue_rank]
-
-    def holds(self, query: Query) -> bool:
-        return query.label is None
-
 
 @dataclass(frozen=True, slots=True)
-class AuditQueue:
+class AuditQueue(_Waiting):
     """What an audit has drawn for one labeler, in the order of the draws."""
 
+    kind: ClassVar[str] = "audit"
     detector_id: int
     audit_id: int
     labeler: str
@@ -253,10 +252,8 @@ class AuditQueue:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
-        drawn = select(AuditDraw.query_id).where(
-            AuditDraw.detector_id == self.detector_id,
-            AuditDraw.audit_id == self.audit_id,
-            AuditDraw.labeler == self.labeler,
+        drawn = select(AuditDraw.query_id).filter_by(
+            detector_id=self.detector_id, audit_id=self.audit_id, labeler=self.labeler
         )
         return [
             Query.detector_id == self.detector_id,
@@ -265,21 +262,16 @@ class AuditQueue:
         ]
 
     def order(self) -> list[Any]:
-        number = select(AuditDraw.number).where(
-            AuditDraw.detector_id == self.detector_id,
-            AuditDraw.audit_id == self.audit_id,
-            AuditDraw.query_id == Query.id,
-        )
+        of_audit = {"detector_id": self.detector_id, "audit_id": self.audit_id}
+        number = select(AuditDraw.number).filter_by(**of_audit, query_id=Query.id)
         return [number.scalar_subquery()]
-
-    def holds(self, query: Query) -> bool:
-        return query.label is None
 
 
 @dataclass(frozen=True, slots=True)
-class RecheckQueue:
+class RecheckQueue(_Waiting):
     """Labels that chance drew to be given again, by somebody else than before."""
 
+    kind: ClassVar[str] = "recheck"
     detector_id: int
     version_id: int
     # None for all that wait, whatever person may answer them.
@@ -306,11 +298,7 @@ class RecheckQueue:
             Query.detector_id == self.detector_id,
             Query.id.in_(drawn),
             Query.erased_at.is_(None),
-            *(
-                []
-                if self.labeler is None
-                else [~_has_label_by(self.detector_id, self.labeler)]
-            ),
+            *([~_has_label_by(self.detector_id, self.labeler)] if self.labeler else []),
         ]
 
     def order(self) -> list[Any]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Version, of_version
@@ -218,48 +218,23 @@ def list_rechecks(session: Session, version: Version) -> Sequence[Any]:
 
 def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> None:
     """Give what was answered of *inputs* to the other versions' draws of them."""
-    names: Collection[str] = sorted(set(inputs))
+    names = sorted(set(inputs))
     if not names:
         return
-    answered, asked = aliased(Query), aliased(Query)
-    of_input = (
-        sa.select(asked.input, Recheck.query_id)
-        .join(asked, asked.id == Recheck.query_id)
+    of_inputs = (
+        sa.select(Query.input, Recheck)
+        .join(Query, Query.id == Recheck.query_id)
         .where(
             Recheck.detector_id == detector_id,
-            asked.detector_id == detector_id,
-            asked.input.in_(listed(session, list(names))),
-            Recheck.answered_at.is_(None),
-        )
-    )
-    given = (
-        sa.select(answered.input, Recheck)
-        .join(answered, answered.id == Recheck.query_id)
-        .where(
-            Recheck.detector_id == detector_id,
-            answered.detector_id == detector_id,
-            answered.input.in_(listed(session, list(names))),
-            Recheck.answered_at.is_not(None),
+            Query.detector_id == detector_id,
+            Query.input.in_(listed(session, names)),
         )
         .order_by(Recheck.answered_at)
     )
-    answers = {row[0]: row[1] for row in session.execute(given)}
-    for name, query_id in session.execute(of_input).all():
-        if name in answers:
-            one = answers[name]
-            statement = sa.update(Recheck).where(
-                Recheck.detector_id == detector_id, Recheck.query_id == query_id
-            )
-            session.execute(
-                statement.values(
-                    answer=one.answer,
-                    labeler=one.labeler,
-                    is_trusted=one.is_trusted,
-                    answered_at=one.answered_at,
-                )
-            )
-
-
-def erase_recheck(session: Session, query: Query) -> None:
-    statement = sa.update(Recheck).where(is_about(Recheck, query))
-    session.execute(statement.values(note=None))
+    found = [(row[0], row[1]) for row in session.execute(of_inputs)]
+    answers = {name: one for name, one in found if one.answered_at is not None}
+    for name, one in found:
+        if one.answered_at is None and name in answers:
+            for column in ("answer", "labeler", "is_trusted", "answered_at"):
+                setattr(one, column, getattr(answers[name], column))
+    session.flush()

@@ -85,13 +85,16 @@ def list_reserved(
     return [query for query in found if query is not None and queue.holds(query)]
 
 
-def _waits(
-    query_id: InstrumentedAttribute[int], queue: Queue
-) -> sa.ColumnElement[bool]:
-    """Return the condition that the query of that id waits in the queue."""
+def _select_skipped(queue: Queue, labeler: str) -> sa.Select[int]:
+    """Return the statement of what *labeler* set aside and waits in *queue*."""
     # Of a join SQLite would read every waiting query first, to look for each
     # whether it is among these few.
-    return sa.select(Query.id).where(Query.id == query_id, *queue.conditions()).exists()
+    waits = sa.select(Query.id).where(Query.id == Skip.query_id, *queue.conditions())
+    return sa.select(Skip.query_id).where(
+        Skip.labeler == labeler,
+        Skip.detector_id == queue.detector_id,
+        waits.exists(),
+    )
 
 
 def _is_reserved(
@@ -206,13 +209,8 @@ def find_skipped_query(
 ) -> Query | None:
     """Return what *labeler* skipped longest ago and nobody has reserved."""
     statement = (
-        sa.select(Skip.query_id)
-        .where(
-            Skip.labeler == labeler,
-            Skip.detector_id == queue.detector_id,
-            _waits(Skip.query_id, queue),
-            ~_is_reserved(Skip.query_id, queue, at),
-        )
+        _select_skipped(queue, labeler)
+        .where(~_is_reserved(Skip.query_id, queue, at))
         .order_by(Skip.skipped_at, Skip.query_id)
         .limit(1)
     )
@@ -223,12 +221,7 @@ def find_skipped_query(
 
 def list_skipped(session: Session, queue: Queue, labeler: str) -> Sequence[int]:
     """Return the ids of what *labeler* set aside and waits in *queue*."""
-    statement = sa.select(Skip.query_id).where(
-        Skip.labeler == labeler,
-        Skip.detector_id == queue.detector_id,
-        _waits(Skip.query_id, queue),
-    )
-    return session.scalars(statement).all()
+    return session.scalars(_select_skipped(queue, labeler)).all()
 
 
 def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:

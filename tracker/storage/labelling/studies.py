@@ -61,9 +61,7 @@ def add_rounds(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def find_study_by_name(session: Session, detector_id: int, name: str) -> Study | None:
-    statement = sa.select(Study).where(
-        Study.detector_id == detector_id, Study.name == name
-    )
+    statement = sa.select(Study).filter_by(detector_id=detector_id, name=name)
     return session.scalars(statement).one_or_none()
 
 
@@ -80,16 +78,10 @@ def list_studies(
 
 def list_rounds(session: Session, study: Study) -> Sequence[Any]:
     """Return the rounds of a study in order: every accuracy, None where not given."""
+    columns = (StudyRound.accuracy, StudyRound.validation, StudyRound.training)
     statement = (
-        sa.select(
-            StudyRound.accuracy,
-            StudyRound.validation,
-            StudyRound.training,
-            StudyRound.no_information,
-        )
-        .where(
-            StudyRound.detector_id == study.detector_id, StudyRound.study_id == study.id
-        )
+        sa.select(*columns, StudyRound.no_information)
+        .filter_by(detector_id=study.detector_id, study_id=study.id)
         .order_by(StudyRound.number)
     )
     return session.execute(statement).all()

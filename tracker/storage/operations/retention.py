@@ -12,7 +12,7 @@ from tracker.storage.estimates.pending import PendingBatch, batch_of
 from tracker.storage.estimates.thresholds import forget_confidences
 from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
-from tracker.storage.labelling.judgements import Judgement
+from tracker.storage.labelling.labelers import Judgement
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.queries import Query, is_about

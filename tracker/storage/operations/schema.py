@@ -33,11 +33,9 @@ from tracker.storage.estimates import (
 from tracker.storage.imports import files as imports  # noqa: F401
 from tracker.storage.imports import keyless  # noqa: F401
 from tracker.storage.labelling import (  # noqa: F401
-    audit_draws,
     audits,
     golds,
     inputs,
-    judgements,
     labelers,
     rechecks,
     reservations,

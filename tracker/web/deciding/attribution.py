@@ -29,7 +29,7 @@ from tracker.services.wording import invalid
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, list_versions, zone_of
 from tracker.storage.estimates.cells import midnight_in
-from tracker.storage.labelling.judgements import list_judges
+from tracker.storage.labelling.labelers import list_judges
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.differences import Bar, build_axis, draw_change

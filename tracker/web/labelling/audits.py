@@ -1,8 +1,9 @@
 """Audits: the list of them, the form to begin one, and one of them with its report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from flask import Response, flash, jsonify, redirect, render_template, request, url_for
@@ -17,28 +18,12 @@ from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.report import counting_the_same, right_how_often
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
-from tracker.services.labelling.auditing.audit_draws import (
-    DRAW_COLUMNS,
-    Reason,
-    Record,
-    find_last_reason,
-    get_audit_record,
-    list_draw_rows,
-    load_record,
-    look_at,
-)
-from tracker.services.labelling.auditing.audit_estimates import (
-    AuditMoment,
-    SetEstimate,
-    build_audit_estimate,
-    build_history,
-    expected_in_all,
-)
+from tracker.services.labelling.auditing import audit_draws, audit_estimates
 from tracker.services.labelling.auditing.audit_lifecycle import (
     AuditChange,
+    create_schedule,
     extend_audit,
     pause_audit,
-    resume_audit,
 )
 from tracker.services.labelling.auditing.audit_sets import JUDGE, NewAudit
 from tracker.services.labelling.auditing.audits import (
@@ -51,7 +36,6 @@ from tracker.services.labelling.auditing.audits import (
     measure_of,
     plan_audit,
 )
-from tracker.services.labelling.auditing.schedules import create_schedule
 from tracker.services.telling.events import close_audit
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy
@@ -59,19 +43,11 @@ from tracker.stats import MISSING, OPEN, Step
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling.audit_draws import count_draws, count_labelers
-from tracker.storage.labelling.audits import Audit, list_schedules
+from tracker.storage.labelling.audits import Audit
 from tracker.web.blueprint import allow_style, cut_page, lead_to, pages
 from tracker.web.downloads import download
+from tracker.web.drawing import readings as drawing
 from tracker.web.drawing.closing import Closing, draw_closing
-from tracker.web.drawing.readings import (
-    Axis,
-    Reading,
-    build_axis,
-    read,
-    read_balanced,
-    read_classes,
-)
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import BALANCED, PRECISION
 
@@ -83,11 +59,11 @@ _LEAST_GAIN = 0.15
 class AuditReading:
     """What an audit says, how it got there, and what random labels would have said."""
 
-    found: SetEstimate
-    aimed: Reading
-    readings: Sequence[Reading]
-    axis: Axis
-    history: Sequence[AuditMoment]
+    found: audit_estimates.SetEstimate
+    aimed: drawing.Reading
+    readings: Sequence[drawing.Reading]
+    axis: drawing.Axis
+    history: Sequence[audit_estimates.AuditMoment]
     closing: Closing
     # Beside the target, if there is one.
     verdict: str
@@ -100,7 +76,7 @@ class AuditReading:
     labels_saved: int | None
     # None without judges, too.
     saved_by_judges: int | None
-    reason: Reason | None
+    reason: audit_draws.Reason | None
     # What each judge said of that query.
     verdicts: Sequence[tuple[str, str]]
     labelers: Mapping[str, int]
@@ -128,7 +104,7 @@ class AuditReading:
         return self.found.labels_used + (self.labels_saved or 0)
 
     @property
-    def forecasts(self) -> list[AuditMoment]:
+    def forecasts(self) -> list[audit_estimates.AuditMoment]:
         """What was foreseen at the beginning, on the way, and now."""
         if len(self.history) < 3:
             return list(self.history)
@@ -136,7 +112,7 @@ class AuditReading:
 
 
 def _read_verdicts(
-    audit: Audit, record: Record, reason: Reason | None
+    audit: Audit, record: audit_draws.Record, reason: audit_draws.Reason | None
 ) -> list[tuple[str, str]]:
     """Return what each judge said of a query; of votes nobody knows whose they are."""
     verdicts = record.ledger.strata.verdicts
@@ -149,29 +125,32 @@ def _read_verdicts(
 
 def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     """Return all that the page of an audit shows."""
-    record = load_record(session, audit)
-    look = look_at(audit, record)
-    found = build_audit_estimate(session, audit, record, look, at)
-    history = build_history(audit, record, look, computed_at=at)
-    readings = [read_balanced(found), *read_classes(found)]
+    record = audit_draws.load_record(session, audit)
+    found = audit_estimates.build_audit_estimate(session, record, at)
+    history = audit_estimates.build_history(record, computed_at=at)
+    readings = [drawing.read_balanced(found), *drawing.read_classes(found)]
     aimed = read_aimed(audit, found, readings)
     if (audit.aim or "").startswith(PRECISION):
         # Of one prediction alone the accuracies of classes mean nothing.
         readings = [aimed]
-    comparison, steps = find_comparison(audit, record), _steps(audit, history)
-    reason = find_last_reason(record)
+    comparison, steps = find_comparison(record), _steps(audit, history)
+    reason = audit_draws.find_last_reason(record)
     used, left = found.labels_used, found.labels_left
     at_random = comparison.half_width_at_random(used, found.half_width)
     score = aimed_of(audit, found)
     middle = (score.low + score.high) / 2.0
     step = Step(used, middle - at_random, middle + at_random)
-    needed = expected_in_all(audit, record.drawable, step, at_random=True)
+    needed = audit_estimates.expected_in_all(
+        audit, record.drawable, step, at_random=True
+    )
     is_open = audit.closed_at is None and not found.is_reached
+    ledger = record.ledger
+    before = ledger.labels[: ledger.rounds[-1].start]
     return AuditReading(
         found=found,
         aimed=aimed,
         readings=readings,
-        axis=build_axis(readings),
+        axis=drawing.build_axis(readings),
         history=history,
         closing=draw_closing(
             steps,
@@ -188,33 +167,28 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
         saved_by_judges=comparison.saved_by_judges(used),
         reason=reason,
         verdicts=_read_verdicts(audit, record, reason),
-        labelers=count_labelers(session, audit),
-        is_learnt=_is_learnt(record),
+        labelers=storage.count_labelers(session, audit),
+        is_learnt=bool(ledger.known[-1].any() or (before != OPEN).any()),
     )
 
 
 def read_aimed(
-    audit: Audit, found: SetEstimate, readings: Sequence[Reading]
-) -> Reading:
+    audit: Audit,
+    found: audit_estimates.SetEstimate,
+    readings: Sequence[drawing.Reading],
+) -> drawing.Reading:
     """Return what an audit aims at; *readings* are balanced and the classes."""
     if audit.aim is None or audit.aim in audit.classes:
         return readings[1 + audit.classes.index(audit.aim) if audit.aim else 0]
-    return read(found.overall, name=audit.aim.partition(":")[0].capitalize(), tone=0)
+    return drawing.read(
+        found.overall, name=audit.aim.partition(":")[0].capitalize(), tone=0
+    )
 
 
-def _steps(audit: Audit, history: Sequence[AuditMoment]) -> list[Step]:
-    found: dict[int, Step] = {}
-    for point in history:
-        score = aimed_of(audit, point)
-        # The last of those after as many draws is the narrowest.
-        found[point.draws] = Step(point.draws, score.low, score.high)
-    return list(found.values())
-
-
-def _is_learnt(record: Record) -> bool:
-    ledger = record.ledger
-    before = ledger.labels[: ledger.rounds[-1].start]
-    return bool(ledger.known[-1].any() or (before != OPEN).any())
+def _steps(audit: Audit, history: Sequence[audit_estimates.AuditMoment]) -> list[Step]:
+    aimed = [(point.draws, aimed_of(audit, point)) for point in history]
+    # The last of those after as many draws is the narrowest.
+    return [*{draws: Step(draws, one.low, one.high) for draws, one in aimed}.values()]
 
 
 _PAGE = 24
@@ -339,14 +313,16 @@ def _render_list(
     before = parse_id("aud", request.args.get("before", ""))
     found = storage.list_audits(session, detector.id, before=before, limit=_PAGE + 1)
     audits, last = cut_page(found, _PAGE)
-    counts = count_draws(session, audits)
+    counts = storage.count_draws(session, audits)
     return render_template(
         "audits/list.html",
         detector=detector,
         audits=audits,
         results={audit.id: find_result(audit) for audit in audits},
         counts=counts,
-        schedules=list_schedules(session, detector.id) if before is None else (),
+        schedules=storage.list_schedules(session, detector.id)
+        if before is None
+        else (),
         last=last,
         is_first=before is None,
         form=form,
@@ -359,20 +335,20 @@ def _render_list(
 def look_at_audit(audit_id: str) -> ResponseReturnValue:
     """Show what an audit says of its set, and how far it is."""
     with database().read() as session:
-        return _render_audit(session, audit_id, Form({}))
+        about = _read_about(session, audit_id)
+        return render_template("audits/audit.html", form=Form({}), **about)
 
 
-def _render_audit(session: Session, audit_id: str, form: Form) -> str:
+def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
+    """Return what the page of an audit and its report are made of."""
     audit = get_audit(session, audit_id)
-    return render_template(
-        "audits/audit.html",
-        detector=session.get_one(Detector, audit.detector_id),
-        audit=audit,
-        read=read_audit(session, audit, at=now()),
-        result=find_result(audit),
-        extensions=storage.list_extensions(session, audit),
-        form=form,
-    )
+    return {
+        "detector": session.get_one(Detector, audit.detector_id),
+        "audit": audit,
+        "read": read_audit(session, audit, at=now()),
+        "result": find_result(audit),
+        "extensions": storage.list_extensions(session, audit),
+    }
 
 
 @pages.get("/audits/<audit_id>/report")
@@ -381,17 +357,8 @@ def show_audit_report(audit_id: str) -> ResponseReturnValue:
     """Show all that is to be known of an audit on a page to print or to keep."""
     style = render_template("audits/_report_style.html")
     with database().read() as session:
-        audit = get_audit(session, audit_id)
-        page = render_template(
-            "audits/report.html",
-            detector=session.get_one(Detector, audit.detector_id),
-            audit=audit,
-            read=read_audit(session, audit, at=now()),
-            result=find_result(audit),
-            extensions=storage.list_extensions(session, audit),
-            style=style,
-            at=now(),
-        )
+        about = _read_about(session, audit_id)
+        page = render_template("audits/report.html", style=style, at=now(), **about)
     answer = Response(page.lstrip())
     # The page carries its style, so that it is whole where it is kept.
     answer.headers["Content-Security-Policy"] = (
@@ -411,8 +378,10 @@ def download_audit_draws(audit_id: str, suffix: str) -> Response:
         audit_id,
         "draws",
         suffix,
-        DRAW_COLUMNS,
-        lambda session: list_draw_rows(session, get_audit(session, audit_id))[1],
+        audit_draws.DRAW_COLUMNS,
+        lambda session: audit_draws.list_draw_rows(
+            session, get_audit(session, audit_id)
+        ),
     )
 
 
@@ -421,7 +390,9 @@ def download_audit_draws(audit_id: str, suffix: str) -> Response:
 def download_audit_record(audit_id: str) -> Response:
     """Give all that the intervals of an audit follow from as a file."""
     with database().read() as session:
-        found = get_audit_record(session, get_audit(session, audit_id)).dump()
+        found = audit_draws.get_audit_record(
+            session, get_audit(session, audit_id)
+        ).dump()
     response, name = jsonify(found), f"tracker-{audit_id}-record.json"
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     with database().write() as session:
@@ -445,11 +416,16 @@ def narrow_audit(audit_id: str) -> ResponseReturnValue:
         messages = [wrong.message for wrong in error.errors]
         with database().read() as session:
             form = Form(request.form, {"points": messages})
-            return _render_audit(session, audit_id, form), 422
+            about = _read_about(session, audit_id)
+            return render_template("audits/audit.html", form=form, **about), 422
     return lead_to("look_at_audit", audit_id=audit_id)
 
 
-_CHANGES = {"pause": pause_audit, "resume": resume_audit, "close": close_audit}
+_CHANGES: Mapping[str, Callable[..., Audit]] = {
+    "pause": pause_audit,
+    "resume": partial(pause_audit, is_paused=False),
+    "close": close_audit,
+}
 
 
 @pages.post("/audits/<audit_id>/pause", defaults={"change": "pause"})

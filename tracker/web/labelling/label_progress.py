@@ -18,38 +18,16 @@ from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.measures import score_named
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
+from tracker.services.labelling import queues
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
 from tracker.services.labelling.labels import Today, count_today
-from tracker.services.labelling.queues import (
-    MOST_COUNTED,
-    RECHECK,
-    QueueChoice,
-    build_queue,
-    count_for_others,
-    count_waiting,
-    reserve,
-)
 from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, list_versions
+from tracker.storage.labelling import queues as storage
 from tracker.storage.labelling.audits import Audit
-from tracker.storage.labelling.labelers import Assignment, find_assignment
-from tracker.storage.labelling.queues import (
-    AuditQueue,
-    DisagreementQueue,
-    Queue,
-    RandomQueue,
-    RecheckQueue,
-    TargetedQueue,
-)
+from tracker.storage.labelling.labelers import Assignment
 from tracker.web.blueprint import answer_live, pages
-from tracker.web.drawing.readings import (
-    Axis,
-    Reading,
-    build_axis,
-    read,
-    read_balanced,
-    read_classes,
-)
+from tracker.web.drawing import readings
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.audits import read_aimed
 from tracker.words import BALANCED, DECIDING_METHOD, RANDOM, TARGETED
@@ -67,29 +45,13 @@ _FROM = "\N{LEFT DOUBLE QUOTATION MARK}Confidence from\N{RIGHT DOUBLE QUOTATION 
 class Chosen:
     """A queue, and the parameters of URLs that lead back to it."""
 
-    queue: Queue
+    queue: storage.Queue
     address: Mapping[str, str]
 
     @property
     def is_targeted(self) -> bool:
         """Whether labels given here are left out of the accuracy."""
         return self.queue.sampling == TARGETED
-
-    @property
-    def is_between_versions(self) -> bool:
-        return isinstance(self.queue, DisagreementQueue)
-
-    @property
-    def is_picked(self) -> bool:
-        return isinstance(self.queue, TargetedQueue)
-
-    @property
-    def is_recheck(self) -> bool:
-        return isinstance(self.queue, RecheckQueue)
-
-    @property
-    def is_audit(self) -> bool:
-        return isinstance(self.queue, AuditQueue)
 
     @property
     def is_stream(self) -> bool:
@@ -115,7 +77,7 @@ def choose_queue(
     given: dict[str, Any] = filled_in(asked, *_TEXTS, *_NUMBERS)
     if "audit" in given:
         given = filled_in(asked, "audit")
-    elif given.get("queue", RANDOM) in {RANDOM, RECHECK}:
+    elif given.get("queue", RANDOM) in {RANDOM, queues.RECHECK}:
         # The fields of the other queue stay in the form that leads back to it.
         given = filled_in(asked, "queue", "version", STREAM)
     elif given["queue"] == "disagreements":
@@ -127,8 +89,8 @@ def choose_queue(
     for name in _NUMBERS:
         if name in given:
             given[name] = _parse_number(given[name])
-    queue = build_queue(
-        session, detector, parse_input(QueueChoice, given), by_browser()
+    queue = queues.build_queue(
+        session, detector, parse_input(queues.QueueChoice, given), by_browser()
     )
     return Chosen(queue, address)
 
@@ -144,7 +106,7 @@ def reserve_next(
     def work(session: Session) -> list[int]:
         detector = get_open_detector(session, detector_id)
         queue = choose_queue(session, detector, asked).queue
-        found = reserve(session, queue, by_browser(), ahead=ahead)
+        found = queues.reserve(session, queue, by_browser(), ahead=ahead)
         return [query.id for query in found]
 
     return database().run(work)
@@ -182,8 +144,8 @@ class Progress:
     """How far labelling has come."""
 
     estimate: Estimate
-    reading: Reading
-    axis: Axis
+    reading: readings.Reading
+    axis: readings.Axis
     labels: int
     waiting: int
     # Whether all of that waits for other people, because this one has answered it.
@@ -199,7 +161,7 @@ class Progress:
 
     @property
     def has_more(self) -> bool:
-        return self.waiting == MOST_COUNTED
+        return self.waiting == queues.MOST_COUNTED
 
     @property
     def fingerprint(self) -> str:
@@ -238,44 +200,43 @@ def show_progress(detector_id: str) -> ResponseReturnValue:
 
 def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Progress:
     """Return how far labelling has come: of all versions, and of the one labelled."""
-    if isinstance(chosen.queue, AuditQueue):
-        return _audit_progress(session, detector, chosen, chosen.queue)
+    waiting = queues.count_waiting(session, chosen.queue)
+    for_others = 0 if waiting else queues.count_for_others(session, chosen.queue)
+    of_visitor: dict[str, Any] = {
+        "waiting": waiting or for_others,
+        "is_for_others": for_others > 0,
+        "today": count_today(session, detector, labeler=account().name, at=now()),
+        "assignment": session.get(Assignment, (detector.id, account().name)),
+    }
+    if isinstance(chosen.queue, storage.AuditQueue):
+        return _audit_progress(session, chosen.queue, of_visitor)
     version = chosen.address.get("version")
-    estimate = get_estimate(
-        session,
-        detector,
-        version=version,
-        method=DECIDING_METHOD,
-        computed_at=now(),
-    )
+    asked: dict[str, Any] = {"version": version, "method": DECIDING_METHOD}
+    estimate = get_estimate(session, detector, **asked, computed_at=now())
     versions = list_versions(session, detector.id)
     pooled = estimate
     if len(versions) > 1:
         pooled = get_estimate(session, detector, version="*", computed_at=now())
     labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
     reading = _read_measured(detector, estimate)
-    waiting = count_waiting(session, chosen.queue)
-    for_others = 0 if waiting else count_for_others(session, chosen.queue)
     return Progress(
         estimate=estimate,
         reading=reading,
-        axis=build_axis([reading], detector.target),
+        axis=readings.build_axis([reading], detector.target),
         labels=labels,
-        today=count_today(session, detector, labeler=account().name, at=now()),
-        waiting=waiting or for_others,
-        is_for_others=for_others > 0,
         versions=len(versions),
-        assignment=find_assignment(session, detector.id, account().name),
-        is_blind=detector.gold_rate > 0 and isinstance(chosen.queue, RandomQueue),
+        is_blind=detector.gold_rate > 0
+        and isinstance(chosen.queue, storage.RandomQueue),
+        **of_visitor,
     )
 
 
-def _read_measured(detector: Detector, estimate: Estimate) -> Reading:
+def _read_measured(detector: Detector, estimate: Estimate) -> readings.Reading:
     """Return the measure that the target is on, with the bounds that decide."""
     measure, found = read_measure(detector.measure), estimate.decision
     if measure.kind == BALANCED:
-        return read_balanced(estimate)
-    reading = read(score_named(estimate, measure), name=measure.name, tone=0)
+        return readings.read_balanced(estimate)
+    reading = readings.read(score_named(estimate, measure), name=measure.name, tone=0)
     if found is None:
         return reading
     score = Accuracy(accuracy=found.accuracy, low=found.low, high=found.high)
@@ -283,22 +244,20 @@ def _read_measured(detector: Detector, estimate: Estimate) -> Reading:
 
 
 def _audit_progress(
-    session: Session, detector: Detector, chosen: Chosen, queue: AuditQueue
+    session: Session, queue: storage.AuditQueue, of_visitor: Mapping[str, Any]
 ) -> Progress:
     """Return the progress of an audit, which ignores other queries."""
     audit = session.get_one(Audit, (queue.detector_id, queue.audit_id))
     found = get_audit_estimate(session, audit, computed_at=now())
-    balanced, classes = read_balanced(found), read_classes(found)
-    reading = read_aimed(audit, found, [balanced, *classes])
+    reading = read_aimed(
+        audit, found, [readings.read_balanced(found), *readings.read_classes(found)]
+    )
     return Progress(
         estimate=found,
         reading=reading,
-        axis=build_axis([reading], audit.target),
+        axis=readings.build_axis([reading], audit.target),
         labels=found.labels + found.unclear,
-        today=count_today(session, detector, labeler=account().name, at=now()),
-        waiting=count_waiting(session, chosen.queue),
-        is_for_others=False,
         versions=1,
-        assignment=find_assignment(session, detector.id, account().name),
         audit_left=found.labels_left,
+        **of_visitor,
     )

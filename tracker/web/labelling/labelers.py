@@ -1,7 +1,6 @@
 """The people and judges who label, their assignments, and gold queries."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
@@ -14,15 +13,6 @@ from tracker.services.fields import parse_input
 from tracker.services.labelling import golds
 from tracker.services.labelling import labelers as services
 from tracker.services.labelling.golds import NewGold, list_golds
-from tracker.services.labelling.judgements import Judge, build_report
-from tracker.services.labelling.labelers import (
-    Assignee,
-    Labeler,
-    NewAssignment,
-    Pair,
-    get_labelers,
-    list_assignments,
-)
 from tracker.services.queries.queries import get_query
 from tracker.shapes import Score
 from tracker.storage.base import parse_whole
@@ -39,22 +29,14 @@ from tracker.web.queries.queries import render_query
 MOST_LISTED = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A person, and their error rate as it is said."""
-
-    labeler: Labeler
-    errors: Reading
-
-
 @pages.get("/detectors/<detector_id>/labelers")
 @requires("editor")
 def show_labelers(detector_id: str) -> ResponseReturnValue:
     """Show how labelers agree, and how often each of them errs."""
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        report = get_labelers(session, detector)
-        assignments = list_assignments(session, detector, by())
+        report = services.get_labelers(session, detector)
+        assignments = services.list_assignments(session, detector, by())
         names = list_people_who_label(session, detector.id)
         golds = count_golds(session, detector.id)
         listed = list_golds(session, detector, before=None, limit=MOST_LISTED)
@@ -76,21 +58,17 @@ def show_labelers(detector_id: str) -> ResponseReturnValue:
     )
 
 
-def _rows(people: Iterable[Labeler]) -> list[Row]:
-    return [Row(one, read(_errors(one), name=one.name, tone=2)) for one in people]
+def _rows(people: Iterable[services.Labeler]) -> list[tuple[services.Labeler, Reading]]:
+    rows = []
+    for one in people:
+        rate = one.wrong / one.known if one.known else None
+        counts = {"correct": one.wrong, "labelled": one.known, "accuracy": rate}
+        errors = Score.from_row(one, **counts)
+        rows.append((one, read(errors, name=one.name, tone=2)))
+    return rows
 
 
-def _errors(one: Labeler) -> Score:
-    return Score(
-        correct=one.wrong,
-        labelled=one.known,
-        accuracy=one.wrong / one.known if one.known else None,
-        low=one.low,
-        high=one.high,
-    )
-
-
-def say_kappa(found: Pair) -> str:
+def say_kappa(found: services.Pair) -> str:
     """Return kappa with its bounds rounded outward, such as "0.82 [0.61, 0.95]"."""
     low, high = outward(found.low, found.high, 2)
     said = "none" if found.kappa is None else f"{found.kappa:.2f}"
@@ -107,7 +85,7 @@ def assign(detector_id: str) -> ResponseReturnValue:
         "labels": parse_whole(typed.get("labels", "")),
     }
     try:
-        new = parse_input(NewAssignment, given)
+        new = parse_input(services.NewAssignment, given)
         with database().write() as session:
             services.assign(session, get_open_detector(session, detector_id), new, by())
     except InvalidInputError as error:
@@ -120,7 +98,9 @@ def assign(detector_id: str) -> ResponseReturnValue:
 def end_assignment(detector_id: str) -> ResponseReturnValue:
     """End the assignment of a person."""
     try:
-        whose = parse_input(Assignee, {"labeler": request.form.get("labeler", "")})
+        whose = parse_input(
+            services.Assignee, {"labeler": request.form.get("labeler", "")}
+        )
         with database().write() as session:
             detector = get_open_detector(session, detector_id)
             services.end_assignment(session, detector, whose.labeler, by())
@@ -165,7 +145,7 @@ def show_judges(detector_id: str) -> ResponseReturnValue:
     with database().read() as session:
         detector = get_detector(session, detector_id)
         version = request.args.get("version") or None
-        report = build_report(session, detector, version=version)
+        report = services.get_judges(session, detector, version=version)
     return render_template(
         "labelers/judges.html",
         detector=detector,
@@ -174,7 +154,7 @@ def show_judges(detector_id: str) -> ResponseReturnValue:
     )
 
 
-def _read_judge(judge: Judge) -> list[tuple[str, Reading, Reading]]:
+def _read_judge(judge: services.Judge) -> list[tuple[str, Reading, Reading]]:
     return [
         (
             one.name,

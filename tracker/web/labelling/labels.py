@@ -1,7 +1,12 @@
-"""Labelling by hand, one query after the other and blind, and the queue over all."""
+"""Labelling by hand and blind: one query after the other, many at once, all queues.
+
+Where many are shown at once, the detector's predictions neither choose nor group them:
+a labeler who saw all the queries that it called an 8 would know its answer before
+giving one.
+"""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -17,22 +22,16 @@ from flask import (
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, InvalidInputError, NotFoundError
+from tracker.charts.words import plural
+from tracker.errors import ConflictError, FieldError, InvalidInputError, NotFoundError
 from tracker.http import account, by, database, requires
-from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.detectors import check_class, get_detector, get_open_detector
 from tracker.services.estimates.report import Report
 from tracker.services.evidence.standing import SettledError, is_closed
 from tracker.services.fields import parse_input
+from tracker.services.labelling import queues
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
-from tracker.services.labelling.queues import (
-    MOST_COUNTED,
-    QueueChoice,
-    build_queue,
-    count_waiting,
-    has_unlabelled,
-    skip,
-)
 from tracker.services.labelling.rechecks import NewRecheck, add_recheck
 from tracker.services.queries.queries import get_query_by_number
 from tracker.services.wording import invalid
@@ -44,7 +43,7 @@ from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.detector_list import list_reports
-from tracker.web.drawing.pictures import build_picture
+from tracker.web.drawing.pictures import Picture, build_picture
 from tracker.web.drawing.words import number
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.label_progress import (
@@ -59,7 +58,7 @@ from tracker.web.labelling.label_progress import (
 )
 from tracker.web.labelling.rechecks import find_answer
 from tracker.web.telling.inbox import count_work
-from tracker.words import UNCLEAR
+from tracker.words import LABELER, UNCLEAR
 
 MOST_BUTTONS = 10
 # If the typed text fits more than one class, this many of them are named.
@@ -93,7 +92,15 @@ def show_next(detector_id: str) -> ResponseReturnValue:
         return _show(detector_id, asked=request.args, form=Form({}))
     except InvalidInputError as error:
         form = failed_filter(request.args, error)
-        return _ask_again(detector_id, form=form), 400
+        # The errors of the filter are shown, and no query.
+        with database().read() as session:
+            detector = get_open_detector(session, detector_id)
+            chosen = choose_queue(session, detector, without_bounds(form.values))
+            progress = build_progress(session, detector, chosen)
+            asked = form.values
+            return _render(
+                session, detector, chosen, [], progress, asked=asked, form=form
+            ), 400
 
 
 @pages.post("/detectors/<detector_id>/label")
@@ -111,18 +118,16 @@ def label_next(detector_id: str) -> ResponseReturnValue:
             form = failed_form(typed, error)
             return make_response(_show(detector_id, asked=typed, form=form), 422)
         except SettledError:
-            return _send_to_settled(str(last))
+            flash(
+                "Your answer was not saved, for an editor has settled this query "
+                "meanwhile."
+            )
+            return _send_to(url_for("pages.show_query", query_id=str(last)))
     with database().read() as session:
         detector = get_detector(session, detector_id)
         address = choose_queue(session, detector, typed).address
     following = dict[str, Any](address, detector_id=detector_id, last=last)
     return lead_to("show_next", **following)
-
-
-def _send_to_settled(query_id: str) -> ResponseReturnValue:
-    """Lead to the page of a query that was settled while it was looked at here."""
-    flash("Your answer was not saved, for an editor has settled this query meanwhile.")
-    return _send_to(url_for("pages.show_query", query_id=query_id))
 
 
 def _send_to(address: str) -> ResponseReturnValue:
@@ -185,7 +190,7 @@ def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
         detector = get_open_detector(session, detector_id)
         query = find_query_of(session, detector, typed.get("query"))
         if query is not None:
-            skip(session, query, by_browser())
+            queues.skip(session, query, by_browser())
 
     # The worker may delete the query just now: the second try does not find it.
     database().run(work)
@@ -231,17 +236,6 @@ def _find_following(
     return _send_to(url_for("pages.show_next", detector_id=following, stream="all"))
 
 
-def _ask_again(detector_id: str, *, form: Form) -> str:
-    """Show the errors of the filter, and no query."""
-    with database().read() as session:
-        detector = get_open_detector(session, detector_id)
-        chosen = choose_queue(session, detector, without_bounds(form.values))
-        progress = build_progress(session, detector, chosen)
-        return _render(
-            session, detector, chosen, [], progress, asked=form.values, form=form
-        )
-
-
 def find_query_of(
     session: Session, detector: Detector, query_id: str | None
 ) -> Query | None:
@@ -262,7 +256,7 @@ def _find_answered(
         query = see_as(session, query, account().name)
     if query is None or query.label is None:
         return None
-    if chosen.is_recheck:
+    if isinstance(chosen.queue, RecheckQueue):
         second = find_answer(session, query)
         if second is None:
             return None
@@ -270,7 +264,9 @@ def _find_answered(
     # What cannot be changed is not offered to be.
     if is_closed(query, account()):
         return None
-    return Answered(query, query.label, _note_of(session, query))
+    current = list_label_history(session, query, account().name)[0]
+    is_own = current.labeler == account().name
+    return Answered(query, query.label, current.note if is_own else None)
 
 
 def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
@@ -288,6 +284,8 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
         queries = [again.query, *queries]
         form = form if form.values else Form({"note": again.note or ""})
     query, following = [*queries, None, None][:2]
+    # Be it in the random queue or not.
+    open_one = storage.list_queries(session, detector.id, labelled=False, limit=1)
     last = again or _find_answered(session, detector, chosen, asked.get("last"))
     return render_template(
         "labels/label.html",
@@ -300,18 +298,12 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
         next_picture=build_picture(detector, following) if following else None,
         last=last,
         keys=choose_keys(detector.classes),
-        has_unlabelled=has_unlabelled(session, detector),
+        has_unlabelled=bool(open_one),
         progress=progress,
         chosen=chosen,
         asked=asked,
         versions=list_versions(session, detector.id),
     )
-
-
-def _note_of(session: Session, query: Query) -> str | None:
-    """Return the note that was given with the current label by this visitor."""
-    current = list_label_history(session, query, account().name)[0]
-    return current.note if current.labeler == account().name else None
 
 
 def choose_keys(classes: list[str]) -> dict[str, str]:
@@ -325,6 +317,123 @@ def choose_keys(classes: list[str]) -> dict[str, str]:
     if all(len(name) == 1 and name in "0123456789" for name in classes):
         return {name: name for name in classes}
     return dict(zip(classes, "1234567890", strict=False))
+
+
+TILES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One query of the grid; its id names its field."""
+
+    name: str
+    picture: Picture
+
+
+@pages.get("/detectors/<detector_id>/label/grid")
+@requires("labeler")
+def show_grid(detector_id: str) -> ResponseReturnValue:
+    """Show many queries at once without their predictions, to be labelled."""
+    return _show_grid(detector_id, Form({}))
+
+
+@pages.post("/detectors/<detector_id>/label/grid")
+@requires("labeler")
+def label_grid(detector_id: str) -> ResponseReturnValue:
+    """Store the labels of a grid, all or none, and show the next one."""
+    try:
+        with database().write() as session:
+            stored = _store_grid(session, get_open_detector(session, detector_id))
+    except InvalidInputError as error:
+        return _show_grid(detector_id, failed_form(request.form, error)), 422
+    scored = [pair for pair in stored if pair[0] != UNCLEAR]
+    agreed = sum(label == predicted for label, predicted in scored)
+    said = f"{plural(len(stored), 'label')} saved."
+    if scored and "queue" not in _chosen():
+        said += f" The detector agreed on {agreed} of {len(scored)}."
+    flash(said)
+    return lead_to("show_grid", detector_id=detector_id, **_chosen())
+
+
+def _chosen() -> dict[str, Any]:
+    """Return the version, audit or re-check that the address or the form names."""
+    found = filled_in(request.values, "version", "audit")
+    if request.values.get("queue") == queues.RECHECK:
+        found["queue"] = queues.RECHECK
+    return found
+
+
+def _store_grid(session: Session, detector: Detector) -> list[tuple[str, str]]:
+    """Label what was answered and still waits, so that a grid sent twice counts once.
+
+    Queries are locked in the order of their ids, so that two grids never wait for each
+    other.
+    Returns each label with the prediction.
+    """
+    queue = choose_queue(session, detector, _chosen()).queue
+    # Blind: even an editor does not change here what was settled just now.
+    labeler = replace(by(), actor=replace(account(), role=LABELER))
+    answers = _parse(detector, request.form)
+    stored = []
+    for name in sorted(answers, key=lambda name: (len(name), name)):
+        query = find_query_of(session, detector, name)
+        if query is None:
+            raise InvalidInputError.of(name, "is no query of this detector")
+        if not queue.holds(query):
+            continue
+        label = answers[name]
+        try:
+            if isinstance(queue, RecheckQueue):
+                add_recheck(session, detector, query, NewRecheck(label=label), by())
+            else:
+                new = NewLabel(label=label, sampling=queue.sampling)
+                add_label(session, query.id, new, labeler)
+        except ConflictError:
+            # Settled or answered just now, since it was found to wait.
+            continue
+        stored.append((label, query.predicted))
+    return stored
+
+
+def _parse(detector: Detector, typed: Mapping[str, str]) -> dict[str, str]:
+    """Return the label of each query that was answered, by itself or as the rest."""
+    names = typed.get("queries", "").split()
+    if len(names) > TILES or len(set(names)) < len(names):
+        message = f"at most {TILES} at once, and none of them twice"
+        raise InvalidInputError.of("queries", message)
+    given = {name: typed.get(name) or typed.get("rest", "") for name in names}
+    errors: list[FieldError] = []
+    for name, label in given.items():
+        try:
+            if label:
+                check_class(detector, label, field=name, may_be_unclear=True)
+        except InvalidInputError as error:
+            errors.extend(error.errors)
+    if errors:
+        raise InvalidInputError(errors)
+    return {name: label for name, label in given.items() if label}
+
+
+def _show_grid(detector_id: str, form: Form) -> str:
+    reserved = reserve_next(detector_id, _chosen(), ahead=TILES - 1)
+    with database().read() as session:
+        detector = get_open_detector(session, detector_id)
+        chosen = choose_queue(session, detector, _chosen())
+        found = [get_query_by_number(session, detector.id, n) for n in reserved]
+        return render_template(
+            "labels/grid.html",
+            detector=detector,
+            form=form,
+            chosen=chosen,
+            keys=choose_keys(detector.classes),
+            tiles=[
+                Tile(dump_id("iq", query.id), build_picture(detector, query))
+                for query in found
+                if chosen.queue.holds(query)
+            ],
+            answers=[*detector.classes, UNCLEAR],
+            progress=build_progress(session, detector, chosen),
+        )
 
 
 # How many detectors are listed.
@@ -342,12 +451,12 @@ def choose_label() -> ResponseReturnValue:
             waiting=waiting,
             work=count_work(session),
             is_cut=len(waiting) == _MOST,
-            most=MOST_COUNTED,
+            most=queues.MOST_COUNTED,
         )
 
 
 def _iter_waiting(
-    session: Session, *, at_most: int = MOST_COUNTED
+    session: Session, *, at_most: int = queues.MOST_COUNTED
 ) -> Iterator[tuple[Report, int, Assignment | None]]:
     """Yield detectors with queries for this visitor, what decides most first.
 
@@ -365,7 +474,7 @@ def _iter_waiting(
     )
     for row in rows:
         # The version that is shown, which it would look for again.
-        choice = QueueChoice(version=row.estimate.version)
-        queue = build_queue(session, row.detector, choice, by())
-        if count := count_waiting(session, queue, at_most=at_most):
+        choice = queues.QueueChoice(version=row.estimate.version)
+        queue = queues.build_queue(session, row.detector, choice, by())
+        if count := queues.count_waiting(session, queue, at_most=at_most):
             yield row, count, asked.get(row.detector.id)

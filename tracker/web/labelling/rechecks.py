@@ -14,14 +14,7 @@ from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.measures import Bounds, LabelErrors
 from tracker.services.fields import parse_input
-from tracker.services.labelling.rechecks import (
-    NewRechecks,
-    choose_version,
-    draw_rechecks,
-    find_label_errors,
-    freeze_if_needed,
-    may_answer_again,
-)
+from tracker.services.labelling import rechecks
 from tracker.shapes import Accuracy
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector
@@ -53,7 +46,7 @@ def read_errors(
     session: Session, detector: Detector, estimate: Estimate
 ) -> Reread | None:
     """Return what there is to say of label errors, None before the first answer."""
-    found = find_label_errors(session, detector, estimate)
+    found = rechecks.find_label_errors(session, detector, estimate)
     if found is None:
         return None
     most = outward(0.0, found.error_high, 3)[1].scaleb(2)
@@ -76,7 +69,7 @@ def _read(bounds: Bounds | None) -> Reading | None:
 def find_answer(session: Session, query: Query) -> Recheck | None:
     """Return what this visitor said of *query* the second time and may still change."""
     found = find_recheck(session, query)
-    return found if may_answer_again(found, account().name, now()) else None
+    return found if rechecks.may_answer_again(found, account().name, now()) else None
 
 
 @pages.post("/detectors/<detector_id>/rechecks")
@@ -90,14 +83,14 @@ def draw_more_rechecks(detector_id: str) -> ResponseReturnValue:
     )
     try:
         more = {"new_set": "new_set" in request.form}
-        new = parse_input(NewRechecks, {"count": count, **asked, **more})
+        new = parse_input(rechecks.NewRechecks, {"count": count, **asked, **more})
         with database().read() as session:
             detector = get_open_detector(session, detector_id)
-            version, frozen = freeze_if_needed(session, detector, new, now())
+            version, frozen = rechecks.freeze_if_needed(session, detector, new, now())
         with database().write() as session:
             detector = get_open_detector(session, detector_id)
-            version = choose_version(session, detector, version.name)
-            drawn = draw_rechecks(session, version, frozen, new, by())
+            version = rechecks.choose_version(session, detector, version.name)
+            drawn = rechecks.draw_rechecks(session, version, frozen, new, by())
     except (InvalidInputError, ConflictError) as error:
         flash(sentence(str(error)))
     else:

@@ -13,17 +13,9 @@ from tracker.http import by, database, now, requires
 from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.services.fields import parse_input
+from tracker.services.labelling.auditing import audits
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.audits import (
-    AuditResult,
-    ChangeSince,
-    aimed_of,
-    count_late,
-    find_result,
-    include_late,
-    measure_of,
-)
-from tracker.services.labelling.auditing.schedules import (
+from tracker.services.labelling.auditing.audit_lifecycle import (
     ScheduleChange,
     change_schedule,
     describe_schedule,
@@ -70,8 +62,8 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
         made = list_scheduled(session, schedule, limit=_MOST_SPANS)
         found = _read_spans(session, schedule, detector, made)
         drawn = draw_weeks(found)
-        lates = {one.id: count_late(session, one) for one in made}
-        results = {one.id: find_result(one) for one in made}
+        lates = {one.id: audits.count_late(session, one) for one in made}
+        results = {one.id: audits.find_result(one) for one in made}
         rows = list(zip(made, drawn["bars"][::-1], strict=True))
         used = [said.labels_used for said in results.values() if said]
         return render_template(
@@ -93,7 +85,7 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
             results=results,
             lates=lates,
             with_late={
-                one.id: include_late(result, lates[one.id])
+                one.id: audits.include_late(result, lates[one.id])
                 for one in made
                 if (result := results[one.id])
                 and lates[one.id] > _MANY_LATE * one.queries
@@ -102,8 +94,8 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
 
 
 def _list_changes(
-    rows: Sequence[tuple[Audit, Any]], results: Mapping[int, AuditResult | None]
-) -> list[tuple[Any, ChangeSince, Bar]]:
+    rows: Sequence[tuple[Audit, Any]], results: Mapping[int, audits.AuditResult | None]
+) -> list[tuple[Any, audits.ChangeSince, Bar]]:
     """Return what could be compared with the spans before it, the newest first."""
     return [
         (bar, said.change, draw_change(Change.from_row(said.change), "", 0))
@@ -145,7 +137,7 @@ def _read_spans(
         name=detector.name,
         version=None,
         by=schedule.every,
-        measure=measure_of(made[0]) if made else detector.measure,
+        measure=audits.measure_of(made[0]) if made else detector.measure,
         target=schedule.target,
         confidence_level=detector.confidence_level,
         computed_at=now(),
@@ -155,9 +147,9 @@ def _read_spans(
 
 
 def _read_span(session: Session, audit: Audit) -> SpanAccuracy:
-    result = find_result(audit)
+    result = audits.find_result(audit)
     found = result or get_audit_estimate(session, audit, computed_at=now())
-    aimed = aimed_of(audit, found)
+    aimed = audits.aimed_of(audit, found)
     assert audit.since is not None
     assert audit.until is not None
     return SpanAccuracy(

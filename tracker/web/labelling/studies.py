@@ -1,8 +1,7 @@
 """Resampling studies: the list of them, the form to add one, and one of them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import BinaryIO, cast
 
@@ -13,27 +12,18 @@ from sqlalchemy.orm import Session
 from werkzeug.datastructures import FileStorage
 
 from tracker.charts import words as chart_words
-from tracker.charts.histogram import Column, build_histogram
+from tracker.charts.histogram import build_histogram
 from tracker.charts.words import plural
 from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.http import by, database, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.imports.reading.files import SUFFIXES
 from tracker.services.imports.rounds import read_rounds
-from tracker.services.labelling.studies import (
-    MOST_ROUNDS,
-    NewStudy,
-    StudyAnalysis,
-    StudyInterval,
-    add_study,
-    build_study_report,
-    get_study,
-    list_study_rows,
-    parse_study,
-)
+from tracker.services.labelling import studies as services
 from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.labelling.studies import Study, list_studies
+from tracker.storage.detectors import Detector
+from tracker.storage.labelling.studies import list_studies
 from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.readings import Axis, Reading
@@ -42,15 +32,6 @@ from tracker.web.forms import Form, failed_form, filled_in
 
 _PAGE = 24
 _TYPED = ("name", "kind", "version", "note")
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Where the rounds lie: all of them, the middle half, and the picture."""
-
-    whole: str
-    half: str
-    columns: Sequence[Column]
 
 
 @pages.get("/detectors/<detector_id>/studies")
@@ -67,47 +48,39 @@ def upload_study(detector_id: str) -> ResponseReturnValue:
     """Add the study whose rounds are in a file."""
     try:
         new = _read_form(request.form, request.files.get("file"))
-        study = database().run(lambda session: _add(session, detector_id, new))
+        study = database().run(
+            lambda session: services.add_study(
+                session, get_open_detector(session, detector_id), new, by()
+            )[0]
+        )
     except (InvalidInputError, ConflictError) as error:
+        wrong: InvalidInputError | ConflictError = error
+        if isinstance(error, InvalidInputError):
+            wrong = InvalidInputError(map(_at_field, error.errors))
         with database().read() as session:
-            form = failed_form(request.form, _at_fields(error))
+            form = failed_form(request.form, wrong)
             return _render_list(session, detector_id, form), 422
     return lead_to("show_study", study_id=dump_id("stu", study.id))
 
 
-def _read_form(typed: Mapping[str, str], file: FileStorage | None) -> NewStudy:
+def _read_form(typed: Mapping[str, str], file: FileStorage | None) -> services.NewStudy:
     if file is None or not file.filename:
         raise InvalidInputError.of("file", "choose a file first")
     stream = cast("BinaryIO", file.stream)
     rounds = read_rounds(stream, PurePath(file.filename).suffix)
-    return parse_study({**filled_in(typed, *_TYPED), "rounds": rounds})
+    return services.parse_study({**filled_in(typed, *_TYPED), "rounds": rounds})
 
 
-def _add(session: Session, detector_id: str, new: NewStudy) -> Study:
-    detector = get_open_detector(session, detector_id)
-    return add_study(session, detector, new, by())[0]
-
-
-def _at_fields(
-    error: InvalidInputError | ConflictError,
-) -> InvalidInputError | ConflictError:
-    """Return *error* with mistakes inside the file as errors of the field ``file``."""
-    if isinstance(error, ConflictError):
-        return error
-    return InvalidInputError(
-        wrong
-        if wrong.field in (*_TYPED, "file")
-        else FieldError("file", _describe(wrong))
-        for wrong in error.errors
-    )
-
-
-def _describe(wrong: FieldError) -> str:
+def _at_field(wrong: FieldError) -> FieldError:
+    """Return a mistake inside the file as an error of the field ``file``."""
+    if wrong.field in (*_TYPED, "file"):
+        return wrong
     row = getattr(wrong, "row", None)
     place = [] if row is None else [f"row {row:,}"]
     if wrong.field not in ("row", "body", "rounds"):
         place.append(wrong.field)
-    return ": ".join([*([", ".join(place)] if place else []), wrong.message])
+    said = f"{', '.join(place)}: {wrong.message}" if place else wrong.message
+    return FieldError("file", said)
 
 
 def _render_list(session: Session, detector_id: str, form: Form) -> str:
@@ -123,7 +96,7 @@ def _render_list(session: Session, detector_id: str, form: Form) -> str:
         is_first=before is None,
         form=form,
         suffixes=",".join(SUFFIXES),
-        most_rounds=MOST_ROUNDS,
+        most_rounds=services.MOST_ROUNDS,
     )
 
 
@@ -132,35 +105,30 @@ def _render_list(session: Session, detector_id: str, form: Form) -> str:
 def show_study(study_id: str) -> ResponseReturnValue:
     """Show the intervals of a study, and what they do not cover."""
     with database().read() as session:
-        report = build_study_report(session, get_study(session, study_id))
-    axis = _build_axis(report)
+        study = services.get_study(session, study_id)
+        detector = session.get_one(Detector, study.detector_id)
+        report = services.build_study_report(session, study)
+    # It begins below everything, but not where all would crowd.
+    lowest = min(report.measured.min(), *(one.low for one in report.intervals))
+    axis = Axis(min(9, math.floor(10 * lowest + 1e-9)) / 10)
+    low, first, third, high = np.quantile(report.measured, [0, 0.25, 0.75, 1]).tolist()
+    whole = Accuracy(accuracy=None, low=low, high=high)
+    counts = plural(study.rounds, "round")
     return render_template(
         "studies/study.html",
-        detector=report.detector,
-        study=report.study,
+        detector=detector,
+        study=study,
         report=report,
         axis=axis,
-        spread=_build_spread(report, axis),
+        spread={
+            "whole": narrow(chart_words.interval(whole)),
+            "half": _between(first, third),
+            "columns": build_histogram(report.measured, min(axis.low, low)),
+        },
         readings=[
-            _read(report, interval, tone)
-            for tone, interval in enumerate(report.intervals, start=1)
+            Reading(one.method, tone, Accuracy.from_row(one), counts)
+            for tone, one in enumerate(report.intervals, start=1)
         ],
-    )
-
-
-def _build_axis(report: StudyAnalysis) -> Axis:
-    """Return an axis that begins below everything, but not where all would crowd."""
-    lowest = min(report.measured.min(), *(one.low for one in report.intervals))
-    return Axis(min(9, math.floor(10 * lowest + 1e-9)) / 10)
-
-
-def _build_spread(report: StudyAnalysis, axis: Axis) -> Spread:
-    rounds = report.measured
-    low, first, third, high = np.quantile(rounds, [0, 0.25, 0.75, 1]).tolist()
-    return Spread(
-        whole=narrow(chart_words.interval(Accuracy(accuracy=None, low=low, high=high))),
-        half=_between(first, third),
-        columns=build_histogram(rounds, min(axis.low, low)),
     )
 
 
@@ -173,22 +141,13 @@ def _between(low: float, high: float) -> str:
     return narrow(f"{seen[0].removesuffix(' %')}\N{EN DASH}{seen[1]}")
 
 
-def _read(report: StudyAnalysis, interval: StudyInterval, tone: int) -> Reading:
-    return Reading(
-        interval.method,
-        tone,
-        Accuracy(accuracy=interval.accuracy, low=interval.low, high=interval.high),
-        plural(report.study.rounds, "round"),
-    )
-
-
 @pages.get("/studies/<study_id>/rounds.<suffix>")
 @requires("viewer")
 def download_rounds(study_id: str, suffix: str) -> ResponseReturnValue:
     """Download the rounds of a study."""
     with database().read() as session:
-        study = get_study(session, study_id)
-        rows = list_study_rows(session, study)
+        study = services.get_study(session, study_id)
+        rows = services.list_study_rows(session, study)
     return download(
         dump_id("stu", study.id), "rounds", suffix, list(rows[0]), lambda _: rows
     )

@@ -15,8 +15,7 @@ from tracker.services.evidence.standing import is_closed
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
 from tracker.services.labelling.golds import Gold, get_gold, see_as
-from tracker.services.labelling.judgements import list_judgements
-from tracker.services.labelling.labelers import get_agreement
+from tracker.services.labelling.labelers import get_agreement, list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.predictions import find_any
 from tracker.services.queries import erasing

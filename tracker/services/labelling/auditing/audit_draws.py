@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +19,6 @@ from tracker.services.fields import Instant
 from tracker.services.labelling.auditing import audits
 from tracker.services.wording import show
 from tracker.storage.base import Key, dump_id
-from tracker.storage.labelling import audit_draws as drawn
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit, AuditRound
 
@@ -27,10 +27,11 @@ RESERVED_FOR = timedelta(minutes=30)
 MOST_ASIDE = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
     """An audit's ledger, its draws, and what stood at the start of each round."""
 
+    audit: Audit
     ledger: stats.Ledger
     draws: Sequence[Any]
     rounds: Sequence[AuditRound]
@@ -45,6 +46,11 @@ class Record:
         known = int(self.ledger.known[-1].sum())
         return int(self.ledger.strata.sizes.sum()) - known
 
+    @cached_property
+    def look(self) -> stats.Look:
+        level = self.audit.confidence_level
+        return stats.look(self.ledger, level, standings=self.standings)
+
 
 def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Record:
     """Return all that the intervals of an audit follow from, with current labels.
@@ -53,13 +59,15 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
     """
     strata = audits.strata_of(audit)
     rounds = storage.list_rounds(session, audit)
-    read = drawn.list_draws if in_full else drawn.list_answers
+    read = storage.list_draws if in_full else storage.list_answers
     draws = read(session, audit)
     known = np.zeros(
         (len(rounds), len(strata.sizes), strata.classes + 1), dtype=np.int64
     )
     last = max((draw.label_id or 0 for draw in draws), default=0)
-    for known_from, stratum, label, number, newest in drawn.count_known(session, audit):
+    for known_from, stratum, label, number, newest in storage.count_known(
+        session, audit
+    ):
         known[known_from:, stratum, audits.label_code(audit.classes, label)] += number
         last = max(last, newest)
     labels = [
@@ -82,7 +90,7 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
         if one.standing is None or one.digest != digest:
             break
         standings.append(stats.Standing.from_json(json.loads(one.standing)))
-    return Record(ledger, draws, rounds, tuple(standings), digests, last)
+    return Record(audit, ledger, draws, rounds, tuple(standings), digests, last)
 
 
 def _digests(ledger: stats.Ledger) -> tuple[str, ...]:
@@ -95,10 +103,6 @@ def _digests(ledger: stats.Ledger) -> tuple[str, ...]:
         at = one.start
         found.append(running.hexdigest())
     return tuple(found)
-
-
-def look_at(audit: Audit, record: Record) -> stats.Look:
-    return stats.look(record.ledger, audit.confidence_level, standings=record.standings)
 
 
 def draw_next(
@@ -116,15 +120,17 @@ def draw_next(
         if since is not None:
             raise errors.ConflictError(f"the audit {show(audit.name)} is {state}")
     until = by.at + RESERVED_FOR
-    offered = drawn.list_offered(session, audit, labeler=by.name, at=by.at, limit=count)
+    offered = storage.list_offered(
+        session, audit, labeler=by.name, at=by.at, limit=count
+    )
     kept = [one.number for one in offered if one.query_id not in aside]
     if kept:
-        drawn.reserve_draws(session, audit, kept, labeler=by.name, until=until)
+        storage.reserve_draws(session, audit, kept, labeler=by.name, until=until)
     numbers = [one.number for one in offered]
     if len(numbers) < count:
         common = {"labeler": by.name, "drawn_at": by.at, "until": until}
         numbers += _draw_new(session, audit, count - len(numbers), common)
-    return list(drawn.list_draws(session, audit, numbers=numbers))
+    return list(storage.list_draws(session, audit, numbers=numbers))
 
 
 def draw_ahead(
@@ -163,9 +169,9 @@ def _find_place(session: Session, audit: Audit) -> _Place:
     latest = json.loads(storage.get_last_round(session, audit).frozen)
     left = np.array(audit.strata["sizes"], dtype=np.int64)
     last, number = np.full_like(left, -1), 0
-    for _, stratum, many in drawn.count_known_items(session, audit):
+    for _, stratum, many in storage.count_known_items(session, audit):
         left[stratum] -= many
-    for stratum, many, rank in drawn.count_drawn(session, audit):
+    for stratum, many, rank in storage.count_drawn(session, audit):
         left[stratum] -= many
         last[stratum] = rank
         number += many
@@ -186,14 +192,14 @@ def _draw_new(
         if not place.left.any():
             break
         stratum = stats.choose_stratum(key, place.number, place.left, place.weights)
-        rank, query_id = drawn.find_next_item(
+        rank, query_id = storage.find_next_item(
             session, audit, stratum, after=int(place.last[stratum])
         )
         row = {"audit_id": audit.id, "number": place.number, "query_id": query_id}
         row |= {"detector_id": audit.detector_id, "stratum": stratum, "rank": rank}
-        drawn.add_draws(session, [row | common])
+        storage.add_draws(session, [row | common])
         # Its label is no part of a random sample; the audit's chances are its own.
-        if drawn.set_sampling(session, audit.detector_id, query_id, words.TARGETED):
+        if storage.set_sampling(session, audit.detector_id, query_id, words.TARGETED):
             numbers.append(place.number)
         place.last[stratum] = rank
         place.left[stratum] -= 1
@@ -207,9 +213,9 @@ def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
     ledger, number = record.ledger, len(record.rounds)
     waiting = (one.number for one in record.draws if one.label is None)
     audit.answered = next(waiting, record.draws[-1].number + 1 if record.draws else 0)
-    drawn.mark_known(session, audit, number)
+    storage.mark_known(session, audit, number)
     known = np.zeros_like(ledger.known[-1])
-    for _, stratum, label, many, _ in drawn.count_known(session, audit):
+    for _, stratum, label, many, _ in storage.count_known(session, audit):
         known[stratum, audits.label_code(audit.classes, label)] += many
     following = stats.next_round(
         ledger, known, audits.goal_of(audit), carried=audits.carried_of(audit)
@@ -224,15 +230,10 @@ def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
         )
     )
     session.flush()
-    _remember(session, audit)
-
-
-def _remember(session: Session, audit: Audit) -> None:
-    """Store what stands at the starts of rounds, so that looks need not."""
+    # What stands at the starts of rounds is stored, so that looks need not find it.
     record = load_record(session, audit)
-    found = look_at(audit, record)
     for one, standing, digest in zip(
-        record.rounds, found.standings, record.digests, strict=False
+        record.rounds, record.look.standings, record.digests, strict=False
     ):
         if one.digest != digest:
             one.standing = json.dumps(standing.as_json(), separators=(",", ":"))
@@ -352,56 +353,39 @@ def get_audit_record(session: Session, audit: Audit) -> AuditRecord:
     )
 
 
-def list_draw_rows(
-    session: Session, audit: Audit
-) -> tuple[list[str], list[dict[str, Any]]]:
+def list_draw_rows(session: Session, audit: Audit) -> list[dict[str, Any]]:
     """Return the draws of an audit in order, each with the chance it was drawn by.
 
     The labels are no random sample: each has to be weighed by its chance.
     """
     record = load_record(session, audit, in_full=True)
-    return DRAW_COLUMNS, [one.dump() for one in _list_draws(record)]
+    return [one.dump() for one in _list_draws(record)]
 
 
 def _list_draws(record: Record) -> list[RecordedDraw]:
-    return [
-        RecordedDraw.from_row(
-            one.draw,
-            draw=one.draw.number,
-            query=dump_id("iq", one.draw.query_id),
-            round=one.round,
-            chance=one.chance,
-            times_average=one.times_average,
-            stratum_weight=one.weight,
-            weight_left=one.weight_left,
-        )
-        for one in iter_reasons(record)
-    ]
+    found = []
+    for one in iter_reasons(record):
+        known = one._asdict()
+        draw, _ = known.pop("draw"), known.pop("expected_wrong")
+        known |= {"draw": draw.number, "query": dump_id("iq", draw.query_id)}
+        found.append(RecordedDraw.from_row(draw, **known))
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why one query was drawn.
+class Reason(NamedTuple):
+    """Why one query was drawn, with this *chance* of all that was left.
 
-    Of all that was left, *queries_left* of *weight_left* together, it had *weight*.
+    It is so many *times* that of an *average* query, which counts the inverse.
     *expected_wrong* is what the model thought of its prediction when the round began.
     """
 
     draw: Any
     round: int
-    weight: int
+    chance: float
+    times_average: float
+    stratum_weight: int
     weight_left: int
-    queries_left: int
     expected_wrong: float
-
-    @property
-    def chance(self) -> float:
-        return self.weight / self.weight_left
-
-    @property
-    def times_average(self) -> float:
-        """Its chance beside that of an average query; it counts the inverse."""
-        return self.chance * self.queries_left
 
 
 def iter_reasons(record: Record) -> Iterator[Reason]:
@@ -415,12 +399,15 @@ def iter_reasons(record: Record) -> Iterator[Reason]:
             left = ledger.left_before(place, number)
         assert left is not None
         frozen = ledger.rounds[number]
+        weight, in_all = int(frozen.weights[draw.stratum]), int(left @ frozen.weights)
+        chance = weight / in_all
         yield Reason(
             draw=draw,
             round=number,
-            weight=int(frozen.weights[draw.stratum]),
-            weight_left=int(left @ frozen.weights),
-            queries_left=int(left.sum()),
+            chance=chance,
+            times_average=chance * int(left.sum()),
+            stratum_weight=weight,
+            weight_left=in_all,
             expected_wrong=int(frozen.wrong[draw.stratum]) / stats.UNIT,
         )
         left[draw.stratum] -= 1

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -15,9 +15,8 @@ from tracker.services.estimates.decision import Decision, Span, compare_with_tar
 from tracker.services.estimates.estimate import ClassEstimate, Estimate, Population
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
-from tracker.services.labelling.auditing.audit_draws import Record, load_record, look_at
+from tracker.services.labelling.auditing.audit_draws import Record, load_record
 from tracker.services.labelling.auditing.audits import (
-    aimed_at,
     find_version_name,
     goal_of,
     measure_of,
@@ -73,24 +72,19 @@ def get_audit_estimate(
     session: Session, audit: Audit, *, computed_at: datetime
 ) -> SetEstimate:
     """Compute the intervals of an audit from every label committed so far."""
-    record = load_record(session, audit)
-    found = look_at(audit, record)
-    return build_audit_estimate(session, audit, record, found, computed_at)
+    return build_audit_estimate(session, load_record(session, audit), computed_at)
 
 
-def build_audit_estimate(
-    session: Session, audit: Audit, record: Record, found: stats.Look, at: datetime
-) -> SetEstimate:
+def build_audit_estimate(session: Session, record: Record, at: datetime) -> SetEstimate:
     """Return a look at an audit as an estimate."""
+    audit, found = record.audit, record.look
     detector = session.get_one(Detector, audit.detector_id)
-    scopes = _scopes(audit, found.measures, found.estimates, found)
-    classes, overall = scopes[:-1], scopes[-1]
-    balanced = _balanced(found.balanced, classes)
-    confusion, unclear = _confusion(audit, record)
-    aimed = aimed_at(audit, scopes, balanced)
+    view = _view(audit, found)
+    aimed, overall = view.aimed, view.overall
+    confusion, unclear = _confusion(record)
     decision = _decide(audit, aimed)
     labels = overall.labelled + unclear
-    is_reached = _is_reached(audit, aimed, labels, record)
+    is_reached = _is_reached(record, aimed, labels)
     step = stats.Step(found.settled, aimed.low, aimed.high)
     left = expected_in_all(audit, record.drawable, step) - found.settled
     return SetEstimate(
@@ -110,10 +104,10 @@ def build_audit_estimate(
         repeats_left_out=0,
         grouped_left_out=0,
         includes_targeted=False,
-        classes=classes,
-        balanced=Accuracy.from_row(balanced),
+        classes=view.classes,
+        balanced=Accuracy.from_row(view.balanced),
         confusion=confusion,
-        last_label_at=_find_last_label_at(session, audit, record),
+        last_label_at=_find_last_label_at(session, record),
         corrections=0,
         target=audit.target,
         decision=decision,
@@ -130,77 +124,47 @@ def build_audit_estimate(
     )
 
 
-def _is_reached(audit: Audit, aimed: Accuracy, labels: int, record: Record) -> bool:
+def _is_reached(record: Record, aimed: Accuracy, labels: int) -> bool:
     """Return whether the goal is reached, or no label is left to give."""
+    audit = record.audit
     if audit.budget is not None:
         return record.ledger.settled >= min(audit.budget, record.drawable)
     step = stats.Step(labels, aimed.low, aimed.high)
     return goal_of(audit).is_reached(step) or labels == audit.queries
 
 
-def _find_last_label_at(
-    session: Session, audit: Audit, record: Record
-) -> datetime | None:
-    found = find_labels(session, audit.detector_id, [record.last_label_id])
+def _find_last_label_at(session: Session, record: Record) -> datetime | None:
+    found = find_labels(session, record.audit.detector_id, [record.last_label_id])
     newest = found.get(record.last_label_id)
     return newest["created_at"] if newest else None
 
 
-def list_audit_history(
-    session: Session, audit: Audit, *, computed_at: datetime
-) -> list[AuditMoment]:
-    """Return what stood at the start of each round, and what stands now."""
-    record = load_record(session, audit)
-    return build_history(audit, record, look_at(audit, record), computed_at=computed_at)
-
-
-def build_history(
-    audit: Audit, record: Record, found: stats.Look, *, computed_at: datetime
-) -> list[AuditMoment]:
+def build_history(record: Record, *, computed_at: datetime) -> list[AuditMoment]:
     """Return a look at an audit as what stood at the start of each round, and now."""
-    points = []
-    for number, standing in enumerate(found.standings):
-        frozen = record.ledger.rounds[number]
-        measures, mean = standing.intervals()
-        right, of = record.ledger.totals(frozen.start, max(0, number - 1))
-        counts = found._replace(correct=right, labelled=of)
-        none = np.full(len(of), np.nan)
-        classes = _scopes(audit, measures, none, counts)
-        points.append(
-            _point(
-                audit,
-                record,
-                frozen.start,
-                record.rounds[number].began_at,
-                classes,
-                _balanced(mean, classes[:-1]),
-            )
+    audit, found = record.audit, record.look
+
+    def stood(look: stats.Look, draws: int, at: datetime) -> AuditMoment:
+        view = _view(audit, look)
+        step = stats.Step(draws, view.aimed.low, view.aimed.high)
+        return AuditMoment(
+            at=at,
+            draws=draws,
+            labels_expected=expected_in_all(audit, record.drawable, step),
+            labels=view.overall.labelled,
+            classes=view.classes,
+            balanced=Accuracy.from_row(view.balanced),
+            overall=Score.from_row(view.overall),
         )
-    scopes = _scopes(audit, found.measures, found.estimates, found)
-    balanced = _balanced(found.balanced, scopes[:-1])
-    now = _point(audit, record, found.settled, computed_at, scopes, balanced)
-    return [*points, now]
 
-
-def _point(  # noqa: PLR0913, PLR0917 - all that stood.
-    audit: Audit,
-    record: Record,
-    draws: int,
-    at: datetime,
-    scopes: Sequence[ClassEstimate],
-    balanced: Score,
-) -> AuditMoment:
-    aimed = aimed_at(audit, scopes, balanced)
-    step = stats.Step(draws, aimed.low, aimed.high)
-    return AuditMoment(
-        draws=draws,
-        labels_expected=expected_in_all(audit, record.drawable, step),
-        labels=scopes[-1].labelled,
-        at=at,
-        classes=list(scopes[:-1]),
-        balanced=Accuracy.from_row(balanced),
-        overall=Score.from_row(scopes[-1]),
-    )
+    moments = []
+    for number, standing in enumerate(found.standings):
+        start = record.ledger.rounds[number].start
+        measures, mean = standing.intervals()
+        right, of = record.ledger.totals(start, max(0, number - 1))
+        none = np.full(len(of), np.nan)
+        before = stats.Look(measures, mean, none, right, of, start, ())
+        moments.append(stood(before, start, record.rounds[number].began_at))
+    return [*moments, stood(found, found.settled, computed_at)]
 
 
 def expected_in_all(
@@ -240,44 +204,49 @@ def _decide(audit: Audit, aimed: Score) -> Decision | None:
     )
 
 
-def _scopes(
-    audit: Audit, intervals: stats.Interval, estimates: stats.Floats, counts: stats.Look
-) -> list[ClassEstimate]:
-    """Return the classes, then overall."""
-    names = [*audit.classes, OVERALL]
-    return [
+class _View(NamedTuple):
+    """What is known of the classes, their mean, all queries, and of the aim."""
+
+    classes: list[ClassEstimate]
+    balanced: Score
+    overall: ClassEstimate
+    aimed: Score
+
+
+def _view(audit: Audit, found: stats.Look) -> _View:
+    scopes = [
         ClassEstimate(
             name=name,
-            correct=int(counts.correct[place]),
-            labelled=int(counts.labelled[place]),
-            accuracy=_number(float(estimates[place])),
-            low=float(intervals.low[place]),
-            high=float(intervals.high[place]),
+            correct=int(found.correct[place]),
+            labelled=int(found.labelled[place]),
+            accuracy=None if math.isnan(estimate) else estimate,
+            low=float(found.measures.low[place]),
+            high=float(found.measures.high[place]),
         )
-        for place, name in enumerate(names)
+        for place, (name, estimate) in enumerate(
+            zip([*audit.classes, OVERALL], found.estimates.tolist(), strict=True)
+        )
     ]
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def _balanced(interval: stats.Interval, classes: Sequence[ClassEstimate]) -> Score:
-    low, high = float(interval.low), float(interval.high)
-    found = [scope.accuracy for scope in classes if scope.accuracy is not None]
-    mean = sum(found) / len(found) if len(found) == len(classes) else None
-    return Score(
+    classes = scopes[:-1]
+    low, high = float(found.balanced.low), float(found.balanced.high)
+    known = [scope.accuracy for scope in classes if scope.accuracy is not None]
+    mean = sum(known) / len(known) if len(known) == len(classes) else None
+    balanced = Score(
         correct=sum(scope.correct for scope in classes),
         labelled=sum(scope.labelled for scope in classes),
         accuracy=None if mean is None else min(max(mean, low), high),
         low=low,
         high=high,
     )
+    aim = goal_of(audit).aim
+    return _View(
+        classes, balanced, scopes[-1], balanced if aim is None else scopes[aim]
+    )
 
 
-def _confusion(audit: Audit, record: Record) -> tuple[dict[str, dict[str, int]], int]:
+def _confusion(record: Record) -> tuple[dict[str, dict[str, int]], int]:
     """Return label by prediction, and how many are unclear; known labels included."""
-    ledger = record.ledger
+    audit, ledger = record.audit, record.ledger
     counts = ledger.known[-1].copy()
     answered = ledger.labels != stats.OPEN
     np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
@@ -358,8 +327,9 @@ class Comparison:
         return wide / chosen if chosen > _NOTHING else 1.0
 
 
-def compare_with_random(audit: Audit, record: Record) -> Comparison:
+def compare_with_random(record: Record) -> Comparison:
     """Return how random labels would have done, as known when the last round began."""
+    audit = record.audit
     start = record.ledger.rounds[-1].start
     ledger = replace(
         record.ledger,

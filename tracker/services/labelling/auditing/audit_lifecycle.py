@@ -1,28 +1,324 @@
-"""An audit is paused, resumed, extended by a narrower aim, and ended."""
+"""How audits come and go: made by schedules, paused, resumed, extended and ended.
 
-from typing import Any
+A schedule makes an audit of each week's, day's or month's queries by itself.
 
+The set of a span is stated before the span begins, by the schedule, and frozen a day
+after its end.  Each span has its own key, its own draws and its own level; what the
+audits before it have taught decides where to look, and is no evidence.
+"""
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.services.by import By
-from tracker.services.fields import Input
+from tracker.services.by import NOBODY, By
+from tracker.services.detectors import get_by_id
+from tracker.services.estimates.weeks import Cut, begin, following
+from tracker.services.fields import Input, Instant, KeyName
 from tracker.services.labelling.auditing import audits
 from tracker.services.labelling.auditing.audit_draws import load_record
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.wording import show
-from tracker.storage.detectors import Detector
+from tracker.services.labelling.auditing.audit_sets import NewAudit, choose_version
+from tracker.services.labelling.labelers import NewAssignment, assign
+from tracker.services.queries.where import parse_where
+from tracker.services.wording import dump_instant, show
+from tracker.shapes import Shape
+from tracker.storage.base import Key, dump_id
+from tracker.storage.detectors import Detector, list_versions, zone_of
+from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling.audit_draws import count_draws
 from tracker.storage.labelling.audits import Audit, AuditExtension, AuditSchedule
+from tracker.words import BALANCED
 
 # The most that a year can have.
 SPANS_A_YEAR = {"day": 366, "week": 53, "month": 12}
 # So many spans before are compared, by so many labels of each over the half-width: with
 # a good judge a span takes hardly more, and one with fewer cannot be compared.
 _MOST_BEFORE, _COMPARED = 4, 3.5
+FREEZES_AFTER = timedelta(days=1)
+_AS_GIVEN = {"name", "every", "where", "uses", "labels", "labelers"}
+
+
+class SkippedSpan(Shape):
+    """A span without an audit."""
+
+    since: Instant
+    because: str
+
+
+class ScheduleYear(Shape):
+    """What the audits of a year say together, once it is over."""
+
+    year: int
+    spans: int = Field(description="The number of audits that count.")
+    below_target: list[str] = Field(
+        description="The ids of the audits that are listed as below the target: of "
+        "such a list on average at most 1 - confidence_level is wrong."
+    )
+
+
+class ScheduleSummary(Shape):
+    """A schedule: what is asked about each span, and what became of them."""
+
+    id: str = Field(description="sch_ and a number.")
+    detector: str = Field(description="The id of the detector.")
+    name: str
+    every: Cut
+    time_zone: str
+    version: str | None = Field(description="The version; null for all of them.")
+    where: list[str]
+    uses: list[str] | None = Field(description="null for all there is.")
+    aim: str
+    half_width: float | None
+    labels: int | None
+    target: float | None = Field(description="What each span is held against.")
+    labelers: list[str] = Field(description="Who is asked for the labels.")
+    created_by: str
+    created_at: Instant
+    stopped_at: Instant | None
+    next_since: Instant = Field(
+        description="When the first span begins whose set is not frozen yet."
+    )
+    next_frozen_at: Instant = Field(description="When that is frozen.")
+    audits: int = Field(description="The number of audits it has made.")
+    below_target: list[str] = Field(
+        description="The ids of the closed audits whose accuracy is proved to lie "
+        "below the target. The chance that a year has a wrong one among them is at "
+        "most 1 - confidence_level."
+    )
+    years: list[ScheduleYear] = Field(
+        description="The years that are over, of a schedule with a target for another "
+        "measure than the balanced accuracy."
+    )
+    skipped: list[SkippedSpan] = Field(description="The spans without an audit.")
+
+
+def create_schedule(
+    session: Session, detector: Detector, new: NewAudit, by: By
+) -> AuditSchedule:
+    """Begin to make an audit of each span, from the next one that begins.
+
+    Raises ConflictError for a name that is taken, InvalidInputError for what no audit
+    of the detector can be asked.
+    """
+    assert new.every is not None
+    if storage.is_name_taken(session, AuditSchedule, detector.id, new.name):
+        raise ConflictError(f"there is a schedule named {show(new.name)} already")
+    audits.check_aim(detector, new)
+    parse_where(session, detector, new.where, at=by.at)
+    time_zone = new.time_zone or detector.time_zone
+    zone, aim = zone_of(time_zone), audits.stored_aim(new)
+    day = begin(day_in(by.at, zone), new.every)
+    if midnight_in(day, zone) < by.at:
+        day = following(day, new.every)
+    target = new.target
+    if target is None and detector.measure in {new.aim, f"recall:{new.aim}"}:
+        target = detector.target
+    schedule = AuditSchedule(
+        detector_id=detector.id,
+        version_id=choose_version(session, detector, new),
+        **new.model_dump(include=_AS_GIVEN),
+        time_zone=time_zone,
+        aim=aim,
+        half_width=None if new.labels else audits.half_width_of(new),
+        target=target,
+        created_by=by.name,
+        created_at=by.at,
+        first_since=midnight_in(day, zone),
+        next_since=midnight_in(day, zone),
+        skipped=[],
+    )
+    session.add(schedule)
+    session.flush()
+    _record(session, schedule, by, "audit schedule begun", every=schedule.every)
+    return schedule
+
+
+class ScheduleChange(Input):
+    """What changes for the spans whose sets are not frozen yet."""
+
+    labelers: Annotated[list[KeyName], Field(max_length=50)] = Field(default=[])
+    half_width: Annotated[float, Field(gt=0, lt=0.5)] | None = None
+
+
+def change_schedule(
+    session: Session, schedule: AuditSchedule, change: ScheduleChange, by: By
+) -> None:
+    """Ask others for the labels, or aim at another width, from the next span on.
+
+    Raises ConflictError once the schedule is stopped.
+    """
+    locked = _lock(session, schedule)
+    if locked.stopped_at is not None:
+        raise ConflictError("the schedule is stopped")
+    locked.labelers = change.labelers
+    if change.half_width is not None and locked.half_width is not None:
+        locked.half_width = change.half_width
+    _record(session, locked, by, "audit schedule changed")
+
+
+def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSchedule:
+    """Make no more audits; those that are open go on.  Twice changes nothing."""
+    locked = _lock(session, schedule)
+    if locked.stopped_at is None:
+        locked.stopped_at = by.at
+        _record(session, locked, by, "audit schedule stopped")
+    return locked
+
+
+def get_schedule(session: Session, reference: str) -> AuditSchedule:
+    return get_by_id(session, AuditSchedule, "sch", "schedule", reference)
+
+
+def describe_schedule(session: Session, schedule: AuditSchedule) -> ScheduleSummary:
+    """Return a schedule as it is answered."""
+    made = storage.list_results(session, schedule)
+    results = {one.id: audits.find_result(one) for one in made}
+    return ScheduleSummary.from_row(
+        schedule,
+        id=dump_id("sch", schedule.id),
+        detector=dump_id("det", schedule.detector_id),
+        version=audits.find_version_name(session, schedule),
+        aim=schedule.aim or BALANCED,
+        next_frozen_at=_shift(schedule, 1) + FREEZES_AFTER,
+        audits=len(made),
+        below_target=[
+            dump_id("aud", number)
+            for number, result in results.items()
+            if result is not None and result.below_target
+        ],
+        years=_sum_up_years(session, schedule, made),
+        skipped=[
+            SkippedSpan(since=datetime.fromisoformat(since), because=why)
+            for since, why in schedule.skipped
+        ],
+    )
+
+
+def _sum_up_years(
+    session: Session, schedule: AuditSchedule, made: Sequence[Any]
+) -> list[ScheduleYear]:
+    """List for each year that is over what lay below the target, by e-BH."""
+    zone = zone_of(schedule.time_zone)
+    level = session.get_one(Detector, schedule.detector_id).confidence_level
+    years: dict[int, list[tuple[int, float | None]]] = {}
+    for one in made:
+        result = audits.find_result(one)
+        known = None if result is None else result.log_evidence_below
+        years.setdefault(day_in(one.since, zone).year, []).append((one.id, known))
+    if schedule.stopped_at is None:
+        years.pop(day_in(schedule.next_since, zone).year, None)
+    found = []
+    for year, spans in years.items():
+        counted = [(number, known) for number, known in spans if known is not None]
+        if len(counted) == len(spans):
+            most = SPANS_A_YEAR[schedule.every]
+            places = stats.list_on_average([known for _, known in counted], most, level)
+            below = [dump_id("aud", counted[place][0]) for place in places]
+            year_of = ScheduleYear(year=year, spans=len(spans), below_target=below)
+            found.append(year_of)
+    return found
+
+
+def freeze_next(session: Session, key: Key, at: datetime) -> tuple[Audit | None, bool]:
+    """Freeze the set of the oldest span that is due; False where none is.
+
+    Also returns the audit of the span before it, which ends with that: people are
+    asked about one span at a time.  A span without queries, or with some that no audit
+    can be of, is passed over, and the schedule says why.
+    """
+    schedule = storage.lock_one(session, AuditSchedule, key)
+    if schedule.stopped_at is not None:
+        return None, False
+    newest = next(iter(storage.list_scheduled(session, schedule, limit=1)), None)
+    _follow_clock(schedule, newest, at)
+    until = _shift(schedule, 1)
+    if at < until + FREEZES_AFTER:
+        return None, False
+    try:
+        _make_audit(session, schedule, newest, at)
+    except (ConflictError, InvalidInputError) as error:
+        wrong = isinstance(error, InvalidInputError) and error.errors
+        why = wrong[0].message if wrong else str(error)
+        schedule.skipped = [*schedule.skipped, [dump_instant(schedule.next_since), why]]
+        newest = None
+    schedule.next_since = until
+    session.flush()
+    return newest, True
+
+
+def _make_audit(
+    session: Session, schedule: AuditSchedule, before: Audit | None, at: datetime
+) -> None:
+    detector = session.get_one(Detector, schedule.detector_id)
+    if detector.archived_at is not None:
+        raise ConflictError("the detector is archived")
+    versions = list_versions(session, detector.id)
+    if any(v.deleted_to and v.deleted_to >= schedule.next_since for v in versions):
+        # What is left is no longer the traffic of the span.
+        raise ConflictError("queries of it without a label have been deleted")
+    day = day_in(schedule.next_since, zone_of(schedule.time_zone))
+    until = _shift(schedule, 1)
+    new = NewAudit(
+        name=f"{schedule.name}, {day}",
+        version=audits.find_version_name(session, schedule) or "*",
+        since=schedule.next_since,
+        until=until,
+        where=schedule.where,
+        uses=schedule.uses,
+        aim=schedule.aim or BALANCED,
+        half_width=schedule.half_width,
+        labels=schedule.labels,
+    )
+    span = audits.SpanToAudit(
+        schedule.id,
+        until + FREEZES_AFTER,
+        lambda plan: _learn(session, before, detector, plan),
+    )
+    by = By(NOBODY, at, credited=schedule.created_by)
+    audit = audits.create_audit(session, detector, new, by, span=span)
+    for name in schedule.labelers:
+        share = math.ceil(audit.labels_expected / len(schedule.labelers))
+        assign(session, detector, NewAssignment(labeler=name, labels=share), by)
+
+
+def _learn(
+    session: Session, before: Audit | None, detector: Detector, plan: audits.AuditPlan
+) -> stats.Floats | None:
+    """Return what earlier audits teach of a set; nothing if judges have changed."""
+    is_like = before is not None and before.classes == detector.classes
+    if before is None or not is_like or before.uses != plan.uses:
+        return None
+    ledger = load_record(session, before).ledger
+    carried = stats.carry_over(ledger, audits.carried_of(before), plan.strata)
+    return carried if np.any(carried) else None
+
+
+def _follow_clock(schedule: AuditSchedule, newest: Audit | None, at: datetime) -> None:
+    """Go back to spans that were passed over while the clock was ahead."""
+    while schedule.next_since > max(schedule.first_since, at - FREEZES_AFTER):
+        earlier = _shift(schedule, -1)
+        if newest is not None and newest.since == earlier:
+            return
+        schedule.next_since = earlier
+        since = dump_instant(earlier)
+        schedule.skipped = [one for one in schedule.skipped if one[0] != since]
+
+
+def _shift(schedule: AuditSchedule, spans: int) -> datetime:
+    """Return when the next span ends, or the one before it begins."""
+    zone, every = zone_of(schedule.time_zone), schedule.every
+    day = day_in(schedule.next_since, zone)
+    if spans > 0:
+        return midnight_in(following(day, every), zone)
+    return midnight_in(begin(day - timedelta(days=1), every), zone)
 
 
 class AuditChange(Input):
@@ -33,24 +329,18 @@ class AuditChange(Input):
     )
 
 
-def pause_audit(session: Session, audit: Audit, by: By) -> Audit:
-    """Draw nothing more until the audit is resumed; twice changes nothing.
+def pause_audit(
+    session: Session, audit: Audit, by: By, *, is_paused: bool = True
+) -> Audit:
+    """Draw nothing more until the audit is resumed, or resume it.
 
-    Labels of what was drawn before still count: a draw is never forgotten.
+    Twice changes nothing.  Labels of what was drawn before still count: a draw is
+    never forgotten.
     """
     locked = _lock_open(session, audit)
-    if locked.paused_at is None:
-        locked.paused_at = by.at
-        _record(session, locked, by, "audit paused")
-    return locked
-
-
-def resume_audit(session: Session, audit: Audit, by: By) -> Audit:
-    """Go on with an audit that was paused; twice changes nothing."""
-    locked = _lock_open(session, audit)
-    if locked.paused_at is not None:
-        locked.paused_at = None
-        _record(session, locked, by, "audit resumed")
+    if is_paused != (locked.paused_at is not None):
+        locked.paused_at = by.at if is_paused else None
+        _record(session, locked, by, f"audit {'paused' if is_paused else 'resumed'}")
     return locked
 
 
@@ -78,7 +368,7 @@ def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) ->
             number=len(earlier),
             half_width_before=before,
             half_width=change.half_width,
-            labels=count_draws(session, [locked]).get(locked.id, 0),
+            labels=storage.count_draws(session, [locked]).get(locked.id, 0),
             extended_by=by.name,
             extended_at=by.at,
         )
@@ -111,22 +401,17 @@ def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
     Nothing is drawn any more.  Late answers still count for what is computed: a draw
     that was handed out is never forgotten.  The record stays as it is.
     """
-    locked = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
+    locked = _lock(session, audit)
     if locked.closed_at is not None:
         return locked, False
-    result = _build_result(session, locked, by)
+    found = get_audit_estimate(session, locked, computed_at=by.at)
+    compared = _compare(session, locked)
+    result = audits.AuditResult.from_row(found, at=by.at, by=by.name, **compared)
     locked.closed_at, locked.paused_at = by.at, None
     locked.result = result.model_dump_json()
     session.flush()
     _record(session, locked, by, "audit closed")
     return locked, True
-
-
-def _build_result(session: Session, audit: Audit, by: By) -> audits.AuditResult:
-    found = get_audit_estimate(session, audit, computed_at=by.at)
-    return audits.AuditResult.from_row(
-        found, at=by.at, by=by.name, **_compare(session, audit)
-    )
 
 
 def _compare(session: Session, audit: Audit) -> dict[str, Any]:
@@ -192,15 +477,20 @@ def _find_change(
     )
 
 
+def _lock(session: Session, row: storage.Named) -> storage.Named:
+    return storage.lock_one(session, type(row), (row.detector_id, row.id))
+
+
 def _lock_open(session: Session, audit: Audit) -> Audit:
-    locked = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
+    locked = _lock(session, audit)
     if locked.closed_at is not None:
         raise ConflictError(f"the audit {show(locked.name)} is closed")
     return locked
 
 
 def _record(
-    session: Session, audit: Audit, by: By, action: str, **details: object
+    session: Session, row: Audit | AuditSchedule, by: By, action: str, **details: object
 ) -> None:
-    detector = session.get_one(Detector, audit.detector_id)
-    by.record(session, action, detector.name, audit=audit.name, **details)
+    detector = session.get_one(Detector, row.detector_id)
+    details = {"audit" if isinstance(row, Audit) else "schedule": row.name, **details}
+    by.record(session, action, detector.name, **details)

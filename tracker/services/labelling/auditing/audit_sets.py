@@ -24,7 +24,8 @@ from tracker.settings.fields import TimeZone
 from tracker.stats import MISSING, Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling import judgements
+from tracker.storage.labelling import labelers
+from tracker.storage.queries.finding import Between, Condition, Equals
 from tracker.words import BALANCED, PRECISION
 
 MOST_QUERIES = 1_000_000
@@ -56,16 +57,12 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _as_when(value: object) -> object:
-    return value if fields.is_span(value) else fields.parse_instant(value)
-
-
 def _as_text(value: object) -> object:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if is_whole else value
 
 
-Condition = Annotated[
+ConditionText = Annotated[
     str, Field(min_length=1, max_length=400), AfterValidator(_check_storable)
 ]
 Use = Annotated[
@@ -84,7 +81,9 @@ Seed = Annotated[
 
 # A span, such as 7d, is counted back from when the audit begins.
 When = Annotated[
-    datetime | str, BeforeValidator(_as_when), WithJsonSchema({"type": "string"})
+    datetime | str,
+    BeforeValidator(lambda it: it if fields.is_span(it) else fields.parse_instant(it)),
+    WithJsonSchema({"type": "string"}),
 ]
 
 
@@ -125,7 +124,7 @@ class NewAudit(fields.Input):
         description="Only queries asked before this instant, or before this long ago.",
     )
     where: Annotated[
-        list[Condition], BeforeValidator(_as_list), Field(max_length=MOST)
+        list[ConditionText], BeforeValidator(_as_list), Field(max_length=MOST)
     ] = Field(default=[], description=f"All must hold: {FORMS}.")
     uses: list[Use] | None = Field(
         default=None,
@@ -205,6 +204,14 @@ def choose_version(session: Session, detector: Detector, new: NewAudit) -> int |
     return versions[0].id if versions else None
 
 
+def cut_set(
+    version_id: int | None, since: datetime | None, until: datetime | None
+) -> list[Condition]:
+    """Return the conditions that cut a set out of all queries of a detector."""
+    span = Between("asked_at", since, below=until)
+    return [span] if version_id is None else [Equals("version_id", version_id), span]
+
+
 def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
     session: Session,
     detector: Detector,
@@ -222,17 +229,11 @@ def read_set(  # noqa: PLR0913 - one argument for each cut of the set.
     places = {name: place for place, name in enumerate(detector.classes)}
     # A million numbers in lists would take a hundred megabytes more.
     ids, said, sure, labels = array("q"), array("q"), array("d"), array("q")
-    since, until = new.span(at)
-    rows = storage.iter_set(
-        session,
-        detector.id,
-        version_id=version_id,
-        since=since,
-        until=until,
-        where=parse_where(session, detector, new.conditions, at=at),
-        arrived_before=arrived_before,
-    )
-    for row in rows:
+    cut = cut_set(version_id, *new.span(at))
+    cut += parse_where(session, detector, new.conditions, at=at)
+    if arrived_before is not None:
+        cut.append(Between("created_at", below=arrived_before))
+    for row in storage.iter_set(session, detector.id, cut):
         if len(ids) == MOST_QUERIES:
             raise invalid("since", None, f"a set has up to {MOST_QUERIES:,} queries")
         ids.append(row.id)
@@ -264,7 +265,7 @@ def _read_verdicts(
     session: Session, detector: Detector, ids: Ints, new: NewAudit, may_lack: bool
 ) -> tuple[list[str], Ints]:
     """Return the judges that said something of the set, and what, a column each."""
-    judges = [*judgements.list_judges(session, detector.id)]
+    judges = [*labelers.list_judges(session, detector.id)]
     if new.uses is not None:
         judges = [one for one in judges if f"{JUDGE}{one}" in new.uses]
     if len(judges) > MOST_JUDGES:
@@ -272,7 +273,7 @@ def _read_verdicts(
     columns = {name: place for place, name in enumerate(judges)}
     places = {name: place for place, name in enumerate(detector.classes)}
     found = array("q")
-    for row in judgements.iter_verdicts(session, detector.id, judges):
+    for row in labelers.iter_verdicts(session, detector.id, judges):
         found.extend((row.query_id, columns[row.judge], places[row.judged]))
     query, column, verdict = _whole(found).reshape(-1, 3).T
     at = np.minimum(np.searchsorted(ids, query), len(ids) - 1)

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -19,11 +19,7 @@ from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.weeks import Cut
 from tracker.services.evidence.measure import parse_measure
 from tracker.services.fields import Instant
-from tracker.services.labelling.auditing.audit_sets import (
-    NewAudit,
-    choose_version,
-    read_set,
-)
+from tracker.services.labelling.auditing import audit_sets
 from tracker.services.queries.where import parse_where
 from tracker.services.wording import invalid, show
 from tracker.shapes import Accuracy, Score, Shape
@@ -31,7 +27,6 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.labelling import audits as storage
-from tracker.storage.labelling.audit_draws import mark_known
 from tracker.storage.labelling.audits import Audit, AuditRound, AuditSchedule
 from tracker.words import BALANCED, RECALL
 
@@ -39,7 +34,6 @@ MOST_CLASSES = 50
 _USUAL_HALF_WIDTH = 0.05
 _NARROWEST, _WIDEST = 0.005, 0.4
 _AT_ONCE = 20_000
-_A = TypeVar("_A", bound=Accuracy)
 
 
 class ChangeSince(Shape):
@@ -230,23 +224,19 @@ def measure_of(audit: Audit) -> str:
     )
 
 
-def aimed_at(audit: Audit, scopes: Sequence[_A], balanced: _A) -> _A:
-    """Return what is aimed at, of the classes and overall, or *balanced*."""
-    aim = goal_of(audit).aim
-    return balanced if aim is None else scopes[aim]
-
-
 def aimed_of(audit: Audit, found: Any) -> Accuracy:
     """Return what an estimate, a moment or the result of an audit says of its aim."""
-    aimed: Accuracy = aimed_at(audit, [*found.classes, found.overall], found.balanced)
-    return aimed
+    aim = goal_of(audit).aim
+    aimed: Accuracy = found.balanced
+    return aimed if aim is None else [*found.classes, found.overall][aim]
 
 
 def count_late(session: Session, audit: Audit) -> int:
     """Count the queries of the span that are not in the set."""
     detector = session.get_one(Detector, audit.detector_id)
-    where = parse_where(session, detector, audit.where, at=audit.created_at)
-    return max(0, storage.count_set(session, audit, where) - audit.queries)
+    cut = audit_sets.cut_set(audit.version_id, audit.since, audit.until)
+    cut += parse_where(session, detector, audit.where, at=audit.created_at)
+    return max(0, storage.count_set(session, detector.id, cut) - audit.queries)
 
 
 def include_late(result: AuditResult, late: int) -> Accuracy:
@@ -279,7 +269,7 @@ class AuditPlan:
 def plan_audit(
     session: Session,
     detector: Detector,
-    new: NewAudit,
+    new: audit_sets.NewAudit,
     *,
     at: datetime,
     arrived_before: datetime | None = None,
@@ -290,8 +280,8 @@ def plan_audit(
     large, and for an aim that is no class.
     """
     check_aim(detector, new)
-    version_id = choose_version(session, detector, new)
-    ids, strata, index, known, uses = read_set(
+    version_id = audit_sets.choose_version(session, detector, new)
+    ids, strata, index, known, uses = audit_sets.read_set(
         session, detector, new, version_id, at=at, arrived_before=arrived_before
     )
     aim = aim_index(detector.classes, stored_aim(new))
@@ -302,7 +292,7 @@ def plan_audit(
     return AuditPlan(version_id, ids, strata, index, known, uses, goal, forecast)
 
 
-def check_aim(detector: Detector, new: NewAudit) -> None:
+def check_aim(detector: Detector, new: audit_sets.NewAudit) -> None:
     """Raise InvalidInputError for an aim that no audit of the detector can have."""
     if len(detector.classes) > MOST_CLASSES:
         raise invalid("aim", new.aim, f"audits are for up to {MOST_CLASSES} classes")
@@ -337,7 +327,7 @@ class SpanToAudit:
 def create_audit(
     session: Session,
     detector: Detector,
-    new: NewAudit,
+    new: audit_sets.NewAudit,
     by: By,
     *,
     span: SpanToAudit | None = None,
@@ -374,7 +364,7 @@ def create_audit(
         )
     )
     session.flush()
-    mark_known(session, audit, 0)
+    storage.mark_known(session, audit, 0)
     by.record(
         *(session, "audit begun", detector.name),
         audit=audit.name,
@@ -383,8 +373,13 @@ def create_audit(
     return audit
 
 
-def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> Audit:
+def _build_audit(
+    detector: Detector, new: audit_sets.NewAudit, plan: AuditPlan, by: By
+) -> Audit:
     since, until = new.span(by.at)
+    secret = secrets.token_hex(32)
+    if new.seed is not None:
+        secret = hashlib.sha256(f"audit {new.seed}".encode()).hexdigest()
     return Audit(
         detector_id=detector.id,
         version_id=plan.version_id,
@@ -399,7 +394,7 @@ def _build_audit(detector: Detector, new: NewAudit, plan: AuditPlan, by: By) -> 
         budget=new.labels,
         confidence_level=detector.confidence_level,
         classes=list(detector.classes),
-        secret=_draw_key(new.seed),
+        secret=secret,
         strata={
             name: np.asarray(x).tolist() for name, x in plan.strata._asdict().items()
         },
@@ -433,7 +428,7 @@ def aim_index(classes: list[str], aim: str | None) -> int | None:
     return None if aim is None else label_code(classes, aim)
 
 
-def stored_aim(new: NewAudit) -> str | None:
+def stored_aim(new: audit_sets.NewAudit) -> str | None:
     """Return a class, overall or a precision; None for the balanced accuracy."""
     return None if new.aim == BALANCED else new.aim.removeprefix(f"{RECALL}:")
 
@@ -456,16 +451,10 @@ def strata_of(audit: Audit) -> stats.Strata:
     return stats.Strata(len(audit.classes), **stored)
 
 
-def half_width_of(new: NewAudit) -> float | None:
+def half_width_of(new: audit_sets.NewAudit) -> float | None:
     if new.target is not None and new.every is None:
         return None
     return new.half_width or _USUAL_HALF_WIDTH
-
-
-def _draw_key(seed: str | None) -> str:
-    if seed is None:
-        return secrets.token_hex(32)
-    return hashlib.sha256(f"audit {seed}".encode()).hexdigest()
 
 
 def _add_items(
