@@ -21,10 +21,9 @@ from rig import (
     random_rows,
 )
 
-from tracker.services.detectors import get_open_detector
 from tracker.services.imports.reading.choices import read_choices
 from tracker.services.imports.reading.files import open_named
-from tracker.services.imports.writing import import_rows
+from tracker.services.imports.writing import Order, importing
 
 PLAIN = ("key", "predicted", "confidence", "label")
 MAPPED = ("File", "Answer", "p", "Truth")
@@ -49,11 +48,9 @@ def run(url: str, content: bytes, columns: list[str]) -> float:
         choices = read_choices(columns=columns, extra="refuse")
         file = open_named(io.BytesIO(content), "rows.csv").read_by(choices)
         begun = time.perf_counter()
-        with database.write() as session:
-            detector = get_open_detector(session, "x")
-            import_rows(
-                session, detector, file.rows(detector), by(), digest=file.sha256
-            )
+        prepared = importing(database, Order("x", file, by()))
+        with prepared as carry_out, database.write() as session:
+            carry_out(session)
         return time.perf_counter() - begun
 
 

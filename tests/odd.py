@@ -14,9 +14,8 @@ from itertools import chain
 from typing import Any
 
 from tests.conftest import by
+from tests.imports import import_rows
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.auditing.audit_lifecycle import create_schedule
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
@@ -185,7 +184,7 @@ def add_odd_detectors(database: Database, at: datetime) -> dict[str, int]:
             **odd.described,
         }
         later = described.pop("production_version", None)
-        rows = [Row(n, {"version": "v1", **row}) for n, row in enumerate(odd.rows, 1)]
+        rows = [{"version": "v1", **row} for row in odd.rows]
         with database.write() as session:
             new = NewDetector.model_validate(described)
             detector = create_detector(session, new, by(at=at - timedelta(days=60)))

@@ -1,6 +1,7 @@
 """What the benchmarks run on: fresh databases, rows to fill them, and processes."""
 
 import argparse
+import io
 import logging
 import os
 import platform
@@ -23,13 +24,9 @@ from sqlalchemy import create_engine, make_url
 
 from tracker.jobs.recompute import recompute_all
 from tracker.services.by import Actor, By
-from tracker.services.detectors import (
-    NewDetector,
-    create_detector,
-    get_open_detector,
-)
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
+from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.writing import Order, importing
 from tracker.services.people.accounts import create_account
 from tracker.services.people.sign_ins import create_link
 from tracker.storage.database import Database, open_database
@@ -185,14 +182,11 @@ def import_all(
     database: Database, rows: Iterable[dict[str, object]], *, detector: str = DETECTOR
 ) -> None:
     """Import *rows* as one file."""
-    with database.write() as session:
-        import_rows(
-            session,
-            get_open_detector(session, detector),
-            (Row(place, row) for place, row in enumerate(rows, start=1)),
-            by("benchmark", datetime.now(UTC)),
-            digest=uuid.uuid4().hex,
-        )
+    body = {"items": list(rows)}
+    file = RowFile("json", uuid.uuid4().hex, io.BytesIO(), body)
+    order = Order(detector, file, by("benchmark", datetime.now(UTC)))
+    with importing(database, order) as carry_out, database.write() as session:
+        carry_out(session)
 
 
 def fold(database: Database) -> None:

@@ -14,7 +14,7 @@ from tests.api.problems import assert_problem
 from tests.conftest import START, WHOLE
 from tracker.stats import balanced_anytime
 from tracker.storage.detectors import Detector
-from tracker.storage.imports.files import RUNNING, FileImport
+from tracker.storage.imports import RUNNING, FileImport
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.jobs.imports import importing
 from tracker.cli import main
 from tracker.services.imports.background import take_images
 from tracker.storage.images import ImageFolder
-from tracker.storage.imports.files import measure_pieces
+from tracker.storage.imports import measure_pieces
 from tracker.storage.queries.queries import Query
 
 PATH = "/detectors/door/import"
@@ -207,7 +207,7 @@ def test_a_worker_tells_how_many_images_it_has_read(
     store, seen = ImageFolder(settings.image_dir), []
     import_id = int(waiting["id"].removeprefix("imp_"))
     take_images((1, import_id), database.read, store, on_progress=seen.append)
-    shares = [progress.bytes_read for progress in seen]
+    shares = [progress["bytes_read"] for progress in seen]
     whole = waiting["bytes"] - len(ROWS)
     assert shares == [whole // 3, whole * 2 // 3, whole]
 

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 from tests.applications import answering
 from tests.conftest import SECRET_KEY, by
 from tests.databases import SqliteDatabases
+from tests.imports import import_rows
 from tests.links import sign_in_by
 from tests.services.irises import SEEDS, iris
 from tracker.app import create_app
@@ -26,8 +27,7 @@ from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.images import clean_image
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
+from tracker.services.imports.writing import Order
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.services.people.accounts import create_account
 from tracker.services.people.sign_ins import create_link
@@ -228,7 +228,7 @@ def _add_versions(database: Database) -> None:
         import_rows(
             session,
             create_detector(session, new, by(at=utc_now())),
-            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            rows,
             by("demo", utc_now()),
             digest="two versions",
         )
@@ -237,13 +237,8 @@ def _add_versions(database: Database) -> None:
 def _add_import(database: Database) -> None:
     """Leave a file to a worker, who does not come."""
     with database.write() as session:
-        detector = session.get_one(Detector, 1)
-        add_import(
-            session,
-            detector,
-            RowFile("csv", "0", io.BytesIO(b"key\n")),
-            by("demo", utc_now()),
-        )
+        file = RowFile("csv", "0", io.BytesIO(b"key\n"))
+        add_import(session, Order("det_1", file, by("demo", utc_now())))
 
 
 @dataclass

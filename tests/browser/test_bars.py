@@ -6,10 +6,9 @@ import pytest
 
 from tests.browser.conftest import Site, Watch
 from tests.conftest import by
+from tests.imports import import_rows
 from tracker.clock import utc_now
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.storage.base import dump_id
 
 Open = Callable[..., Watch]
@@ -121,7 +120,7 @@ def _add_long_names(site: Site) -> str:
         import_rows(
             session,
             detector,
-            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            rows,
             by("demo", utc_now()),
             digest="long names",
         )

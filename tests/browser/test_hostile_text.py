@@ -9,11 +9,10 @@ from sqlalchemy.orm import Session
 
 from tests.browser.conftest import Site, Watch
 from tests.conftest import Clock, by
+from tests.imports import import_rows
 from tests.services.irises import SEEDS
 from tracker.jobs.recompute import recompute_all
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.labelling.studies import add_study, parse_study
 from tracker.services.people.accounts import create_account
@@ -109,7 +108,7 @@ def _add_queries(
         "version": payload,
         "metadata": {payload: payload},
     }
-    rows = [Row(at, {**values, "key": f"{payload}{at}"}) for at in (1, 2)]
+    rows = [{**values, "key": f"{payload}{at}"} for at in (1, 2)]
     import_rows(session, detector, rows, by(payload, clock()), digest=payload)
     statement = select(func.min(Query.id)).where(Query.detector_id == detector.id)
     query_id = session.scalar(statement)

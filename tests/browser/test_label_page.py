@@ -17,10 +17,9 @@ from tests.browser.turns import (
     wait_for_query,
 )
 from tests.conftest import by
+from tests.imports import import_rows
 from tracker.clock import utc_now
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.services.people.accounts import create_account, set_password
 from tracker.storage.people import SignIn
 
@@ -54,7 +53,7 @@ def add_detector(
         import_rows(
             session,
             create_detector(session, new, by(at=utc_now())),
-            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            rows,
             by("demo", utc_now()),
             digest=name,
         )

@@ -10,10 +10,9 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Site, Watch
 from tests.browser.test_pages import AXE
 from tests.conftest import by
+from tests.imports import import_rows
 from tracker.clock import utc_now
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 
 Open = Callable[..., Watch]
 PAGES = ("slices", "slices?by=week", "weeks?by=day&measure=overall", "thresholds")
@@ -48,7 +47,7 @@ def cameras(site: Site) -> None:
         import_rows(
             session,
             create_detector(session, new, by(at=utc_now())),
-            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            rows,
             by("demo", utc_now()),
             digest="cameras",
         )

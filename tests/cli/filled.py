@@ -32,6 +32,7 @@ from tracker.services.estimates.recount import recount
 from tracker.services.idempotency import add_answer
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.writing import Order
 from tracker.services.labelling.auditing.audit_draws import draw_next
 from tracker.services.labelling.auditing.audit_lifecycle import (
     AuditChange,
@@ -80,7 +81,7 @@ from tracker.storage.detectors import (
     name_version,
 )
 from tracker.storage.images import ImageFolder
-from tracker.storage.imports.files import FileImport
+from tracker.storage.imports import FileImport
 from tracker.storage.labelling.inputs import Reference
 from tracker.storage.labelling.queues import DisagreementQueue
 from tracker.storage.labelling.reservations import add_draw
@@ -140,12 +141,12 @@ def fill(shell: Shell) -> None:
         with database.write() as session:
             [query] = list_queries(session, old.detector.id, limit=1)
             set_tags(session, f"iq_{query.id}", NewTags(tags=["Ⓐ", "zu dunkel"]))
-            archive_detector(session, old.attached(session), by(at=clock()))
-            create_key(session, "camera", "editor", by(at=START), detectors=["dö or"])
-            create_badge(session, old.attached(session), by(at=START))
             # The one is rejected, for its detector is archived; the other adds a query.
             for one in (old, bench):
                 leave_import(session, one.attached(session), b"predicted\nYES\n")
+            archive_detector(session, old.attached(session), by(at=clock()))
+            create_key(session, "camera", "editor", by(at=START), detectors=["dö or"])
+            create_badge(session, old.attached(session), by(at=START))
             add_answer(
                 session,
                 "a word",
@@ -276,7 +277,7 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
 def leave_import(session: Session, detector: Detector, content: bytes) -> FileImport:
     """Leave a file to a worker."""
     file = RowFile("csv", "0" * 64, io.BytesIO(content))
-    return add_import(session, detector, file, by("ann"), on_error="skip")
+    return add_import(session, Order(detector.name, file, by("ann"), "skip"))
 
 
 def add_picture(bench: Bench, name: str) -> None:

@@ -26,7 +26,7 @@ from tracker.clock import utc_now
 from tracker.jobs.recompute import recompute_all
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import PendingBatch
-from tracker.storage.imports.files import FileImport, ImportPiece
+from tracker.storage.imports import FileImport, ImportPiece
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 

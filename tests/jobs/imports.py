@@ -16,23 +16,22 @@ from tracker.jobs.loop import Loop
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.imports.background import (
     add_import,
-    begin_attempt,
+    attempting,
     finish_import,
     note_written,
     unpack_report,
 )
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.writing import Written
+from tracker.services.imports.writing import Order, Written
 from tracker.services.people.accounts import iter_rows
 from tracker.services.tasks import POLICIES
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
-from tracker.storage.imports.files import (
+from tracker.storage.imports import (
     FileImport,
     ImportPiece,
-    Progress,
     find_import,
     start_import,
 )
@@ -60,7 +59,7 @@ def add(
         new = NewDetector(name=f"d{number}", question="?", classes=["YES", "NO"])
         detector = create_detector(session, new, by(at=START))
         file = RowFile(stream=io.BytesIO(content), choices=choices, **said)
-        return add_import(session, detector, file, by("alice"), on_error=on_error).id
+        return add_import(session, Order(detector.name, file, by("alice"), on_error)).id
 
 
 def look(database: Database, import_id: int) -> FileImport:
@@ -112,21 +111,18 @@ def list_tasks(database: Database) -> list[str]:
         return [kind for kind in session.scalars(kinds) if kind in {IMPORT, CLEARING}]
 
 
-def write_pieces(
-    database: Database, task: Task, clock: Clock, choices: Choices = DEFAULT
-) -> Generator[Written]:
+def write_pieces(database: Database, task: Task, clock: Clock) -> Generator[Written]:
     """Write piece by piece as a worker does, and the end too."""
-    with database.read() as session:
-        attempt = begin_attempt(
-            session, task, database.read, at=clock(), choices=choices
-        )
     size = look(database, int(task.key)).bytes
-    with attempt.checked(lambda _: None) as second:
+    with attempting(
+        task, database.read, None, clock=clock, on_progress=lambda _: None
+    ) as second:
         yield from second.write(
             database.run, lambda session, written: note_written(session, task, written)
         )
         with database.write() as session:
-            progress = Progress(second.rows, size, second.rows)
+            rows = second.rows
+            progress = {"rows_read": rows, "bytes_read": size, "rows": rows}
             finish_import(session, task, second, progress, at=clock())
 
 

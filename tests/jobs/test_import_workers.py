@@ -33,23 +33,21 @@ from tracker.jobs.imports import Clearing
 from tracker.jobs.loop import Watch
 from tracker.services.archive import archive_detector
 from tracker.services.imports.background import (
-    begin_attempt,
+    attempting,
     finish_import,
     resume_import,
     unpack_report,
 )
-from tracker.services.imports.reading.choices import DEFAULT
 from tracker.services.imports.reading.rows import PIECE_ROWS
 from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.storage import imports as import_pieces
 from tracker.storage.database import Database, open_database
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import BATCH_LIMIT
-from tracker.storage.imports import files as import_pieces
-from tracker.storage.imports.files import (
+from tracker.storage.imports import (
     FileImport,
     ImportBatch,
     ImportPiece,
-    Progress,
     find_import,
 )
 from tracker.storage.labels import Label
@@ -87,24 +85,20 @@ def test_a_late_worker_is_refused_and_its_piece_is_undone(
     import_id = add(database, rows_of(3))
     late = take(database, "late", clock)
     assert late is not None
-    with database.read() as session:
-        attempt = begin_attempt(
-            session, late, database.read, at=clock(), choices=DEFAULT
-        )
-    clock.at += AFTER_A_HOLD
-    other = take(database, "other", clock)
-    assert other is not None
-
+    attempt = attempting(
+        late, database.read, None, clock=clock, on_progress=lambda _: None
+    )
+    with attempt as second:
+        clock.at += AFTER_A_HOLD
+        other = take(database, "other", clock)
+        assert other is not None
+        # It wakes up when it has written all but the end.
+        read = {"rows_read": 3, "bytes_read": 37, "rows": 3}
+        with pytest.raises(LostTaskError), database.write() as session:
+            finish_import(session, late, second, read, at=clock())
     # It wakes up before it began to check.
     with pytest.raises(LostTaskError):
         list(write_pieces(database, late, clock))
-    # It wakes up when it has written all but the end.
-    with (
-        pytest.raises(LostTaskError),
-        attempt.checked(lambda _: None) as second,
-        database.write() as session,
-    ):
-        finish_import(session, late, second, Progress(3, 37, 3), at=clock())
     assert count(database, Query) == 0
     assert count(database, ImportPiece) == 1
 

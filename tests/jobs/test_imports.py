@@ -23,7 +23,7 @@ from tracker.services.imports.background import unpack_report
 from tracker.services.imports.reading.choices import Choices
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
-from tracker.storage.imports.files import (
+from tracker.storage.imports import (
     PIECE_BYTES,
     ImportPiece,
     PieceFile,

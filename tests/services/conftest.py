@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests.conftest import START, Clock, by
+from tests.imports import import_rows
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.detectors import NewDetector, change_version, create_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
@@ -62,7 +61,7 @@ class Bench:
             import_rows(
                 session,
                 self.attached(session),
-                [Row(number, row) for number, row in enumerate(rows, start=1)],
+                rows,
                 by("alice", self.clock()),
                 digest=uuid4().hex,
             )

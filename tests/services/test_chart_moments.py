@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.conftest import START, Clock, by
+from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates.charts import (
@@ -15,8 +16,6 @@ from tracker.services.estimates.charts import (
     _spread,
 )
 from tracker.services.estimates.projections import QUIET
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.snapshots import find_newest_snapshot
@@ -55,7 +54,7 @@ def test_the_newest_snapshot_is_among_the_most(
 ) -> None:
     new = NewDetector(name="door", question="Closed?", classes=["YES", "NO"])
     # The labels end between two checkpoints, at 103 labels and at 105.
-    rows = [Row(n, {"predicted": "YES", "label": "YES"}) for n in range(1, 105)]
+    rows = [{"predicted": "YES", "label": "YES"}] * 104
     with database.write() as session:
         detector = create_detector(session, new, by(at=START))
         import_rows(session, detector, rows, by(at=START), digest="d")

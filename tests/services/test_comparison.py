@@ -5,12 +5,11 @@ from collections.abc import Iterable
 import pytest
 
 from tests.conftest import by
+from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.deciding import pairs
 from tracker.services.deciding.comparison import Comparison
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.stats import (
     anytime,
     boxed_paired_difference,
@@ -74,7 +73,7 @@ def label_many(bench: Bench, pairs_of_a_class: int) -> None:
         import_rows(
             session,
             bench.attached(session),
-            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            rows,
             by("alice", bench.clock()),
             digest="many",
         )

@@ -14,15 +14,14 @@ import pandas
 import pytest
 
 from tests.conftest import START, by
+from tests.imports import import_file, import_rows
 from tests.processes import ROOT
 from tracker.services.detectors import NewDetector, create_detector, get_detector
 from tracker.services.estimates.history import LABEL_COLUMNS, iter_labels
 from tracker.services.exports import write_rows
 from tracker.services.imports.reading.choices import METADATA, read_choices
 from tracker.services.imports.reading.files import open_named
-from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 
 DAY = timedelta(days=1)
@@ -58,9 +57,8 @@ def doors(database: Database) -> Database:
             create_detector(session, new, by(at=START))
     for at, rows in ((START, ROWS), (START + DAY, CORRECTION)):
         with database.write() as session:
-            numbered = [Row(number, row) for number, row in enumerate(rows, start=1)]
             detector = get_detector(session, "door")
-            import_rows(session, detector, numbered, by(at=at), digest=str(at))
+            import_rows(session, detector, rows, by(at=at), digest=str(at))
     return database
 
 
@@ -76,13 +74,7 @@ def imported(
     read = open_named(io.BytesIO(content), file).read_by(choices)
     with database.write() as session:
         detector = get_detector(session, name)
-        return import_rows(
-            session,
-            detector,
-            read.rows(detector),
-            by(at=START + 2 * DAY),
-            digest=read.sha256,
-        )
+        return import_file(session, detector, read, by(at=START + 2 * DAY))
 
 
 def by_pandas(content: bytes) -> bytes:

@@ -21,7 +21,7 @@ from tracker.services.evidence.populations import compared_standings
 from tracker.services.evidence.random_queue import rank_member
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.writing import importing
+from tracker.services.imports.writing import Order, importing
 from tracker.services.labelling.queues import QueueChoice, build_queue, reserve
 from tracker.services.queries.erasing import erase_query
 from tracker.services.queries.where import parse_where
@@ -66,7 +66,7 @@ def import_csv(bench: Bench, lines: Iterable[str]) -> None:
     file = RowFile("csv", sha256(content).hexdigest(), io.BytesIO(content))
     by_alice = by("alice", bench.clock())
     with (
-        importing(bench.database, "door", file, by_alice) as carry_out,
+        importing(bench.database, Order("door", file, by_alice)) as carry_out,
         bench.database.write() as session,
     ):
         carry_out(session)
@@ -514,7 +514,7 @@ def test_an_import_that_began_before_is_counted_by_the_groups_of_now(
         io.BytesIO(content),
         choices=Choices(extra="metadata"),
     )
-    with importing(bench.database, "door", file, by("alice")) as carry_out:
+    with importing(bench.database, Order("door", file, by("alice"))) as carry_out:
         change(bench, group_by="metadata.session")
         recompute(bench)
         with bench.database.write() as session:

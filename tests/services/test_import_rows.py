@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracker.services.imports.checking import RowReader
-from tracker.services.imports.reading.csv_rows import cut_lines
-from tracker.services.imports.reading.mapping import Piece
 from tracker.services.imports.reading.rows import FIELDS as NAMES
 from tracker.services.imports.reading.rows import (
+    RawPiece,
     Row,
     RowPiece,
     load_json,
 )
+from tracker.services.imports.reading.tables import cut_lines
 from tracker.services.imports.reading.values import read_metadata_cells
 from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
@@ -71,7 +71,7 @@ ANY_ROW = st.one_of(
 )
 
 
-def read_piece(reader: RowReader, piece: Piece) -> list[Row]:
+def read_piece(reader: RowReader, piece: RawPiece) -> list[Row]:
     """The rows that are right in themselves, in whichever way they were read."""
     good = reader.read(piece)
     return good.rows()
@@ -85,7 +85,7 @@ def read(rows: list[dict[str, Any]], *, at_once: int) -> tuple[Any, ...]:
     good = [
         row
         for first in range(0, len(rows), at_once)
-        for row in read_piece(reader, RowPiece(numbered[first : first + at_once]))
+        for row in read_piece(reader, RowPiece(numbered[first : first + at_once], True))
     ]
     # By its text a number is told from one that is equal, and a zero from another.
     found = [(row.number, sorted(map(repr, row.values.items()))) for row in good]

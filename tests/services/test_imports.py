@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import func, select, text
 
 from tests.conftest import START, by
+from tests.imports import import_rows
 from tracker.services.detectors import NewDetector, create_detector, get_detector
-from tracker.services.imports.reading.rows import PIECE_ROWS, Row
+from tracker.services.imports.reading.rows import PIECE_ROWS
 from tracker.services.imports.reports import RejectedImportError
-from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.labels import Label
@@ -93,12 +93,11 @@ def stored(database: Database, detector_name: str, rows: list[dict[str, Any]]) -
 def run(
     database: Database, detector_name: str, rows: list[dict[str, Any]], digest: str
 ) -> Any:
-    numbered = [Row(number, dict(row)) for number, row in enumerate(rows, start=1)]
     with database.write() as session:
         return import_rows(
             session,
             get_detector(session, detector_name),
-            numbered,
+            rows,
             by("alice", START),
             digest=digest,
         )
@@ -149,8 +148,9 @@ def test_an_import_uses_indexes_on_a_connection_that_began_with_small_tables(
     add_detector(database, "door")
     # As often as it takes PostgreSQL to keep its plans.
     for number in range(20):
-        run(database, "door", [{"predicted": "YES", "label": "NO"}], f"{number}")
-    rows = (Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, 8_001))
+        row = {"key": f"small {number}", "predicted": "YES", "label": "NO"}
+        run(database, "door", [row], f"{number}")
+    rows = [{**row, "key": f"large {number}"} for number in range(8_000)]
     with database.write() as session:
         detector = get_detector(session, "door")
         import_rows(session, detector, rows, by("a", START), digest="x")

@@ -11,7 +11,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.imports.reading.choices import read_choices
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.writing import importing
+from tracker.services.imports.writing import Order, importing
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
@@ -27,9 +27,9 @@ def send(bench: Bench):
         text = "\n".join(["y_true,y_pred", *lines])
         file = open_named(io.BytesIO(text.encode()), "rows.csv")
         file = file.read_by(read_choices(**choices))
-        name = bench.detector.name
+        order = Order(bench.detector.name, file, by("alice", bench.clock()))
         with (
-            importing(bench.database, name, file, by("alice", bench.clock())) as write,
+            importing(bench.database, order) as write,
             bench.database.write() as session,
         ):
             return write(session)

@@ -5,9 +5,8 @@ from datetime import timedelta
 import pytest
 
 from tests.conftest import by
+from tests.imports import import_rows
 from tests.services.conftest import Bench
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.labels import Today, count_today
 from tracker.storage.labels import MOST_LOOKED_AT
 
@@ -36,7 +35,7 @@ def test_labels_are_counted_since_midnight_for_one_and_for_all(bench: Bench) -> 
 def test_any_number_of_others_hides_no_label(bench: Bench) -> None:
     bench.label(bench.log("YES"), "NO")
     gate = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")
-    rows = [Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, 2_501)]
+    rows = [{"predicted": "YES", "label": "NO"}] * 2_500
     with bench.database.write() as session:
         detector, now = gate.attached(session), bench.clock()
         import_rows(session, detector, rows, by("bob", now), digest="x")
@@ -49,7 +48,7 @@ def test_where_not_all_are_looked_at_it_is_so_many_at_least(bench: Bench) -> Non
     bench.label(bench.log("YES"), "NO")
     gate = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")
     number = MOST_LOOKED_AT - 2
-    rows = [Row(n, {"predicted": "YES", "label": "NO"}) for n in range(1, number + 1)]
+    rows = [{"predicted": "YES", "label": "NO"}] * number
     with bench.database.write() as session:
         detector, now = gate.attached(session), bench.clock()
         import_rows(session, detector, rows, by("bob", now), digest="x")

@@ -7,14 +7,13 @@ import pytest
 from scipy.stats import binomtest, chisquare, kstest
 
 from tests.conftest import by
+from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tests.services.test_reservations import ask
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.evidence.random_queue import rank_query
 from tracker.services.fields import parse_input
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.storage.queries.queries import Query, find_query
 
 # As ids are: some side by side, then a wide gap, then one alone.
@@ -90,7 +89,7 @@ def test_a_rate_keeps_that_share_and_no_other(bench: Bench) -> None:
 
 def test_a_rate_of_an_import_is_kept(bench: Bench) -> None:
     set_rate(bench, 0.1)
-    rows = [Row(number, {"predicted": "YES"}) for number in range(1, 3001)]
+    rows = [{"predicted": "YES"}] * 3000
     with bench.database.write() as session:
         import_rows(
             session,
@@ -149,7 +148,7 @@ def test_an_import_of_labels_ends_the_waiting_unless_they_are_targeted(
         import_rows(
             session,
             bench.attached(session),
-            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            rows,
             by("alice", bench.clock()),
             digest="rows",
         )

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from tests.conftest import START, Clock, by
 from tests.databases import get_by_id
+from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tracker import stats
@@ -22,8 +23,6 @@ from tracker.services.estimates.fold import StaleFoldError, store_folds
 from tracker.services.estimates.measures import KEPT_MEASURES
 from tracker.services.estimates.projections import QUIET
 from tracker.services.estimates.recount import recount
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.services.operations.doctor import check_detector
 from tracker.storage.database import Database
 from tracker.storage.detectors import list_versions
@@ -87,7 +86,7 @@ def checkpoints(bench: Bench) -> list[int]:
 
 
 def import_steps(bench: Bench, steps: list[dict[str, Any]]) -> None:
-    rows = [Row(number, step) for number, step in enumerate(steps, start=1)]
+    rows = steps
     with bench.database.write() as session:
         import_rows(
             session,

@@ -11,7 +11,7 @@ from tests.conftest import by
 from tests.services.conftest import Bench
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import Outcome
-from tracker.services.imports.writing import importing
+from tracker.services.imports.writing import Order, importing
 from tracker.services.queries.erasing import erase_query
 from tracker.storage.base import dump_id
 from tracker.storage.labelling.inputs import Reference
@@ -30,7 +30,7 @@ def send(bench: Bench):
         file = open_named(io.BytesIO(text.encode()), "rows.jsonl")
         name, at = bench.detector.name, bench.clock()
         with (
-            importing(bench.database, name, file, by("alice", at)) as write,
+            importing(bench.database, Order(name, file, by("alice", at))) as write,
             bench.database.write() as session,
         ):
             return write(session)

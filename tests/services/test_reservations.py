@@ -11,9 +11,8 @@ from sqlalchemy.orm import Session
 
 from tests.conftest import by
 from tests.databases import get_by_id
+from tests.imports import import_rows
 from tests.services.conftest import Bench
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.queues import (
     RESERVED_FOR,
     QueueChoice,
@@ -179,7 +178,7 @@ def fill(bench: Bench, queries: int) -> None:
         import_rows(
             session,
             bench.attached(session),
-            [Row(number, row) for number, row in enumerate(rows, start=1)],
+            rows,
             by("alice", bench.clock()),
             digest=f"{queries} rows",
         )

@@ -9,12 +9,11 @@ import pytest
 from sqlalchemy import select
 
 from tests.conftest import START, by
+from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.stats import clopper_pearson
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
@@ -89,9 +88,8 @@ def live(database: Database, name: str) -> tuple[Estimate, Estimate, float]:
     def write(rows: list[dict[str, Any]]) -> None:
         with database.write() as session:
             attached = session.get_one(Detector, detector.id)
-            numbered = [Row(number, row) for number, row in enumerate(rows, start=1)]
             who = by("alice", START)
-            import_rows(session, attached, numbered, who, digest=uuid4().hex)
+            import_rows(session, attached, rows, who, digest=uuid4().hex)
 
     truths: dict[str, str] = {}
     for day, share, number in ((12, 0.95, LABELLED), (19, 0.7, LABELLED_LATER)):

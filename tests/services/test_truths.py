@@ -9,13 +9,12 @@ import pytest
 
 from tests.conftest import Clock, by
 from tests.databases import get_by_id
+from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.recount import recount
 from tracker.services.evidence.truths import join_input
-from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import RejectedImportError
-from tracker.services.imports.writing import import_rows
 from tracker.services.labelling.labels import describe_label, list_label_history
 from tracker.services.queries.erasing import erase_query
 from tracker.services.queries.queries import NewQuery, log_query
@@ -41,7 +40,7 @@ def send_rows(bench: Bench, rows: list[Mapping[str, Any]], digest: str = "rows")
         return import_rows(
             session,
             bench.attached(session),
-            [Row(number, dict(row)) for number, row in enumerate(rows, start=1)],
+            rows,
             by("alice", bench.clock()),
             digest=digest,
         )
@@ -295,10 +294,10 @@ class Crowd:
             import_rows(
                 session,
                 self.bench.attached(session),
-                [Row(number, row) for number, row in enumerate(rows, start=1)],
+                rows,
                 by("alice", self.bench.clock()),
                 digest=f"{self.sent}",
-                skip_bad_rows=True,
+                skips=True,
             )
 
 

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -22,16 +22,22 @@ from tracker.services.detectors import NewDetector, create_detector, get_open_de
 from tracker.services.imports import writing as first_pass
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.contradictions import Names
-from tracker.services.imports.reading import csv_rows
+from tracker.services.imports.reading import rows as raw_rows
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome, RejectedImportError
 from tracker.services.imports.row_keys import Keyless
-from tracker.services.imports.writing import CarryOut, Checked, CheckedPiece, importing
+from tracker.services.imports.writing import (
+    CarryOut,
+    Checked,
+    CheckedPiece,
+    Order,
+    importing,
+)
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
-from tracker.storage.detectors import list_versions
+from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.pending import PendingBatch
 from tracker.storage.estimates.snapshots import iter_intervals
 from tracker.storage.labels import Label
@@ -59,8 +65,11 @@ def rows_of(first: int, last: int, *, label: str = "YES", version: str = "v1") -
 
 
 @contextmanager
-def prepared(database: Database, rows: str, **more: Any) -> Iterator[CarryOut]:
-    with importing(database, "door", file_of(rows), by(), **more) as carry_out:
+def prepared(
+    database: Database, rows: str, *, on_error: str = "reject", **more: Any
+) -> Iterator[CarryOut]:
+    order = Order("door", file_of(rows), by(), on_error)
+    with importing(database, order, **more) as carry_out:
         yield carry_out
 
 
@@ -289,7 +298,7 @@ def test_pieces_that_are_folded_in_between_make_the_same_checkpoints(
     database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(csv_rows, "PIECE_ROWS", 40)
+    monkeypatch.setattr(raw_rows, "PIECE_ROWS", 40)
     labels = ["YES", "NO", "YES", "UNCLEAR", "YES"]
     # Every third input is met again by another version, and has its label at once.
     lines = [
@@ -372,7 +381,7 @@ def test_pieces_in_the_temporary_file_are_those_that_were_put_there(
     ]
     for in_memory in (0, 1, 2**20):
         monkeypatch.setattr(first_pass, "_BYTES_IN_MEMORY", in_memory)
-        found = Checked(Keyless("import-a-"))
+        found = Checked(nullcontext, Detector(), "a", by(), Keyless("import-a-"))
         for piece in pieces:
             found._spool.add(piece)
         assert list(found.pieces()) == list(found.pieces()) == pieces

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import START, by, signed_in
+from tests.imports import import_file
 from tests.services.test_file_kinds import read
 from tracker.cli import main
 from tracker.services.detectors import NewDetector, create_detector, get_detector
@@ -14,7 +15,6 @@ from tracker.services.imports.inspecting import inspect, say_counts
 from tracker.services.imports.reading.choices import METADATA, read_choices
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import RejectedImportError
-from tracker.services.imports.writing import import_rows
 from tracker.storage.database import Database
 
 HEADER = "key,pred,label,weight\n"
@@ -36,9 +36,7 @@ def add(database: Database, content: str, *columns: str) -> list[str]:
     file = open_named(io.BytesIO(content.encode()), "x.csv").read_by(choices)
     with database.write() as session:
         detector = get_detector(session, "door")
-        rows = file.rows(detector)
-        made = import_rows(session, detector, rows, by(at=START), digest=file.sha256)
-        return made.warnings
+        return import_file(session, detector, file, by(at=START)).warnings
 
 
 def estimate(database: Database, **choices: object) -> Estimate:

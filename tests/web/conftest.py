@@ -12,10 +12,9 @@ from PIL import Image
 from werkzeug.test import TestResponse
 
 from tests.conftest import START, Clock, FillOnce, by, signed_in
+from tests.imports import import_rows
 from tests.web.reading import Page, read
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.imports.reading.rows import Row
-from tracker.services.imports.writing import import_rows
 from tracker.services.people.accounts import create_account, set_password
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
@@ -76,7 +75,7 @@ class Shelf:
             import_rows(
                 session,
                 detector,
-                [Row(number, row) for number, row in enumerate(rows, start=1)],
+                rows,
                 by("alice", self._clock()),
                 digest=uuid4().hex,
             )

@@ -17,6 +17,7 @@ from tracker.http import PUBLIC, required_role
 from tracker.services.detectors import get_detector
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.writing import Order
 from tracker.services.labelling.auditing.audit_lifecycle import create_schedule
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
@@ -101,7 +102,7 @@ def two(shelf: Shelf, database: Database) -> dict[str, dict[str, str]]:
                 select(Query).where(Query.detector_id == detector.id)
             ).one()
             file = RowFile("csv", "0", io.BytesIO(b"predicted\n"))
-            file_import = add_import(session, detector, file, by("a"))
+            file_import = add_import(session, Order(detector_id, file, by("a")))
             audit = create_audit(session, detector, NewAudit(name="all"), by("a"))
             weekly = NewAudit(name="weekly", every="week")
             schedule = create_schedule(session, detector, weekly, by("a"))

@@ -15,6 +15,7 @@ from tracker.services.archive import archive_detector
 from tracker.services.detectors import get_detector
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.writing import Order
 from tracker.services.people.accounts import change_account, get_account
 from tracker.services.telling.events import tell
 from tracker.storage.database import Database
@@ -201,7 +202,7 @@ def test_an_import_that_is_rejected_is_told(
 ) -> None:
     file = RowFile("csv", "0" * 64, io.BytesIO(b"predicted,label\nMAYBE,YES\n"))
     with database.write() as session:
-        add_import(session, get_detector(session, door), file, by("alice"))
+        add_import(session, Order(door, file, by("alice")))
     assert (
         Loop(database, "w", [Imports(database=database, clock=clock)], clock).run() == 1
     )

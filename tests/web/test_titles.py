@@ -13,6 +13,7 @@ from tests.web.conftest import Visitor
 from tests.web.reading import Page
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.writing import Order
 from tracker.services.labelling.auditing.audit_lifecycle import create_schedule
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import create_audit
@@ -31,9 +32,8 @@ def _add_things(database: Database) -> dict[str, str]:
         audit = create_audit(session, detector, seen, by("web"))
         weekly = NewAudit(name="weekly", every="week")
         schedule = create_schedule(session, detector, weekly, by("web"))
-        file = add_import(
-            session, detector, RowFile("csv", "0", io.BytesIO(b"")), by("web")
-        )
+        empty = RowFile("csv", "0", io.BytesIO(b""))
+        file = add_import(session, Order("det_1", empty, by("web")))
         return {
             "detector_id": "det_1",
             "study_id": f"stu_{added.id}",

@@ -4,9 +4,17 @@ import structlog
 from flask_openapi3.openapi import OpenAPI
 from flask_wtf.csrf import CSRFProtect
 
-from tracker.api import deciding, detectors, openapi, otlp, own, queries, telling
+from tracker.api import (
+    deciding,
+    detectors,
+    imports,
+    openapi,
+    otlp,
+    own,
+    queries,
+    telling,
+)
 from tracker.api.estimates import estimates, history, slices
-from tracker.api.imports import imports
 from tracker.api.labelling import audits, labels, queues, studies
 from tracker.api.openapi import OPTIONS
 

@@ -13,11 +13,11 @@ from flask_openapi3.openapi import OpenAPI
 from flask_openapi3.utils import get_model_schema
 
 from tracker import errors, http
-from tracker.api.imports.imports import PREFER
+from tracker.api.imports import PREFER
 from tracker.api.routes import answers_file, build_routes, on_invalid_body
 from tracker.api.shapes import HistoryPage, LabelFile, Problem, RoundFile
 from tracker.services.estimates.slices import Slices
-from tracker.services.imports.checking import ImportBody
+from tracker.services.imports.reading.rows import ImportBody
 from tracker.services.labelling.studies import NewStudy
 from tracker.services.queries.queries import NewQuery
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker import http
 from tracker.api import parameters, shapes
-from tracker.api.imports.uploads import NEW_QUERY_BODY, read_new_query
+from tracker.api.imports import NEW_QUERY_BODY, read_new_query
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.errors import NotFoundError
 from tracker.services.by import By

@@ -21,8 +21,8 @@ from tracker.services.imports.reading.choices import (
     METADATA,
     read_choices,
 )
-from tracker.services.imports.reading.files import RowFile, open_named, save_reading
-from tracker.services.imports.writing import importing
+from tracker.services.imports.reading.files import open_named
+from tracker.services.imports.writing import Order, importing
 from tracker.settings import Settings
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
@@ -35,21 +35,14 @@ _PIPE = Path("-")
 _BUFFER = 2**20
 
 
+def _repeated(name: str, metavar: str, text: str, *names: str) -> Any:
+    text = f"{text}; repeatable."
+    return click.option(name, *names, multiple=True, metavar=metavar, help=text)
+
+
 _READING = (
-    click.option(
-        "--map",
-        "columns",
-        multiple=True,
-        metavar="FIELD=COLUMN",
-        help="Which column holds a field; repeatable.",
-    ),
-    click.option(
-        "--class",
-        "classes",
-        multiple=True,
-        metavar="VALUE=CLASS",
-        help="Which class a value stands for; repeatable.",
-    ),
+    _repeated("--map", "FIELD=COLUMN", "Which column holds a field", "columns"),
+    _repeated("--class", "VALUE=CLASS", "Which class a value stands for", "classes"),
     click.option(
         "--extra",
         type=click.Choice(EXTRAS),
@@ -62,18 +55,14 @@ _READING = (
         "--time-format", help="The format of times, such as '%d.%m.%Y %H:%M'."
     ),
     click.option("--version", metavar="NAME", help="The version of every row."),
-    click.option(
+    _repeated(
         "--set",
+        "FIELD=VALUE",
+        "A field that has the same value in every row",
         "given",
-        multiple=True,
-        metavar="FIELD=VALUE",
-        help="A field that has the same value in every row; repeatable.",
     ),
-    click.option(
-        "--no-answer",
-        multiple=True,
-        metavar="VALUE",
-        help="A value that means no prediction, such as a refusal; repeatable.",
+    _repeated(
+        "--no-answer", "VALUE", "A value that means no prediction, such as a refusal"
     ),
     click.option(
         "--percent", is_flag=True, help="Confidences are percentages without the sign."
@@ -161,17 +150,11 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
     try:
         with connected(settings) as database, opened(file) as stream:
             rows = open_named(stream, file.name, most_unpacked=settings.max_body_bytes)
-            rows = rows.read_by(how)
+            on_error = SKIP if skip_bad_rows else REJECT
+            order = Order(detector, rows.read_by(how), by(), on_error, save_mapping)
             if images is not None:
-                rows = _take_images(database, settings, detector, rows, images)
-            report = _import(
-                database,
-                detector,
-                rows,
-                on_error=SKIP if skip_bad_rows else REJECT,
-                saves_mapping=save_mapping,
-                unseen=unseen,
-            )
+                order = _take_images(database, settings, order, images)
+            report = _import(database, order, unseen=unseen)
     except reports.RejectedImportError as error:
         _print_readings(error.report)
         print_errors(error.report)
@@ -222,8 +205,8 @@ def opened(file: Path) -> Iterator[io.BufferedReader]:
 
 
 def _take_images(
-    database: Database, settings: Settings, detector: str, file: RowFile, path: Path
-) -> RowFile:
+    database: Database, settings: Settings, order: Order, path: Path
+) -> Order:
     """Store the images that the rows name, before any transaction begins."""
     from tracker.services.imports import images  # noqa: PLC0415 - loads Pillow.
 
@@ -231,8 +214,7 @@ def _take_images(
         task = progress.add_task(path.name, total=None, done=0)
         return images.take_images(
             database,
-            detector,
-            file,
+            order,
             found,
             open_image_store(settings),
             on_progress=lambda done, total: progress.update(
@@ -241,43 +223,26 @@ def _take_images(
         )
 
 
-def _import(  # noqa: PLR0913 - how it is done, by option.
-    database: Database,
-    detector: str,
-    file: RowFile,
-    *,
-    on_error: str,
-    saves_mapping: bool,
-    unseen: bool,
-) -> reports.Outcome:
+def _import(database: Database, order: Order, *, unseen: bool) -> reports.Outcome:
     with _progress("rows") as progress:
-        check = progress.add_task("checked", total=file.size, done=0)
+        check = progress.add_task("checked", total=order.file.size, done=0)
         write = progress.add_task("written", total=None, done=0, visible=False)
 
         def note_read(rows: int) -> None:
-            progress.update(check, completed=file.bytes_read, done=rows)
+            progress.update(check, completed=order.file.bytes_read, done=rows)
 
         def note_written(done: int, rows: int) -> None:
             progress.update(write, completed=done, total=rows, done=done, visible=True)
 
-        maker = by()
         prepared = importing(
-            database,
-            detector,
-            file,
-            maker,
-            on_error=on_error,
-            on_read=note_read,
-            on_written=note_written,
+            database, order, on_read=note_read, on_written=note_written
         )
         with prepared as carry_out, database.write() as session:
             report = carry_out(session)
-            found = get_open_detector(session, detector)
             if unseen:
-                for name in list_written_versions(session, found.id, maker.at):
-                    change_version(session, found, name, maker, unseen=True)
-            if saves_mapping:
-                save_reading(session, found, file, maker)
+                found = get_open_detector(session, order.detector)
+                for name in list_written_versions(session, found.id, order.by.at):
+                    change_version(session, found, name, order.by, unseen=True)
         return report
 
 

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
 
 from flask import Response, current_app, request
 from pydantic import BaseModel
@@ -14,6 +15,7 @@ from tracker.http.responses import problem
 from tracker.services import idempotency, wording
 from tracker.shapes import Shape
 
+_Result = TypeVar("_Result")
 _LONGEST_KEY = 200
 _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _RETRY_SECONDS = "1"
@@ -34,15 +36,15 @@ IDEMPOTENCY_PARAMETER = {
 
 
 def answer_idempotently(
-    work: Callable[[Session], tuple[Shape, int]],
+    work: Callable[..., tuple[Shape, int]],
     *content: BaseModel | str | None,
     header: str = idempotency.HEADER,
-    before: Callable[[], AbstractContextManager[object]] = nullcontext,
+    before: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Response:
     """Run *work* in one write, and respond with its shape and status.
 
-    *before* wraps the write, for work that needs no transaction.  It is skipped if the
-    response is already stored.
+    *before* wraps the write, for work that needs no transaction; what it gives is put
+    behind the session.  It is skipped if the response is already stored.
 
     With an idempotency key in *header* the response is stored in the same write, and
     sending the request again returns it.  Two requests are the same if their method,
@@ -50,15 +52,15 @@ def answer_idempotently(
     """
     key = _read_key(header)
     if key is None:
-        with before():
-            answer, status = database().run(work)
+        with before() as given:
+            answer, status = database().run(_behind(work, given))
         return _respond(current_app.json.dumps(answer.dump()), status)
     digest, asked_by = _digest(*content), by()
 
-    def find_or_run(session: Session) -> tuple[str, int]:
+    def find_or_run(session: Session, *given: Any) -> tuple[str, int]:
         stored = idempotency.begin_answer(session, key, asked_by, digest=digest)
         if stored is None:
-            answer, status = work(session)
+            answer, status = work(session, *given)
             stored = idempotency.add_answer(
                 session,
                 key,
@@ -78,8 +80,8 @@ def answer_idempotently(
                     )
                 if stored is not None:
                     return _respond(stored.body, stored.status)
-            with before():
-                return _respond(*database().run(find_or_run))
+            with before() as given:
+                return _respond(*database().run(_behind(find_or_run, given)))
     except idempotency.StillRunningError:
         return problem(
             409,
@@ -87,6 +89,10 @@ def answer_idempotently(
             f"a request with the {header} {wording.show(key)} is still running",
             headers={"Retry-After": _RETRY_SECONDS},
         )
+
+
+def _behind(work: Callable[..., _Result], given: Any) -> Callable[[Session], _Result]:
+    return work if given is None else lambda session: work(session, given)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The tasks that run imports in the background and delete their files."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,10 +15,10 @@ from tracker.services.imports import background
 from tracker.services.imports.writing import LARGE_BYTES, Written
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.telling.events import tell_failed_import
-from tracker.storage.base import Key, dump_id
+from tracker.storage import imports as storage
+from tracker.storage.base import dump_id
 from tracker.storage.images import ImageStore
-from tracker.storage.imports import files
-from tracker.storage.imports.files import Ending, Progress
+from tracker.storage.imports import Progress
 from tracker.storage.tasks import CLEARING, IMPORT, Task, check_held, hold
 
 log = structlog.get_logger("tracker.job")
@@ -32,12 +32,8 @@ class _Course:
 
     task: Task
     watch: Watch
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress = field(default_factory=dict)
     noted: float = 0.0
-
-    @property
-    def key(self) -> Key:
-        return self.task.row
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -54,7 +50,7 @@ class Imports(Handler):
         tell_failed_import(session, task.row, at)
 
     def let_go(self, session: Session, task: Task) -> None:
-        files.change_import(session, task.row, state=files.WAITING)
+        storage.change_import(session, task.row, state=storage.WAITING)
 
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Run one import, or store why it is refused."""
@@ -62,42 +58,45 @@ class Imports(Handler):
         course, begun = _Course(task, watch), time.perf_counter()
         with self.database.write() as session:
             check_held(session, task)
-            files.start_import(session, course.key, at=self.clock())
-        ending = self._carry_out(course)
+            storage.start_import(session, course.task.row, at=self.clock())
+        state = self._carry_out(course)
         log.info(
             "imported",
-            file_import=dump_id("imp", course.key[1]),
-            state=ending.state,
+            file_import=dump_id("imp", course.task.row[1]),
+            state=state,
             seconds=round(time.perf_counter() - begun, 4),
         )
         return 1
 
-    def _carry_out(self, course: _Course) -> Ending:
+    def _carry_out(self, course: _Course) -> str:
+        """Check the file, then write the rows that earlier attempts have not."""
+
         def note(progress: Progress) -> None:
             self._note(course, progress)
 
-        reads = self.database.read
+        def note_piece(session: Session, written: Written) -> None:
+            background.note_written(session, course.task, written)
+
+        def finish(session: Session) -> str:
+            return background.finish_import(
+                session, course.task, second, course.progress, at=self.clock()
+            )
+
         try:
-            choices = background.take_images(
-                course.key,
-                reads,
+            with background.attempting(
+                course.task,
+                self.database.read,
                 self.images,
+                clock=self.clock,
                 on_progress=note,
                 most_unpacked=self.most_unpacked,
-            )
-            with reads() as session:
-                attempt = background.begin_attempt(
-                    session,
-                    course.task,
-                    reads,
-                    at=self.clock(),
-                    choices=choices,
-                    most_unpacked=self.most_unpacked,
-                )
-            ending = self._write(course, attempt, note)
-            read = course.progress.bytes_read
+            ) as second:
+                for _ in second.write(self.database.run_piece, note_piece):
+                    note(course.progress)
+                state = self.database.run(finish)
+            read = course.progress["bytes_read"]
             self.database.settle(is_large=read >= LARGE_BYTES)
-            return ending
+            return state
         except (
             background.MissingFileError,
             errors.InvalidInputError,
@@ -106,32 +105,11 @@ class Imports(Handler):
         ) as error:
             with self.database.write() as session:
                 at = self.clock()
-                ending = background.refuse_import(
+                state = background.refuse_import(
                     session, course.task, error, course.progress, at=at
                 )
-                tell_failed_import(session, course.key, at)
-                return ending
-
-    def _write(
-        self,
-        course: _Course,
-        attempt: background.Attempt,
-        note: Callable[[Progress], None],
-    ) -> Ending:
-        """Check the file, then write the rows that earlier attempts have not."""
-
-        def note_piece(session: Session, written: Written) -> None:
-            background.note_written(session, course.task, written)
-
-        def finish(session: Session) -> Ending:
-            return background.finish_import(
-                session, course.task, second, course.progress, at=self.clock()
-            )
-
-        with attempt.checked(note) as second:
-            for _ in second.write(self.database.run_piece, note_piece):
-                note(course.progress)
-            return self.database.run(finish)
+                tell_failed_import(session, course.task.row, at)
+                return state
 
     def _note(self, course: _Course, progress: Progress) -> None:
         """Store the progress once a second, in a transaction of its own."""
@@ -142,7 +120,7 @@ class Imports(Handler):
         course.noted = time.monotonic()
         with suppress(errors.UnavailableError), self.database.write() as session:
             check_held(session, course.task)
-            files.note_progress(session, course.key, progress)
+            storage.change_import(session, course.task.row, **progress)
 
 
 class Clearing(Handler):

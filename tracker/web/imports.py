@@ -19,10 +19,10 @@ from tracker.services.imports.inspecting import inspect, say_counts
 from tracker.services.imports.reading import choices, files
 from tracker.services.imports.reading.rows import UNKNOWN
 from tracker.services.imports.undoing import undo_import as undo
-from tracker.services.imports.writing import importing
+from tracker.services.imports.writing import Order, importing
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
-from tracker.storage.imports.files import list_imports
+from tracker.storage.imports import list_imports
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
 from tracker.words import REJECT, SKIP
@@ -33,39 +33,6 @@ _NEWEST = 5
 # A larger file takes longer than anybody waits for a page, and is imported in the
 # background.
 LARGE_BYTES = 5 * 2**20
-# What each column of a file means, with an example.
-COLUMNS = (
-    (
-        "key",
-        "door-000123",
-        "your own id of the query; the same key again is the same query",
-    ),
-    (
-        "predicted",
-        "YES",
-        "the class that the detector said; needed for a query that is new",
-    ),
-    (
-        "input",
-        "frame-000123",
-        "what was put in; two versions are compared on what both were given",
-    ),
-    (
-        "group",
-        "event-0042",
-        "what it belongs to, such as an event; of a group one query counts",
-    ),
-    ("confidence", "0.97", "how confident the detector was, from 0 to 1"),
-    ("version", "v3", "which state of the detector answered"),
-    ("asked_at", "2026-01-31T12:00:00Z", "when it was asked, with its time zone"),
-    ("label", "NO", "the ground truth: a class, or UNCLEAR"),
-    ("sampling", "random", "why it was labelled: random, targeted or unstated"),
-    ("note", "hinge is hidden", "why the label is what it is, in words"),
-    ("labeler", "ann@example.org", "who gave the label, if not you"),
-    ("labelled_at", "2026-02-01T08:30:00Z", "when the label was given"),
-    ("image_url", "https://…", "an image, shown if the server is set up to"),
-    ("metadata", '{"camera": 4}', "anything else, as a JSON object"),
-)
 
 
 @pages.get("/detectors/<detector_id>/import")
@@ -80,7 +47,7 @@ def show_import(detector_id: str) -> ResponseReturnValue:
 def import_file(detector_id: str) -> ResponseReturnValue:
     """Import the queries and labels in a file, and report on every bad row."""
     try:
-        file, images = _open(), _open_images()
+        file, images = _open(), gather_images(request.files.getlist("images"))
     except InvalidInputError as error:
         return _answer(detector_id, failed_form(request.form, error), status=422)
     return _carry_out(detector_id, file, images)
@@ -90,18 +57,34 @@ def _carry_out(
     detector_id: str, file: files.RowFile, images: ImageFiles | None
 ) -> ResponseReturnValue:
     form, report, status = Form(request.form), None, 200
+    on_error = SKIP if request.form.get("on_error") == SKIP else REJECT
+    saves = bool(request.form.get("save_mapping"))
+    order = Order(detector_id, file, by(), on_error, saves)
     try:
         if file.size + (images.size if images else 0) > LARGE_BYTES:
-            import_id = dump_id("imp", _import_later(detector_id, file, images))
-            return lead_to("follow_import", import_id=import_id)
-        file = take_images(database(), detector_id, file, images, context().images)
-        report = _import(detector_id, file)
+            import_id = _import_later(order, images)
+            return lead_to("follow_import", import_id=dump_id("imp", import_id))
+        order = take_images(database(), order, images, context().images)
+        with importing(database(), order) as carry_out:
+            # It may be tried twice: another request may bring the same new key.
+            report = database().run(carry_out)
     except reports.RejectedImportError as error:
         report, status = error.report, 422
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error, conflict_field="file")
         status = 413 if isinstance(error, TooLargeError) else 422
     return _answer(detector_id, form, report, status=status)
+
+
+def _import_later(order: Order, images: ImageFiles | None) -> int:
+    """Import a file in the background, and return the number of the import."""
+
+    def add(session: Session) -> int:
+        return background.add_import(session, order, images, arrived=arrived).id
+
+    clock = context().clock
+    with background.arriving(database(), order, images, clock=clock) as arrived:
+        return database().run(add)
 
 
 def _answer(
@@ -178,11 +161,26 @@ def _preview(detector: Detector | None) -> str:
         return render_template("imports/_preview.html", problem=str(error))
     pairs = (pair.partition("=") for pair in request.form.getlist("map"))
     chosen = {column: field for field, _, column in pairs if field}
-    look = _look_at(detector)
-    if look["found"]:
-        # The import reads them only if they are chosen.
-        proposed = look["found"].proposed
-        chosen |= {column: field for field, column in proposed.items()}
+    empty = dict.fromkeys(("counts", "wrong", "warnings", "readings"), ())
+    shown: dict[str, Any] = empty | {"taken": {}, "found": None}
+    try:
+        file = _open()
+        is_large = detector is not None and file.size > LARGE_BYTES
+        found = inspect(file, detector=detector, only_first=is_large)
+    except InvalidInputError as error:
+        shown["wrong"] = [f"{e.field}: {e.message}" for e in error.errors]
+    else:
+        wrong = found.report.errors[:_MOST_PREVIEWED]
+        shown |= {
+            "taken": found.columns,
+            "wrong": list(map(reports.say_error, wrong)),
+            "warnings": found.report.warnings,
+            "readings": reports.say_readings(found.report)[:_MOST_PREVIEWED],
+        }
+        if not is_large:
+            shown |= {"counts": say_counts(found), "found": found}
+            # The import reads them only if they are chosen.
+            chosen |= {column: field for field, column in found.proposed.items()}
     return render_template(
         "imports/_preview.html",
         problem=None,
@@ -190,37 +188,8 @@ def _preview(detector: Detector | None) -> str:
         fields=choices.MAPPED,
         chosen=chosen,
         is_new=detector is None,
-        **look,
+        **shown,
     )
-
-
-# What a preview shows of a file that cannot be read.
-_NOTHING: dict[str, Any] = {
-    "taken": {},
-    "counts": [],
-    "found": None,
-    "wrong": [],
-    "warnings": [],
-    "readings": [],
-}
-
-
-def _look_at(detector: Detector | None) -> dict[str, Any]:
-    """Return what the file that was sent is, as far as it is read for a preview."""
-    try:
-        file = _open()
-        is_large = detector is not None and file.size > LARGE_BYTES
-        found = inspect(file, detector=detector, only_first=is_large)
-    except InvalidInputError as error:
-        return _NOTHING | {"wrong": [f"{e.field}: {e.message}" for e in error.errors]}
-    return {
-        "taken": found.columns,
-        "counts": [] if is_large else say_counts(found),
-        "found": None if is_large else found,
-        "wrong": list(map(reports.say_error, found.report.errors[:_MOST_PREVIEWED])),
-        "warnings": found.report.warnings,
-        "readings": reports.say_readings(found.report)[:_MOST_PREVIEWED],
-    }
 
 
 @pages.get("/detectors/new/file")
@@ -271,7 +240,13 @@ def _open() -> files.RowFile:
     is_short = row.isdecimal() and len(row) < 10
     plain["header_row"] = int(row) if is_short else row
     plain["percent"] = "percent" in request.form
-    return _open_file().read_by(
+    sent = _sent()
+    file = files.open_named(
+        cast("BinaryIO", sent.stream),
+        str(sent.filename),
+        most_unpacked=context().settings.max_body_bytes,
+    )
+    return file.read_by(
         choices.read_choices(
             columns=[*_lines("columns"), *filter(None, request.form.getlist("map"))],
             classes=_lines("classes"),
@@ -284,13 +259,6 @@ def _open() -> files.RowFile:
     )
 
 
-def _open_images() -> ImageFiles | None:
-    return gather_images(
-        (one.filename or "", cast("BinaryIO", one.stream))
-        for one in request.files.getlist("images")
-    )
-
-
 def _lines(name: str) -> list[str]:
     return [line for line in request.form.get(name, "").splitlines() if line.strip()]
 
@@ -300,61 +268,6 @@ def _sent() -> FileStorage:
     if sent is None or not sent.filename:
         raise InvalidInputError.of("file", "choose a file first")
     return sent
-
-
-def _open_file() -> files.RowFile:
-    sent = _sent()
-    return files.open_named(
-        cast("BinaryIO", sent.stream),
-        str(sent.filename),
-        most_unpacked=context().settings.max_body_bytes,
-    )
-
-
-def _on_error() -> str:
-    return SKIP if request.form.get("on_error") == SKIP else REJECT
-
-
-def _import(detector_id: str, file: files.RowFile) -> reports.Outcome:
-    with importing(
-        database(), detector_id, file, by(), on_error=_on_error()
-    ) as carry_out:
-
-        def work(session: Session) -> reports.Outcome:
-            report = carry_out(session)
-            if request.form.get("save_mapping"):
-                files.save_reading(
-                    session, detectors.get_detector(session, detector_id), file, by()
-                )
-            return report
-
-        # It may be tried twice: another request may bring the same new key.
-        return database().run(work)
-
-
-def _import_later(
-    detector_id: str, file: files.RowFile, images: ImageFiles | None
-) -> int:
-    """Import the file in the background, and return the number of the import."""
-
-    def work(session: Session) -> int:
-        detector = detectors.get_open_detector(session, detector_id)
-        if request.form.get("save_mapping"):
-            files.save_reading(session, detector, file, by())
-        return background.add_import(
-            session,
-            detector,
-            file,
-            by(),
-            images=images,
-            on_error=_on_error(),
-            arrived=arrived,
-        ).id
-
-    with background.arriving(
-        database(), detector_id, file, by(), images=images, clock=context().clock
-    ) as arrived:
-        return database().run(work)
 
 
 @pages.post("/detectors/<detector_id>/import/mapping")
@@ -387,7 +300,6 @@ def _render(
             for message in messages
         ],
         **_shown(report),
-        columns=COLUMNS,
         saved=files.load_mapping(detector),
         suffixes=",".join(files.SUFFIXES),
         newest=list_imports(session, detector.id, limit=_NEWEST),

@@ -26,7 +26,7 @@ from tracker.storage.estimates.job_runs import find_last_heartbeat
 from tracker.storage.estimates.pending import list_pending_detectors
 from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.storage.estimates.snapshots import list_newest_intervals
-from tracker.storage.imports.files import count_waiting
+from tracker.storage.imports import count_waiting
 from tracker.storage.tasks import RECOMPUTE, count_failing
 from tracker.web.blueprint import pages
 from tracker.words import (

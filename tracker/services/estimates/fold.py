@@ -54,7 +54,7 @@ from tracker.storage.estimates.projections import Kept, Row
 from tracker.storage.estimates.slices import delete_slices, list_counted, list_uncounted
 from tracker.storage.estimates.thresholds import Bin, count_pending_confidences
 from tracker.storage.estimates.weeks import count_hours
-from tracker.storage.imports.files import list_importing
+from tracker.storage.imports import list_importing
 from tracker.storage.queries.finding import index_metadata
 
 # In this order: a checkpoint has the counts as the same label left them.

@@ -2,10 +2,9 @@
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Annotated, BinaryIO, cast
+from typing import Annotated, Any, BinaryIO, cast
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -22,6 +21,7 @@ from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile, load_mapping
 from tracker.services.imports.writing import (
     LARGE_BYTES,
+    Order,
     Reads,
     SecondPass,
     Written,
@@ -31,24 +31,14 @@ from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.tasks import dump_error
 from tracker.services.wording import missing
 from tracker.shapes import Shape
+from tracker.storage import imports as storage
 from tracker.storage import tasks
 from tracker.storage.base import Key, dump_id, parse_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.images import ImageStore
-from tracker.storage.imports import files as storage
-from tracker.storage.imports.files import (
-    DONE,
-    FAILED,
-    REJECTED,
-    STATES,
-    STILL_ARRIVING,
-    Ending,
-    FileImport,
-    PieceFile,
-    Progress,
-)
+from tracker.storage.imports import FileImport, PieceFile, Progress
 from tracker.storage.tasks import CLEARING, IMPORT, Task
 from tracker.words import REJECT, SKIP, OnErrorWord, one_of
 
@@ -64,7 +54,6 @@ _GONE = (
     "its file is not in the database, which a backup leaves out: send it again, which "
     "adds what is missing"
 )
-Writes = Callable[[], AbstractContextManager[Session]]
 
 
 class MissingFileError(TrackerError):
@@ -76,7 +65,7 @@ class Import(Shape):
 
     id: str = Field(description="imp_ and a number.")
     detector: str = Field(description="The id of the detector.")
-    state: Annotated[str, one_of(STATES)] = Field(
+    state: Annotated[str, one_of(storage.STATES)] = Field(
         description="waiting, running, done, rejected (the file is wrong, and nothing "
         "was written) or failed (it stopped, and can be resumed)."
     )
@@ -108,42 +97,38 @@ class Import(Shape):
     error: str | None = Field(description="Why it was rejected or failed.")
 
 
-def check_first(
-    detector: Detector, file: RowFile, *, has_images: bool, on_error: str
-) -> None:
-    """Refuse what is plainly wrong with *file* before it is stored for a worker.
+def check_first(session: Session, order: Order, images: ImageFiles | None) -> None:
+    """Refuse what is plainly wrong with a file before it is stored for a worker.
 
     Raises InvalidInputError for what is wrong with the file as a whole, and of a
     document, which was parsed already, for what is wrong with its rows.
     """
-    if has_images:
+    file, detector = order.file, get_open_detector(session, order.detector)
+    if images is not None:
         # The column that names them is none of the unknown ones.
         file = file.read_by(file.choices.model_copy(update={"images": {}}))
     with file.rows(detector).pieces() as pieces:
         next(pieces, None)
-    if file.document is not None and on_error == REJECT and not has_images:
+    if file.document is not None and order.on_error == REJECT and images is None:
         report = inspect(file, detector=detector).report
         if report.bad_rows:
             raise reports.RejectedImportError(report)
 
 
-def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
+def add_import(
     session: Session,
-    detector: Detector,
-    file: RowFile,
-    by: By,
-    *,
+    order: Order,
     images: ImageFiles | None = None,
-    on_error: str = REJECT,
+    *,
     arrived: Key | None = None,
 ) -> FileImport:
-    """Store *file* and its *images* for a worker, unless they *arrived* before.
+    """Store a file and its *images* for a worker, unless they *arrived* before.
 
     Once the caller's transaction is committed the import runs, whatever process dies.
     """
-    file_import = _new_import(detector, file, by, on_error, images)
+    file_import = _new_import(session, order, images)
     if arrived is not None:
-        _keep_arriving(session, arrived, at=by.at)
+        _keep_arriving(session, arrived, at=order.by.at)
         tasks.withdraw(session, CLEARING, str(arrived[1]))
         file_import.id = arrived[1]
         file_import.bytes = storage.measure_pieces(session, arrived)
@@ -151,11 +136,13 @@ def add_import(  # noqa: PLR0913 - what is imported, by whom and how.
     else:
         session.add(file_import)
         session.flush()
-        with _streams(file, images) as streams:
-            key = _key_of(file_import)
-            file_import.bytes = storage.add_pieces(session, key, *streams)
+        with _streams(order.file, images) as streams:
+            for position, content in enumerate(storage.cut_pieces(*streams)):
+                storage.add_piece(session, _key_of(file_import), position, content)
+                file_import.bytes += len(content)
     session.flush()
-    _enqueue(session, IMPORT, _key_of(file_import), by.at)
+    _enqueue(session, IMPORT, _key_of(file_import), order.by.at)
+    order.save(session)
     return file_import
 
 
@@ -194,49 +181,33 @@ def _streams(file: RowFile, images: ImageFiles | None) -> Iterator[list[BinaryIO
 
 
 def _new_import(
-    detector: Detector, file: RowFile, by: By, on_error: str, images: ImageFiles | None
+    session: Session, order: Order, images: ImageFiles | None
 ) -> FileImport:
+    detector, file = get_open_detector(session, order.detector), order.file
     choices = file.choices.join(load_mapping(detector))
     if images is not None:
         choices = choices.model_copy(update={"images_from": file.size, "images": None})
-    return FileImport(
-        detector_id=detector.id,
-        format=file.format,
-        on_error=on_error,
-        sha256=file.sha256,
-        bytes=0,
-        actor=by.actor.name,
-        actor_kind=by.actor.kind,
-        address=by.address,
-        choices=choices.model_dump(exclude_defaults=True),
-        created_at=by.at,
-    )
+    said = choices.model_dump(exclude_defaults=True)
+    return order.to_row(detector, choices=said, bytes=0)
 
 
 @contextmanager
-def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
-    database: Database,
-    detector: str,
-    file: RowFile,
-    by: By,
-    *,
-    images: ImageFiles | None = None,
-    clock: Clock,
+def arriving(
+    database: Database, order: Order, images: ImageFiles | None, *, clock: Clock
 ) -> Iterator[Key | None]:
     """Store much in pieces that let others write to SQLite in between.
 
     Give the key for ``add_import``, None where the file is left to that.  Nobody sees
     the import before, and what is not taken up at the end of the block is deleted.
     """
-    size = file.size + (images.size if images is not None else 0)
+    size = order.file.size + (images.size if images is not None else 0)
     if not database.is_sqlite or size < LARGE_BYTES:
         yield None
         return
-    with _streams(file, images) as streams:
+    with _streams(order.file, images) as streams:
         with database.write() as session:
-            found = get_open_detector(session, detector)
-            file_import = _new_import(found, file, by, REJECT, images)
-            file_import.bytes = STILL_ARRIVING
+            file_import = _new_import(session, order, images)
+            file_import.bytes = storage.STILL_ARRIVING
             session.add(file_import)
             session.flush()
             key = _key_of(file_import)
@@ -251,7 +222,7 @@ def arriving(  # noqa: PLR0913 - what is imported, by whom and how.
             clear_arriving(database.write, key)
 
 
-def clear_arriving(writes: Writes, key: Key) -> bool:
+def clear_arriving(writes: Reads, key: Key) -> bool:
     """Delete a file that will not arrive any more, with its import and its task.
 
     False, and nothing is done, if it has arrived.
@@ -266,7 +237,7 @@ def clear_arriving(writes: Writes, key: Key) -> bool:
     return is_over
 
 
-def delete_file(writes: Writes, key: Key) -> None:
+def delete_file(writes: Reads, key: Key) -> None:
     """Delete the file of an import, some pieces at a time."""
     is_left = True
     while is_left:
@@ -278,81 +249,46 @@ def has_file(session: Session, file_import: FileImport) -> bool:
     return storage.measure_pieces(session, _key_of(file_import)) == file_import.bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A file that is being imported."""
-
-    detector: Detector
-    by: By
-    on_error: str
-    file: RowFile
-    # What earlier attempts have written.
-    written: Written
-    _reads: Reads
-    # How many bytes of rows there are, and of images, which were stored before.
-    _size: int
-    _images_bytes: int
-
-    @contextmanager
-    def checked(self, on_progress: Callable[[Progress], None]) -> Iterator[SecondPass]:
-        """Check the file, and give what writes the rows that are not written yet.
-
-        Raises InvalidInputError where the file does not allow it.
-        """
-
-        def note(rows: int) -> None:
-            read = min(self.file.bytes_read, self._size)
-            on_progress(Progress(rows, self._images_bytes + read))
-
-        digest = self.file.sha256
-        rows = self.file.rows(self.detector)
-        with checked(
-            self._reads, self.detector, rows, self.by, digest=digest, on_progress=note
-        ) as found:
-            number = found.outcome.rows
-            on_progress(Progress(number, self._images_bytes + self._size, number))
-            yield SecondPass(
-                found,
-                self.detector,
-                digest,
-                self.by,
-                self.written,
-                skips=self.on_error == SKIP,
-            )
-
-
-def begin_attempt(  # noqa: PLR0913 - as the worker says it.
-    session: Session,
+@contextmanager
+def attempting(  # noqa: PLR0913 - what a worker has.
     task: Task,
     reads: Reads,
+    store: ImageStore | None,
     *,
-    at: datetime,
-    choices: Choices,
+    clock: Clock,
+    on_progress: Callable[[Progress], None],
     most_unpacked: int = MOST_UNPACKED,
-) -> Attempt:
-    """Open the file of an import, which is read in transactions that *reads* opens.
+) -> Iterator[SecondPass]:
+    """Check the file of an import, and give what writes the rows not written yet.
 
-    *choices* say how it is read, and are what ``take_images`` returned.
-
-    Raises LostTaskError where another worker is at it, MissingFileError, and
-    ConflictError for a detector that was archived.
+    The file is read in transactions that *reads* opens.  Raises LostTaskError where
+    another worker is at it, MissingFileError, NotFoundError, ConflictError for a
+    detector that was archived, and InvalidInputError where the file does not allow it.
     """
-    tasks.check_held(session, task)
-    file_import, detector = _look_up(session, task.row)
-    file = _opened(file_import, reads, choices, most_unpacked)
-    size = file.size
+    choices = take_images(
+        task.row, reads, store, on_progress=on_progress, most_unpacked=most_unpacked
+    )
+    with reads() as session:
+        tasks.check_held(session, task)
+        file_import, detector = _look_up(session, task.row)
+        file = _opened(file_import, reads, choices, most_unpacked)
+        size = file.size
     # What the actor may do was asked when the file came in.
     actor = Actor(file_import.actor, None, file_import.actor_kind)
-    return Attempt(
-        detector,
-        By(actor, at, file_import.address).credit(choices.labeler),
-        file_import.on_error,
-        file,
-        Written(unpack_report(file_import) or reports.Outcome(), file_import.rows_done),
-        reads,
-        size,
-        file_import.bytes - size,
-    )
+    by = By(actor, clock(), file_import.address).credit(choices.labeler)
+    outcome = unpack_report(file_import) or reports.Outcome()
+    written = Written(outcome, file_import.rows_done)
+
+    def note(rows: int) -> None:
+        # The images were stored before.
+        read = file_import.bytes - size + min(file.bytes_read, size)
+        on_progress({"rows_read": rows, "bytes_read": read})
+
+    with checked(reads, detector, file, by, note) as found:
+        rows = found.outcome.rows
+        done = {"rows_read": rows, "bytes_read": file_import.bytes, "rows": rows}
+        on_progress(done)
+        yield SecondPass(found, written, skips=file_import.on_error == SKIP)
 
 
 def _look_up(session: Session, key: Key) -> tuple[FileImport, Detector]:
@@ -399,7 +335,7 @@ def take_images(
     images_bytes = file_import.bytes - choices.images_from
 
     def note(done: int, total: int) -> None:
-        on_progress(Progress(0, images_bytes * done // total))
+        on_progress({"rows_read": 0, "bytes_read": images_bytes * done // total})
 
     # An archive is read from its end, whatever stands before it.
     whole = io.BufferedReader(PieceFile(reads, key, file_import.bytes))
@@ -428,10 +364,10 @@ def finish_import(
     progress: Progress,
     *,
     at: datetime,
-) -> Ending:
+) -> str:
     """Write the last piece of an import and end it; raises LostTaskError."""
     note_written(session, task, second.finish(session))
-    return _end_task(session, task, Ending(DONE), progress, at)
+    return _end_task(session, task, at, **progress | {"state": storage.DONE})
 
 
 def refuse_import(
@@ -441,25 +377,24 @@ def refuse_import(
     progress: Progress,
     *,
     at: datetime,
-) -> Ending:
+) -> str:
     """End an import that cannot go on; raises LostTaskError."""
     found = session.get_one(FileImport, task.row)
+    said: dict[str, Any] = {"state": storage.FAILED}
     if isinstance(error, MissingFileError):
-        ending = Ending(FAILED, error=_GONE)
+        said["error"] = _GONE
     elif found.rows_done:
-        text = f"{error}; {_describe_rows_done(found)}"
-        ending = Ending(FAILED, error=dump_error(text))
+        said["error"] = dump_error(f"{error}; {_describe_rows_done(found)}")
     else:
-        report = None
+        said = {"state": storage.REJECTED, "error": dump_error(str(error))}
         if isinstance(error, reports.RejectedImportError):
             # What the last piece added before a conflict is rolled back.
             bad, errors = error.report.bad_rows, error.report.errors
             outcome = reports.Outcome(
                 rows=error.report.rows, bad_rows=bad, errors=errors
             )
-            report = reports.pack_report(outcome)
-        ending = Ending(REJECTED, report, dump_error(str(error)))
-    return _end_task(session, task, ending, progress, at)
+            said["report"] = reports.pack_report(outcome)
+    return _end_task(session, task, at, **progress | said)
 
 
 def fail_import(session: Session, task: Task, error: str, at: datetime) -> None:
@@ -467,7 +402,7 @@ def fail_import(session: Session, task: Task, error: str, at: datetime) -> None:
     found = session.get_one(FileImport, task.row)
     text = f"it failed {task.attempts} times, at last with {error}; "
     text += _describe_rows_done(found)
-    _end(session, task, Ending(FAILED, error=dump_error(text)), None, at)
+    _end(session, task, at, state=storage.FAILED, error=dump_error(text))
 
 
 def _describe_rows_done(file_import: FileImport) -> str:
@@ -478,33 +413,26 @@ def _describe_rows_done(file_import: FileImport) -> str:
     return f"{done:,}{of} rows were written, and it can be resumed"
 
 
-def _end_task(
-    session: Session,
-    task: Task,
-    ending: Ending,
-    progress: Progress,
-    at: datetime,
-) -> Ending:
+def _end_task(session: Session, task: Task, at: datetime, **said: Any) -> str:
     row = tasks.hold(session, task)
-    _end(session, task, ending, progress, at)
+    state = _end(session, task, at, **said)
     tasks.finish(session, row)
-    return ending
+    return state
 
 
-def _end(
-    session: Session,
-    task: Task,
-    ending: Ending,
-    progress: Progress | None,
-    at: datetime,
-) -> None:
-    """End an import, and let another task delete its file, a failed one's later."""
-    storage.finish_import(session, task.row, ending, progress, at=at)
+def _end(session: Session, task: Task, at: datetime, *, state: str, **said: Any) -> str:
+    """End an import, and let another task delete its file, a failed one's later.
+
+    Without a report, the report of its last piece stays.
+    """
+    ended = {"state": state, "finished_at": at, "error": None} | said
+    storage.change_import(session, task.row, **ended)
     detector_id, _ = task.row
     # An empty batch makes a fold look at what waited for the end of the file.
     add_batch(session, detector_id, created_at=at)
-    due_at = at + _FAILED_FILE_KEPT if ending.state == FAILED else at
+    due_at = at + _FAILED_FILE_KEPT if state == storage.FAILED else at
     _enqueue(session, CLEARING, task.row, due_at)
+    return state
 
 
 def resume_import(session: Session, file_import: FileImport, by: By) -> FileImport:
@@ -516,7 +444,7 @@ def resume_import(session: Session, file_import: FileImport, by: By) -> FileImpo
     get_open_detector(session, dump_id("det", file_import.detector_id))
     if file_import.finished_at is None:
         return file_import
-    if file_import.state != FAILED:
+    if file_import.state != storage.FAILED:
         raise ConflictError("only an import that failed can be resumed")
     # First, so that no worker continues to delete the file.
     tasks.withdraw(session, CLEARING, str(file_import.id))
@@ -550,7 +478,7 @@ def unpack_report(file_import: FileImport) -> reports.Outcome | None:
 
 def percent_of(file_import: FileImport) -> int:
     """Return how far an import is."""
-    if file_import.state == DONE:
+    if file_import.state == storage.DONE:
         return 100
     if file_import.rows is None:
         read = file_import.bytes_read / max(file_import.bytes, 1)

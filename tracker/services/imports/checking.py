@@ -11,16 +11,17 @@ from collections.abc import (
     Set,
 )
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from typing import Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services import fields
 from tracker.services.detectors import check_class, check_prediction
-from tracker.services.imports.reading.mapping import Piece
-from tracker.services.imports.reading.rows import JUDGE, Row, RowPiece, read_given
+from tracker.services.imports.reading.mapping import MappedPiece
+from tracker.services.imports.reading.rows import JUDGE, ImportRow, Row, read_given
 from tracker.services.imports.reports import Outcome
 from tracker.services.wording import describe_errors
 from tracker.storage.detectors import Detector
@@ -34,41 +35,6 @@ _WAYS = {
     "label": "; if it stands for one, add class VALUE=CLASS",
 }
 _LONGEST_NAME = 200
-
-
-class ImportRow(fields.Input):
-    """A query with or without its label, or a label for a known key or an input."""
-
-    key: fields.Key | None = None
-    input: fields.Key | None = None
-    group: fields.Key | None = None
-    predicted: fields.LabelText | None = None
-    confidence: fields.Probability | None = None
-    version: fields.VersionName | None = None
-    asked_at: fields.Instant | None = None
-    metadata: fields.Metadata | None = None
-    image_url: fields.ImageUrl | None = None
-    image: fields.Key | None = Field(
-        default=None, description="The name of an image that is sent beside the rows."
-    )
-    label: fields.LabelText | None = None
-    sampling: fields.Sampling | None = None
-    note: fields.Note | None = None
-    labeler: fields.KeyName | None = Field(
-        default=None, description="Who gave the label, if not the caller."
-    )
-    labelled_at: fields.Instant | None = None
-    weight: fields.Weight | None = Field(
-        default=None,
-        description="How many queries the label stands for; see weighted of an "
-        "estimate. Without a sampling it is then targeted.",
-    )
-
-
-class ImportBody(fields.Input):
-    """An import as JSON."""
-
-    items: list[ImportRow] = Field(description="The rows, in order.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,32 +139,23 @@ class RowReader:
             "labelled_at": fields.parse_instants,
         } | _BY_MODEL
 
-    def read(self, piece: Piece) -> Columns:
+    def read(self, piece: MappedPiece) -> Columns:
         """Return the rows that are valid by themselves; note the errors of others."""
         try:
             columns = self._read_columns(piece)
         except (LookupError, TypeError, ValueError):
-            rows = self._without_unlabelled(piece)
-            read = map(self._read_row, rows)
+            rows = piece.rows()
+            self._report.rows += len(rows)
+            kept = [row for row in rows if not _is_left_out(row, piece)]
+            if left_out := len(rows) - len(kept):
+                nothing = "label", "nothing", "no label; left out"
+                self._report.note_values(Counter({nothing: left_out}))
+            read = map(self._read_row, kept)
             return Columns.of([row for row in read if row is not None])
         self._report.rows += len(columns)
         return columns
 
-    def _without_unlabelled(self, piece: Piece) -> list[Row]:
-        """Return the rows; in a file of labels, leave out rows without one."""
-        rows = piece.rows()
-        self._report.rows += len(rows)
-        if piece.is_strict:
-            return rows
-        names = None if isinstance(piece, RowPiece) else set(piece.names)
-        kept = [row for row in rows if not _has_no_label(row, names)]
-        if left_out := len(rows) - len(kept):
-            self._report.note_values(
-                Counter({("label", "nothing", "no label; left out"): left_out})
-            )
-        return kept
-
-    def _read_columns(self, piece: Piece) -> Columns:
+    def _read_columns(self, piece: MappedPiece) -> Columns:
         """Return the rows if all are right beyond doubt, else raise an error."""
         if self._detector.label_of == ANSWER:
             raise ValueError("a row has to be looked at by itself")
@@ -257,32 +214,23 @@ class RowReader:
         for field in ("predicted", "label", *verdicts):
             if field in wrong or field not in given:
                 continue
+            check: Any = check_prediction
+            if field != "predicted":
+                check = partial(check_class, may_be_unclear=field == "label")
             try:
-                if field == "predicted":
-                    check_prediction(self._detector, given[field], field=field)
-                else:
-                    check_class(
-                        self._detector,
-                        given[field],
-                        field=field,
-                        may_be_unclear=field == "label",
-                    )
+                check(self._detector, given[field], field=field)
             except InvalidInputError as error:
                 for one in error.errors:
                     way = _WAYS.get(field, _WAYS["label"])
                     yield FieldError(one.field, one.message + way)
 
 
-def _has_no_label(row: Row, names: Set[str] | None) -> bool:
-    """Whether a row of a file of labels has none.
-
-    *names* are the columns; None where each row has names of its own.
-    """
-    columns = row.values.keys() if names is None else names
-    if row.errors or "predicted" in columns or "label" not in columns:
+def _is_left_out(row: Row, piece: MappedPiece) -> bool:
+    """Whether a row of a file of labels has none, and says nothing else."""
+    if piece.is_strict or row.errors or "predicted" in piece.names:
         return False
     given = {name for name, value in row.values.items() if value is not None}
-    return "label" not in given and not _is_complete(given)
+    return "label" in piece.names and "label" not in given and not _is_complete(given)
 
 
 def _is_complete(names: Set[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -120,33 +121,26 @@ class Names:
         return repeated
 
 
+@dataclass(slots=True)
 class Contradictions:
     """Finds rows that contradict earlier rows with the same key or input."""
 
-    def __init__(
-        self, keys: Set[int], inputs: Set[int], asked_at: datetime, *, shares: bool
-    ) -> None:
-        """Begin with no row; *keys* and *inputs* are hashes of those repeated.
-
-        *shares* says if queries with one input have one label.
-        """
-        self._shares = shares
-        self._keys = keys
-        self._inputs = inputs
-        self._asked_at = asked_at
-        # A number for each name, as what is compared with the database has.
-        self._versions: dict[str, int] = {}
-        # By key: the values of the row that brings the query, compared as above.
-        self._queries: dict[str, tuple[Any, ...]] = {}
-        # What the file brings for queries that are stored without an input.
-        self._brought: dict[str, str] = {}
-        self._labels: dict[str, str] = {}
-        self._opinions: dict[tuple[str, str], str] = {}
-        # One label for each input, by its hash.
-        self._truths: dict[int, str] = {}
-
-    def concern(self, key: str | None, name: str | None) -> bool:
-        return hash(key) in self._keys or hash(name) in self._inputs
+    # The hashes of keys and inputs that are repeated.
+    _keys: Set[int]
+    _inputs: Set[int]
+    _asked_at: datetime
+    # Whether queries with one input have one label.
+    _shares: bool
+    # A number for each name, as what is compared with the database has.
+    _versions: dict[str, int] = field(default_factory=dict)
+    # By key: the values of the row that brings the query, compared as above.
+    _queries: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    # What the file brings for queries that are stored without an input.
+    _brought: dict[str, str] = field(default_factory=dict)
+    _labels: dict[str, str] = field(default_factory=dict)
+    _opinions: dict[tuple[str, str], str] = field(default_factory=dict)
+    # One label for each input, by its hash.
+    _truths: dict[int, str] = field(default_factory=dict)
 
     def check(self, row: Row, stored: Mapping[str, str | None]) -> None:
         """Compare *row* with those before it; raises InvalidInputError.
@@ -154,6 +148,10 @@ class Contradictions:
         *stored* are the inputs of the queries that are stored, by key.
         """
         key, name = row.values.get("key"), row.values.get("input")
+        of = name or stored.get(key or "")
+        is_unknown = "predicted" not in row.values and key not in stored
+        if not (is_unknown or hash(key) in self._keys or hash(of) in self._inputs):
+            return
         if key is not None and key in stored:
             name = self._check_input(key, row.values, stored[key])
         elif key is not None:
@@ -227,11 +225,11 @@ class Contradictions:
             self._labels[key] = label
 
 
-def _twice(what: str, field: str, first: str, then: str) -> InvalidInputError:
+def _twice(what: str, name: str, first: str, then: str) -> InvalidInputError:
     return InvalidInputError.of(
-        field,
+        name,
         f"the {what} occurs twice, with {show(first)} and then with {show(then)}; "
-        f"keep one {field}",
+        f"keep one {name}",
     )
 
 
@@ -246,31 +244,31 @@ def with_groups(good: Columns, detector: Detector) -> Columns:
     if groups is None and metadata is None:
         return good
     given = good.get("group")
-    if by is None:
-        marks = [None if one is None else True for one in given]
-        return Columns(good.numbers, {**good.values, "is_group_given": marks})
     found: dict[str, list[Any]] = {}
     found["is_group_given"] = [None if one is None else True for one in given]
-    found["group"] = [
-        units.name_group(by, values) if one is None else one
-        for one, values in zip(given, good.get("metadata"), strict=True)
-    ]
+    if by is not None:
+        found["group"] = [
+            units.name_group(by, values) if one is None else one
+            for one, values in zip(given, good.get("metadata"), strict=True)
+        ]
     filled = {name: some for name, some in found.items() if any(some)}
     return Columns(good.numbers, {**good.values, **filled})
 
 
+@dataclass(slots=True)
 class Election:
     """Looks at the good rows of a file piece by piece, and then once more."""
 
-    def __init__(self, detector: Detector, elected: units.Elected) -> None:
-        self._detector = detector
-        self._elected = elected
-        # Where and with which rank queries of an input would count once it is labelled.
-        self._waiting: dict[int, list[tuple[str, str, float, str | int]]] = {}
-        # The new queries without a label, to which a later row may give one.
-        self._unlabelled: dict[str, dict[str, Any]] = {}
-        # Of each version the inputs that it was put to.
-        self._seen: set[int] = set()
+    _detector: Detector
+    _elected: units.Elected
+    # Where and with which rank queries of an input would count once it is labelled.
+    waiting: dict[int, list[tuple[str, str, float, str | int]]] = field(
+        default_factory=dict
+    )
+    # The new queries without a label, to which a later row may give one.
+    _unlabelled: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # Of each version the inputs that it was put to.
+    _seen: set[int] = field(default_factory=set)
 
     def look_at_new(self, good: Columns, prefix: str) -> None:
         """Take the rows of a piece that are all new, each with a key of its own.
@@ -326,17 +324,15 @@ class Election:
                 continue
             if "label" in item:
                 if "labeler" in item or item["label"] != query["label"]:
-                    self._answer(query, item.get("sampling"))
+                    said = item.get("sampling")
+                    is_replayed = query["is_replayed"] and said != RANDOM
+                    self._vote(query, choose_sampling(query, said), is_replayed)
             elif query["input"] in truths:
                 truth = truths[query["input"]]
                 self._vote(query, *taken_sampling(query, truth.sampling))
             elif query["label"] is None:
                 self._unlabelled.setdefault(key, query)
                 self._wait(query)
-
-    @property
-    def waits(self) -> bool:
-        return bool(self._waiting)
 
     def look_again(self, rows: Iterable[Row], stored: Mapping[str, str | None]) -> None:
         """Take rows of the whole file, whose labels others with the input take over."""
@@ -349,7 +345,7 @@ class Election:
                 continue
             sampling = item.get("sampling") or UNSTATED
             base = stand(sampling, is_replayed=True)
-            for waiting in self._waiting.get(hash(name), ()):
+            for waiting in self.waiting.get(hash(name), ()):
                 self._note(base, *waiting)
 
     def _new_query(self, key: str, item: Mapping[str, Any]) -> dict[str, Any]:
@@ -370,14 +366,10 @@ class Election:
             "is_repeat": is_repeat,
         }
 
-    def _answer(self, query: Mapping[str, Any], said: str | None) -> None:
-        is_replayed = query["is_replayed"] and said != RANDOM
-        self._vote(query, choose_sampling(query, said), is_replayed)
-
     def _wait(self, query: Mapping[str, Any]) -> None:
-        if query["input"] is None:
-            return
-        self._waiting.setdefault(hash(query["input"]), []).append(self._member(query))
+        if query["input"] is not None:
+            name = hash(query["input"])
+            self.waiting.setdefault(name, []).append(self._member(query))
 
     def _vote(self, query: Mapping[str, Any], sampling: str, is_replayed: bool) -> None:
         self._note(stand(sampling, is_replayed=is_replayed), *self._member(query))

@@ -11,15 +11,17 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import get_open_detector
 from tracker.services.images import MAX_BYTES, CleanImage
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import IMAGE
+from tracker.services.imports.writing import Order
 from tracker.services.sandbox.archives import MISSING, Names, read_image
 from tracker.services.sandbox.readers import Reader, reading
 from tracker.storage.database import Database
@@ -118,39 +120,44 @@ def _clean(reader: Reader, said: str, content: bytes = b"") -> CleanImage:
 def open_images(path: Path) -> Iterator[ImageFiles]:
     """Open the images in a folder, and in those below it, or in a zip file."""
     if path.is_dir():
-        yield ImageFiles({name: _opener(found) for name, found in _walk(path)})
+        yield ImageFiles(
+            {
+                found.relative_to(path).as_posix(): _opener(found)
+                for folder, _, names in os.walk(path)
+                for found in map(Path(folder).joinpath, names)
+                # A link could lead out of the folder.
+                if not found.is_symlink()
+            }
+        )
         return
     with path.open("rb") as stream:
         yield ImageFiles({}, stream)
-
-
-def _walk(root: Path) -> Iterator[tuple[str, Path]]:
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = Path(folder) / name
-            # A link could lead out of the folder.
-            if not path.is_symlink():
-                yield path.relative_to(root).as_posix(), path
 
 
 def _opener(path: Path) -> Callable[[], BinaryIO]:
     return lambda: path.open("rb")
 
 
-def gather_images(sent: Iterable[tuple[str, BinaryIO]]) -> ImageFiles | None:
+class _Sent(Protocol):
+    filename: str | None
+    stream: Any
+
+
+def gather_images(sent: Iterable[_Sent]) -> ImageFiles | None:
     """Return the images that were sent, each as a file or all as one zip file."""
-    given = list(sent)
+    given = [(one.filename or "", cast("BinaryIO", one.stream)) for one in sent]
     if len(given) == 1 and zipfile.is_zipfile(given[0][1]):
         return ImageFiles({}, given[0][1])
 
-    def opener(stream: BinaryIO) -> Callable[[], BinaryIO]:
-        def reopened() -> BinaryIO:
-            stream.seek(0)
-            return io.BytesIO(stream.read(MAX_BYTES + 1))
+    def reopened(stream: BinaryIO) -> BinaryIO:
+        stream.seek(0)
+        return io.BytesIO(stream.read(MAX_BYTES + 1))
 
-        return reopened
-
-    found = {name.replace("\\", "/"): opener(stream) for name, stream in given if name}
+    found = {
+        name.replace("\\", "/"): partial(reopened, stream)
+        for name, stream in given
+        if name
+    }
     return ImageFiles(found) if found else None
 
 
@@ -186,21 +193,21 @@ def store_images(
     return file.read_by(file.choices.model_copy(update=changed))
 
 
-def take_images(  # noqa: PLR0913 - what is read, into which store.
+def take_images(
     database: Database,
-    detector: str,
-    file: RowFile,
+    order: Order,
     images: ImageFiles | None,
     store: ImageStore,
     *,
     on_progress: Callable[[int, int], None] | None = None,
-) -> RowFile:
-    """Return *file* with the images beside it in the *store*, if there are any."""
+) -> Order:
+    """Return *order* with the images beside its file in the *store*, if there are."""
     if images is None:
-        return file
+        return order
     with database.read() as session:
-        found = get_open_detector(session, detector)
-    return store_images(file, found, images, store, on_progress=on_progress)
+        found = get_open_detector(session, order.detector)
+    file = store_images(order.file, found, images, store, on_progress=on_progress)
+    return replace(order, file=file)
 
 
 def _list_named(file: RowFile, detector: Detector) -> list[str]:

@@ -41,10 +41,10 @@ class Inspection:
     predictions: int = 0
     labels: int = 0
     references: int = 0
-    groups: int = 0
+    groups: set[str] = field(default_factory=set)
     # By judge.
     verdicts: Counter[str] = field(default_factory=Counter)
-    versions: list[str] = field(default_factory=list)
+    versions: set[str] = field(default_factory=set)
     first: datetime | None = None
     last: datetime | None = None
     # What was counted, by hash, and how many rows were of something counted already.
@@ -123,14 +123,12 @@ def inspect(
     rows = file.rows(detector)
     found = Inspection(Outcome(), {}, classes)
     reader = RowReader(detector, [], found.report)
-    groups: set[str] = set()
-    versions: set[str] = set()
     with rows.pieces() as pieces:
         for piece in pieces:
             good = reader.read(piece)
             found.report.note_values(piece.noted)
             for row in good.rows():
-                _count(found, row.values, groups, versions)
+                _count(found, row.values)
             if only_first and found.report.rows:
                 break
     found.report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
@@ -149,7 +147,6 @@ def inspect(
             ]
             other.report.warnings = [*taken, *other.report.warnings]
             return other
-    found.groups, found.versions = len(groups), sorted(versions)
     found.columns = {
         **dict(zip(rows.plan.fields.values(), rows.plan.fields, strict=True)),
         **dict.fromkeys(rows.plan.extras),
@@ -196,9 +193,7 @@ def _distinct(found: Counter[str]) -> list[str]:
     return list(by_case.values())
 
 
-def _count(
-    found: Inspection, item: dict[str, Any], groups: set[str], versions: set[str]
-) -> None:
+def _count(found: Inspection, item: dict[str, Any]) -> None:
     predicted, label = item.get("predicted"), item.get("label")
     found.predictions += predicted is not None
     found.labels += label is not None
@@ -206,9 +201,9 @@ def _count(
     judges = [name.removeprefix(JUDGE) for name in item if name.startswith(JUDGE)]
     found.verdicts.update(judges)
     if "group" in item:
-        groups.add(item["group"])
+        found.groups.add(item["group"])
     if "version" in item:
-        versions.add(item["version"])
+        found.versions.add(item["version"])
     if at := item.get("asked_at"):
         found.first = min(found.first or at, at)
         found.last = max(found.last or at, at)
@@ -253,13 +248,13 @@ def say_counts(found: Inspection) -> list[str]:
         for judge, number in found.verdicts.items()
     ]
     if found.groups:
-        said.append(f"{found.groups:,} groups, each of which counts once")
+        said.append(f"{len(found.groups):,} groups, each of which counts once")
     if found.repeated:
         said.append(f"{found.repeated:,} further rows of the same, counted once")
     if found.targeted:
         said.append(f"{found.targeted:,} labels are targeted and give no interval")
     if len(found.versions) > 1:
-        said.append(f"versions: {', '.join(map(show, found.versions))}")
+        said.append(f"versions: {', '.join(map(show, sorted(found.versions)))}")
     if found.first is not None:
         said.append(f"asked from {found.first} to {found.last}")
     counts = [found.counts.get(one, [0, 0]) for one in found.classes]

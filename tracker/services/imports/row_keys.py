@@ -6,10 +6,8 @@ the keys of that file.
 
 import re
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from struct import pack, unpack
 from zlib import crc32
 
 from sqlalchemy.orm import Session
@@ -18,7 +16,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.choices import NEW_ROWS, SAME_ROWS
 from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE
-from tracker.storage.imports.keyless import find_prefix, iter_newest, note_file
+from tracker.storage.imports import Hashes, find_prefix, iter_newest
 
 _KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
 _SAID = tuple(name for name in (*FIELDS, IMAGE) if name != "key")
@@ -48,30 +46,24 @@ class Keyless:
     """The rows of a file that have no key: how theirs begin, and what they say."""
 
     prefix: str
-    # By place; 0 where a row has a key or was wrong.
-    hashes: "array[int]" = field(default_factory=lambda: array("I"))
+    hashes: Hashes = field(default_factory=lambda: array("I"))
 
     def add(self, good: Columns) -> None:
-        for number, line in _keyless(good):
-            self.hashes.extend([0] * (number - 1 - len(self.hashes)))
-            self.hashes.append(crc32(repr(line).encode()) or 1)
+        """Note what each query without a key says."""
+        keys = good.get("key")
+        if "predicted" not in good.values or None not in keys:
+            return
+        lines = zip(*map(good.get, _SAID), strict=True)
+        for number, key, given, line in zip(
+            good.numbers, keys, good.get("predicted"), lines, strict=True
+        ):
+            if key is None and given is not None:
+                self.hashes.extend([0] * (number - 1 - len(self.hashes)))
+                self.hashes.append(crc32(repr(line).encode()) or 1)
 
     def forget(self, number: int) -> None:
         if number <= len(self.hashes):
             self.hashes[number - 1] = 0
-
-
-def _keyless(good: Columns) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield the number of each query without a key, and what it says."""
-    keys = good.get("key")
-    if "predicted" not in good.values or None not in keys:
-        return
-    lines = zip(*map(good.get, _SAID), strict=True)
-    for number, key, given, line in zip(
-        good.numbers, keys, good.get("predicted"), lines, strict=True
-    ):
-        if key is None and given is not None:
-            yield number, line
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +71,8 @@ class Earlier:
     """A file that was imported before, with which a file goes on."""
 
     prefix: str
-    _hashes: "array[int]"
-    _own: "array[int]"
+    _hashes: Hashes
+    _own: Hashes
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -112,9 +104,7 @@ def find_earlier(
     """
     mine = find_prefix(session, detector_id, digest[:16])
     best: tuple[int, Earlier] | None = None
-    for prefix, packed in iter_newest(session, detector_id):
-        # Stored as four bytes each, the lowest first, on any machine.
-        hashes = array("I", unpack(f"<{len(packed) // 4}I", packed))
+    for prefix, hashes in iter_newest(session, detector_id):
         found = Earlier(prefix, hashes, own.hashes)
         if rows == NEW_ROWS:
             if prefix == key_prefix(digest):
@@ -145,7 +135,7 @@ def find_earlier(
     return earlier
 
 
-def _count_differing(hashes: "array[int]", own: "array[int]", *, is_part: bool) -> int:
+def _count_differing(hashes: Hashes, own: Hashes, *, is_part: bool) -> int:
     """Count the rows of an earlier file that are other ones, or missing."""
     if own[: len(hashes)] == hashes:
         return 0
@@ -161,20 +151,11 @@ def without_known(good: Columns, earlier: Earlier) -> Columns:
 
     What judges say of a row is no part of it: it may be new.
     """
-    if any(name.startswith(JUDGE) for name in good.values):
-        judged = {row.number for row in good.rows() if any(map(_is_of_judge, row[1]))}
-    else:
-        judged = set()
+    judges = [said for name, said in good.values.items() if name.startswith(JUDGE)]
+    judged = {
+        number
+        for said in judges
+        for number, one in zip(good.numbers, said, strict=True)
+        if one is not None
+    }
     return good.pick([n in judged or not earlier.has(n) for n in good.numbers])
-
-
-def _is_of_judge(name: str) -> bool:
-    return name.startswith(JUDGE)
-
-
-def note_keyless(
-    session: Session, detector_id: int, digest: str, found: Keyless
-) -> None:
-    if any(found.hashes):
-        packed = pack(f"<{len(found.hashes)}I", *found.hashes)
-        note_file(session, detector_id, digest[:16], found.prefix, packed)

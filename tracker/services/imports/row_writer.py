@@ -5,8 +5,8 @@ rows that give a label alone are looked at one by one.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import compress
+from operator import or_
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -16,9 +16,8 @@ from tracker.services.by import By
 from tracker.services.evidence import random_queue, standing
 from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.random_queue import draw_rank_of_new
-from tracker.services.evidence.standing import are_compared
 from tracker.services.evidence.truths import Truths
-from tracker.services.evidence.units import Elected, Units
+from tracker.services.evidence.units import Elected
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns, is_reference
 from tracker.services.imports.contradictions import brings_input, unknown_key
@@ -64,7 +63,7 @@ class RowWriter:
         self._opinions = Opinions(session, detector)
         self._elected = elected
         self._versions = {v.name: v.id for v in list_versions(session, detector.id)}
-        self._name_versions()
+        self._elected.versions = {one: name for name, one in self._versions.items()}
         # What a new query has where its row says nothing.
         self._blank = dict.fromkeys(Query.__table__.columns.keys()) | {
             "detector_id": detector.id,
@@ -131,18 +130,10 @@ class RowWriter:
             or ("label" in rows.values and self._detector.labels_wanted > 1)
         ):
             return False
-        queries = query_columns(
-            self._detector,
-            list(map(self._id, rows.numbers)),
-            keys,
-            [self._versions[name] for name in versions],
-            rows,
-            self._by.at,
-            self._truths,
-        )
+        queries = self._query_columns(keys, rows)
         self.report.queries_added += len(keys)
         self.report.labels_added += len(keys) - queries["label"].count(None)
-        labels = add_new(self._session, queries, rows, self._by)
+        labels = self._add_new(queries, rows)
         verdicts = {
             (query_id, judge): verdict
             for judge, said in _by_judge(rows.values)
@@ -153,6 +144,139 @@ class RowWriter:
         if "input" in rows.values:
             self._truths.arrive(rows_of(queries), rows_of(labels))
         return True
+
+    def _query_columns(
+        self, keys: Sequence[str], rows: Columns
+    ) -> dict[str, Sequence[Any]]:
+        """Return *rows* as the columns of queries that are new."""
+        ids = list(map(self._id, rows.numbers))
+        no, at = [False] * len(ids), self._by.at
+        versions = rows.get("version", DEFAULT_VERSION)
+        named = {
+            "id": ids,
+            "version_id": [self._versions[name] for name in versions],
+            "key": keys,
+            "input": rows.get("input"),
+            "group": rows.get("group"),
+            "label": rows.get("label"),
+            "sampling": rows.get("sampling", UNSTATED),
+            "is_repeat": no,
+            "is_pooled": [True] * len(ids),
+        }
+        if "input" in rows.values:
+            repeats = map(self._truths.repeats, named["version_id"], named["input"])
+            named["is_repeat"] = list(repeats)
+            is_new = map(self._truths.is_new, named["input"])
+            named["is_pooled"] = list(map(or_, named["is_repeat"], is_new))
+        columns = named | {
+            "detector_id": [self._detector.id] * len(ids),
+            "is_group_given": rows.get("is_group_given"),
+            "predicted": rows.get("predicted"),
+            "confidence": rows.get("confidence"),
+            "asked_at": rows.get("asked_at", at),
+            "created_at": [at] * len(ids),
+            "metadata": [
+                None if value is None else dump_metadata(value)
+                for value in rows.get("metadata")
+            ],
+            "image": rows.get("image"),
+            "image_url": rows.get("image_url"),
+            "label_id": [
+                None if label is None else number
+                for number, label in zip(ids, named["label"], strict=True)
+            ],
+            "is_replayed": no,
+            "is_gold": no,
+        }
+        columns |= self._place(named, has_groups="group" in rows.values)
+        unsaid = "agreement", "tags", "erased_at", "image_erased_at"
+        return columns | dict.fromkeys(unsaid, [None] * len(ids))
+
+    def _place(
+        self, named: Mapping[str, Sequence[Any]], *, has_groups: bool
+    ) -> dict[str, list[Any]]:
+        labels = named["label"]
+        kinds = [*zip(labels, named["sampling"], named["is_repeat"], strict=True)]
+        standings = [
+            None if label is None else standing.stand(sampling, is_repeat=is_repeat)
+            for label, sampling, is_repeat in kinds
+        ]
+        ranks: list[Any] = [None] * len(labels)
+        if has_groups:
+            self._group(named, standings, ranks)
+        elif None in labels:
+            # Without a mapping for each row, which would take as long as the hash.
+            columns = zip(named["id"], named["input"], kinds, strict=True)
+            ranks = [
+                random_queue.rank_query(self._detector.queue_seed, name or number)
+                if random_queue.does_wait(label, sampling, is_repeat=is_repeat)
+                else None
+                for number, name, (label, sampling, is_repeat) in columns
+            ]
+        kept = [
+            rank if name is None or self._truths.get(name) is None else None
+            for rank, name in zip(ranks, named["input"], strict=True)
+        ]
+        return {"standing": standings, "queue_rank": ranks, "rank": kept}
+
+    def _group(
+        self,
+        named: Mapping[str, Sequence[Any]],
+        standings: list[str | None],
+        ranks: list[Any],
+    ) -> None:
+        """Set the *standings* and *ranks* of new queries that may have groups."""
+        known, units = [*set(filter(None, standings))], self._truths.units
+        word = self._detector.label_sampling
+        populations = {one: population_of(one, word) for one in known}
+        columns = (named[name] for name in ("version_id", "group", "id", "key"))
+        for row, (version_id, group, number, key, said) in enumerate(
+            zip(*columns, [*standings], strict=True)
+        ):
+            if said is None:
+                query = {name: values[row] for name, values in named.items()}
+                if group is None or not units.is_spent(query):
+                    ranks[row] = draw_rank_of_new(self._detector, query, label=None)
+                continue
+            population = populations[said]
+            if group is None or population is None:
+                continue
+            if not units.place_new((version_id, group, population), number, key):
+                standings[row] = GROUPED
+
+    def _add_new(
+        self, queries: Mapping[str, Sequence[Any]], rows: Columns
+    ) -> Mapping[str, Sequence[Any]]:
+        """Insert *queries* that were made of *rows*, and their labels.
+
+        The ids follow on each other.  Return the labels as columns, or nothing where
+        the database can make them from the queries: the rows say no more of them, and
+        have no input, whose other queries would get the label too.
+        """
+        insert_columns(self._session, Query, queries)
+        if rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
+            ends = queries["id"][0], queries["id"][-1]
+            by, detector_id = self._by, self._detector.id
+            add_labels_of(self._session, detector_id, ends, by.name, by.at)
+            return {}
+        is_given = [label is not None for label in queries["label"]]
+        same = ("detector_id", "label", "standing", "sampling", "created_at")
+        columns: dict[str, Sequence[Any]] = {
+            "id": queries["label_id"],
+            "query_id": queries["id"],
+            **{name: queries[name] for name in (*same, "is_repeat")},
+            "note": rows.get("note"),
+            "labeler": rows.get("labeler", self._by.name),
+            "labelled_at": rows.get("labelled_at", self._by.at),
+            "weight": rows.get("weight"),
+        }
+        labels: dict[str, Sequence[Any]] = {
+            name: list(compress(values, is_given)) for name, values in columns.items()
+        }
+        none = [None] * sum(is_given)
+        labels |= dict.fromkeys(("replaces_id", "truth", "source_label_id"), none)
+        insert_columns(self._session, Label, labels)
+        return labels
 
     def _write_some(
         self, keys: list[str], rows: list[Row], found: dict[str, Any]
@@ -284,10 +408,7 @@ class RowWriter:
             self._versions |= add_versions(
                 self._session, self._detector.id, new, created_at=self._by.at
             )
-            self._name_versions()
-
-    def _name_versions(self) -> None:
-        self._elected.versions = {one: name for name, one in self._versions.items()}
+            self._elected.versions = {one: name for name, one in self._versions.items()}
 
     def _id(self, number: int) -> int:
         if self._batch is None:
@@ -328,7 +449,8 @@ class RowWriter:
         is_named = labeler is not None
         before = query["label"]
         if labeler is not None:
-            before = self._opinions.last_word(query["id"], labeler)
+            before = self._opinions.words.get(query["id"], {}).get(labeler, {})
+            before = before.get("label")
         if given in {None, before}:
             return None
         said, by = item.get("sampling"), self._by.credit(labeler)
@@ -383,173 +505,6 @@ def _by_judge(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name.removeprefix(JUDGE), said
 
 
-def query_columns(  # noqa: PLR0913, PLR0917 - what the rows do not say themselves.
-    detector: Detector,
-    ids: Sequence[int],
-    keys: Sequence[str],
-    version_ids: Sequence[int],
-    rows: Columns,
-    created_at: datetime,
-    truths: Truths,
-) -> dict[str, Sequence[Any]]:
-    """Return *rows* as the columns of queries that are new."""
-    blank: list[None] = [None] * len(ids)
-    no = [False] * len(ids)
-    named = {
-        "id": ids,
-        "version_id": version_ids,
-        "key": keys,
-        "input": rows.get("input"),
-        "group": rows.get("group"),
-        "label": rows.get("label"),
-        "sampling": rows.get("sampling", UNSTATED),
-    } | _find_repeats(version_ids, rows, truths)
-    return (
-        named
-        | {
-            "detector_id": [detector.id] * len(ids),
-            "is_group_given": rows.get("is_group_given"),
-            "predicted": rows.get("predicted"),
-            "confidence": rows.get("confidence"),
-            "asked_at": rows.get("asked_at", created_at),
-            "created_at": [created_at] * len(ids),
-            "metadata": [
-                None if value is None else dump_metadata(value)
-                for value in rows.get("metadata")
-            ],
-            "image": rows.get("image"),
-            "image_url": rows.get("image_url"),
-            "label_id": [
-                None if label is None else number
-                for number, label in zip(ids, named["label"], strict=True)
-            ],
-            "is_replayed": no,
-            "is_gold": no,
-        }
-        | _place(detector, named, truths, has_groups="group" in rows.values)
-        | dict.fromkeys(("agreement", "tags", "erased_at", "image_erased_at"), blank)
-    )
-
-
-def _find_repeats(
-    version_ids: Sequence[int], rows: Columns, truths: Truths
-) -> dict[str, list[bool]]:
-    if "input" not in rows.values:
-        number = len(version_ids)
-        return {"is_repeat": [False] * number, "is_pooled": [True] * number}
-    inputs = rows.get("input")
-    repeats = list(map(truths.repeats, version_ids, inputs))
-    pairs = zip(repeats, map(truths.is_new, inputs), strict=True)
-    return {"is_repeat": repeats, "is_pooled": [any(pair) for pair in pairs]}
-
-
-def _place(
-    detector: Detector,
-    named: Mapping[str, Sequence[Any]],
-    truths: Truths,
-    *,
-    has_groups: bool,
-) -> dict[str, list[Any]]:
-    labels = named["label"]
-    kinds = [*zip(labels, named["sampling"], named["is_repeat"], strict=True)]
-    standings = [
-        None if label is None else standing.stand(sampling, is_repeat=is_repeat)
-        for label, sampling, is_repeat in kinds
-    ]
-    ranks: list[Any] = [None] * len(labels)
-    if not has_groups and None in labels:
-        # Without a mapping for each row, which would take as long as the hash.
-        columns = zip(named["id"], named["input"], kinds, strict=True)
-        ranks = [
-            random_queue.rank_query(detector.queue_seed, name or number)
-            if random_queue.does_wait(label, sampling, is_repeat=is_repeat)
-            else None
-            for number, name, (label, sampling, is_repeat) in columns
-        ]
-    if has_groups:
-        _group(detector, named, truths.units, standings, ranks)
-    kept = [
-        rank if name is None or truths.get(name) is None else None
-        for rank, name in zip(ranks, named["input"], strict=True)
-    ]
-    return {"standing": standings, "queue_rank": ranks, "rank": kept}
-
-
-def _group(
-    detector: Detector,
-    named: Mapping[str, Sequence[Any]],
-    units: Units,
-    standings: list[str | None],
-    ranks: list[Any],
-) -> None:
-    """Set the *standings* and *ranks* of new queries that may have groups."""
-    known = [*set(filter(None, standings))]
-    populations = {one: population_of(one, detector.label_sampling) for one in known}
-    columns = (named[name] for name in ("version_id", "group", "id", "key"))
-    for row, (version_id, group, number, key, said) in enumerate(
-        zip(*columns, [*standings], strict=True)
-    ):
-        if said is None:
-            query = {name: values[row] for name, values in named.items()}
-            if group is None or not units.is_spent(query):
-                ranks[row] = draw_rank_of_new(detector, query, label=None)
-            continue
-        population = populations[said]
-        if group is None or population is None:
-            continue
-        if not units.place_new((version_id, group, population), number, key):
-            standings[row] = GROUPED
-
-
-def add_new(
-    session: Session,
-    queries: Mapping[str, Sequence[Any]],
-    rows: Columns,
-    by: By,
-) -> Mapping[str, Sequence[Any]]:
-    """Insert *queries* that were made of *rows*, and their labels.
-
-    The ids follow on each other.  Return the labels as columns, or nothing where the
-    database can make them from the queries: the rows say no more of them, and have no
-    input, whose other queries would get the label too.
-    """
-    insert_columns(session, Query, queries)
-    if rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
-        ends = queries["id"][0], queries["id"][-1]
-        detector_id = queries["detector_id"][0]
-        add_labels_of(session, detector_id, ends, by.name, by.at)
-        return {}
-    labels = label_columns(queries, rows, by.name)
-    insert_columns(session, Label, labels)
-    return labels
-
-
-def label_columns(
-    queries: Mapping[str, Sequence[Any]], rows: Columns, labeler: str
-) -> dict[str, Sequence[Any]]:
-    """Return the labels in *rows* as columns, of the *queries* made from them."""
-    is_given = [label is not None for label in queries["label"]]
-    created_at = queries["created_at"][0]
-    columns: dict[str, Sequence[Any]] = {
-        "id": queries["label_id"],
-        "query_id": queries["id"],
-        "detector_id": queries["detector_id"],
-        "label": queries["label"],
-        "standing": queries["standing"],
-        "sampling": queries["sampling"],
-        "note": rows.get("note"),
-        "labeler": rows.get("labeler", labeler),
-        "labelled_at": rows.get("labelled_at", created_at),
-        "created_at": queries["created_at"],
-        "is_repeat": queries["is_repeat"],
-        "weight": rows.get("weight"),
-    }
-    for name, values in columns.items():
-        columns[name] = list(compress(values, is_given))
-    none = [None] * sum(is_given)
-    return columns | dict.fromkeys(("replaces_id", "truth", "source_label_id"), none)
-
-
 def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     lines = zip(*columns.values(), strict=True)
     return [dict(zip(columns, line, strict=True)) for line in lines]
@@ -561,12 +516,12 @@ class Opinions:
     def __init__(self, session: Session, detector: Detector) -> None:
         self._session = session
         self._detector = detector
-        self._words: dict[int, dict[str, Mapping[str, Any]]] = {}
+        self.words: dict[int, dict[str, Mapping[str, Any]]] = {}
         self._seconds: dict[int, Recheck] = {}
 
     def meet(self, rows: Iterable[Row], known: Iterable[Mapping[str, Any]]) -> None:
         """Read what was said of the *known* queries of *rows*, and forget others."""
-        self._words, self._seconds = {}, {}
+        self.words, self._seconds = {}, {}
         known = list(known)
         if (
             self._detector.labels_wanted == 1
@@ -579,21 +534,17 @@ class Opinions:
             self.note(word)
         self._seconds = find_rechecks(self._session, self._detector.id, query_ids)
 
-    def last_word(self, query_id: int, labeler: str) -> str | None:
-        said = self._words.get(query_id, {}).get(labeler)
-        return None if said is None else said["label"]
-
     def note(self, label: Mapping[str, Any]) -> None:
-        self._words.setdefault(label["query_id"], {})[label["labeler"]] = label
+        self.words.setdefault(label["query_id"], {})[label["labeler"]] = label
 
     def are_compared(self, query: Mapping[str, Any], *, is_named: bool) -> bool:
-        return is_named or are_compared(self._detector, query["agreement"])
+        return is_named or standing.are_compared(self._detector, query["agreement"])
 
     def of(self, query: Mapping[str, Any], *, is_named: bool) -> dict[str, Any]:
         """Return what people say of *query*, where several of them are compared."""
         if not self.are_compared(query, is_named=is_named):
             return {"words": {}}
-        said = self._words.get(query["id"], {})
+        said = self.words.get(query["id"], {})
         words = {n: w["label"] for n, w in said.items() if w["sampling"] != TARGETED}
         second = self._seconds.get(query["id"])
         return {"words": words, "second": None if second is None else second.answer}

@@ -4,9 +4,7 @@ History and labels stay; another label of each query cancels them.  A query with
 label, or one that an audit needs, stays as it is and is counted in `kept`.
 """
 
-from array import array
 from collections.abc import Sequence
-from struct import pack, unpack
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -17,12 +15,11 @@ from tracker.services.detectors import get_open_detector
 from tracker.services.evidence.random_queue import draw_rank_of_new, rank_version
 from tracker.services.imports.background import unpack_report
 from tracker.services.imports.reports import Outcome, pack_report
+from tracker.storage import imports as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates import pending
-from tracker.storage.imports import keyless
-from tracker.storage.imports import undoing as storage
-from tracker.storage.imports.files import DONE, FAILED, UNDONE, FileImport
+from tracker.storage.imports import DONE, FAILED, UNDONE, FileImport
 from tracker.storage.labels import add_labels
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.words import REPLAYED, REPLAYED_UNSTATED, TARGETED, WITHDRAWN
@@ -190,11 +187,10 @@ def _forget_rows(session: Session, detector_id: int, digest: str) -> None:
 
     A later file that continues this one adds them again.
     """
-    prefix = keyless.find_prefix(session, detector_id, digest)
+    prefix = storage.find_prefix(session, detector_id, digest)
     if prefix is None:
         return
-    packed = keyless.take_hashes(session, detector_id, digest, prefix)
-    hashes = array("I", unpack(f"<{len(packed) // 4}I", packed))
+    hashes = storage.take_hashes(session, detector_id, digest, prefix)
     for start in range(0, len(hashes), _AT_ONCE):
         places = range(start, min(start + _AT_ONCE, len(hashes)))
         keys = {place: f"{prefix}{place + 1}" for place in places if hashes[place]}
@@ -205,5 +201,4 @@ def _forget_rows(session: Session, detector_id: int, digest: str) -> None:
     while hashes and not hashes[-1]:
         hashes.pop()
     if hashes:
-        left = pack(f"<{len(hashes)}I", *hashes)
-        keyless.note_file(session, detector_id, prefix[7:23], prefix, left)
+        storage.note_file(session, detector_id, prefix[7:23], prefix, hashes)

@@ -8,12 +8,12 @@ piece that is written again adds nothing.
 import gc
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from sys import getsizeof
-from typing import IO
+from typing import IO, Any
 
 from sqlalchemy.orm import Session
 
@@ -30,16 +30,16 @@ from tracker.services.imports.contradictions import (
     brings_input,
     with_groups,
 )
-from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.mapping import MappedPiece, MappedRows, Piece
-from tracker.services.imports.reading.rows import Row, iter_pieces
+from tracker.services.imports.reading.files import RowFile, save_reading
+from tracker.services.imports.reading.mapping import MappedRows
+from tracker.services.imports.reading.rows import Row
 from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage import dialect
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, hold_open, list_versions
 from tracker.storage.estimates.pending import count_groups_again
-from tracker.storage.imports.files import DONE, FileImport, note_batches
+from tracker.storage.imports import DONE, FileImport, note_batches, note_file
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.words import INPUT, REJECT, SKIP
 
@@ -121,6 +121,10 @@ def _weigh(piece: CheckedPiece) -> int:
 class Checked:
     """The valid rows of a file after the first pass, and the errors of the others."""
 
+    reads: Reads
+    detector: Detector
+    digest: str
+    by: By
     keyless: row_keys.Keyless
     outcome: Outcome = field(default_factory=Outcome)
     # Whether a key stands in several rows.
@@ -130,6 +134,10 @@ class Checked:
     _spool: _Spool = field(default_factory=_Spool)
     # The numbers of rows that contradict others.
     _bad: set[int] = field(default_factory=set)
+    _keys: Names = field(default_factory=Names)
+    _inputs: Names = field(default_factory=Names)
+    # Whether a row labels a key that is not stored; an earlier row may add it.
+    _has_unknown: bool = False
 
     def close(self) -> None:
         self._spool.close()
@@ -143,102 +151,61 @@ class Checked:
             if piece.end > after and len(good):
                 yield replace(piece, good=good)
 
-
-@contextmanager
-def checked(  # noqa: PLR0913 - what is checked, and how it is read.
-    reads: Reads,
-    detector: Detector,
-    rows: Iterable[Row] | MappedRows,
-    by: By,
-    *,
-    digest: str,
-    on_progress: Callable[[int], None] | None = None,
-) -> Iterator[Checked]:
-    """Check all *rows* against the database and each other, for the block.
-
-    The database is asked in transactions that *reads* opens, one for each piece.
-    Raises InvalidInputError where the columns make no sense.
-    """
-    with closing(Checked(row_keys.Keyless(row_keys.key_prefix(digest)))) as found:
-        _FirstPass(reads, detector, by, digest, found).run(rows, on_progress)
-        yield found
-
-
-class _FirstPass:
-    def __init__(
-        self, reads: Reads, detector: Detector, by: By, digest: str, found: Checked
+    def check(
+        self, rows: MappedRows, on_progress: Callable[[int], None] | None
     ) -> None:
-        self._reads = reads
-        self._detector = detector
-        self._by = by
-        self._digest = digest
-        self._checked = found
-        self._keyless = found.keyless
-        self._report = found.outcome
-        self._keys = Names()
-        self._inputs = Names()
+        """Compare the rows with what is stored, and then with each other."""
+        report = self.outcome
         # Whether its rows, or queries that they label, may have groups.
-        self._has_groups = detector.groups is not None
-        # Whether a row labels a key that is not stored; an earlier row may add it.
-        self._has_unknown = False
-
-    def run(
-        self,
-        rows: Iterable[Row] | MappedRows,
-        on_progress: Callable[[int], None] | None,
-    ) -> None:
-        report = self._report
-        with self._reads() as session:
-            versions = [v.name for v in list_versions(session, self._detector.id)]
-        reader = RowReader(self._detector, versions, report)
+        has_groups = self.detector.groups is not None
+        with self.reads() as session:
+            versions = [v.name for v in list_versions(session, self.detector.id)]
+        reader = RowReader(self.detector, versions, report)
         with without_collector():
-            with _pieces(rows) as pieces:
+            with rows.pieces() as pieces:
                 for piece in pieces:
                     good = reader.read(piece)
-                    if isinstance(rows, MappedRows):
-                        self._keyless.add(good)
-                    good = with_groups(good, self._detector)
+                    self.keyless.add(good)
+                    good = with_groups(good, self.detector)
                     if not report.rows:
                         continue
-                    self._has_groups = self._has_groups or "group" in good.values
-                    if isinstance(piece, MappedPiece):
-                        report.note_values(piece.noted)
+                    has_groups = has_groups or "group" in good.values
+                    report.note_values(piece.noted)
                     self._compare_with_stored(good, report.rows)
                     if on_progress is not None:
                         on_progress(report.rows)
-            if isinstance(rows, MappedRows) and self._keyless.hashes:
+            if self.keyless.hashes:
                 self._go_on(rows.choices.rows)
             self._compare_with_each_other()
-            if self._has_groups:
+            if has_groups:
                 self._elect()
-        if isinstance(rows, MappedRows):
-            report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
+        report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
         report.put_in_order()
+        self._keys = self._inputs = Names()
 
     def _go_on(self, which: str | None) -> None:
         """Compare the rows again if the file continues an earlier one without keys."""
-        found = self._checked
-        with self._reads() as session:
+        with self.reads() as session:
             earlier = row_keys.find_earlier(
-                session, self._detector.id, self._digest, self._keyless, which
+                session, self.detector.id, self.digest, self.keyless, which
             )
         if earlier is None:
             return
-        self._keyless.prefix = earlier.prefix
+        self.keyless.prefix = earlier.prefix
         self._keys, self._inputs, self._has_unknown = Names(), Names(), False
-        spool, found._spool = found._spool, _Spool()
+        spool, self._spool = self._spool, _Spool()
         with closing(spool):
             for piece in spool:
                 good = row_keys.without_known(piece.good, earlier)
-                self._report.unchanged += len(piece.good) - len(good)
+                self.outcome.unchanged += len(piece.good) - len(good)
                 self._compare_with_stored(good, piece.end)
         earlier.complete()
 
     def _compare_with_stored(self, good: Columns, end: int) -> None:
-        keys = row_keys.keys_of(good, self._keyless.prefix)
-        with self._reads() as session:
-            known = find_queries_by_key(session, self._detector.id, keys)
-            there = list_versions(session, self._detector.id) if known else ()
+        keys = row_keys.keys_of(good, self.keyless.prefix)
+        with self.reads() as session:
+            known = find_queries_by_key(session, self.detector.id, keys)
+            there = list_versions(session, self.detector.id) if known else ()
             versions = {version.name: version.id for version in there}
         stored: dict[str, str | None] = {}
         if known or None in good.get("predicted"):
@@ -257,11 +224,11 @@ class _FirstPass:
                     kept.append(False)
             good = good.pick(kept)
         self._note_names(good, stored)
-        self._checked._spool.add(CheckedPiece(good, end, stored))
+        self._spool.add(CheckedPiece(good, end, stored))
 
     def _refuse(self, row: Row, error: InvalidInputError) -> None:
-        self._keyless.forget(row.number)
-        self._report.add_error(row.number, error.errors)
+        self.keyless.forget(row.number)
+        self.outcome.add_error(row.number, error.errors)
 
     def _note_names(self, good: Columns, stored: Mapping[str, str | None]) -> None:
         keys, names = good.get("key"), good.get("input")
@@ -277,46 +244,50 @@ class _FirstPass:
 
     def _compare_with_each_other(self) -> None:
         keys, inputs = self._keys.find_repeated(), self._inputs.find_repeated()
-        self._checked.repeats_keys = bool(keys)
+        self.repeats_keys = bool(keys)
         if not (keys or inputs or self._has_unknown):
             return
-        found = Contradictions(
-            keys, inputs, self._by.at, shares=self._detector.label_of == INPUT
-        )
-        for piece in self._checked._spool:
+        shares = self.detector.label_of == INPUT
+        found = Contradictions(keys, inputs, self.by.at, shares)
+        for piece in self._spool:
             for row in piece.good.rows():
-                key = row.values.get("key")
-                name = row.values.get("input") or piece.stored.get(key or "")
-                is_unknown = "predicted" not in row.values and key not in piece.stored
-                if not (is_unknown or found.concern(key, name)):
-                    continue
                 try:
                     found.check(row, piece.stored)
                 except InvalidInputError as error:
-                    self._checked._bad.add(row.number)
+                    self._bad.add(row.number)
                     self._refuse(row, error)
 
     def _elect(self) -> None:
-        election = Election(self._detector, self._checked.elected)
-        prefix = self._keyless.prefix
-        for piece in self._checked.pieces():
+        election = Election(self.detector, self.elected)
+        prefix = self.keyless.prefix
+        for piece in self.pieces():
             is_plain = piece.good.values.keys().isdisjoint((INPUT, "labeler"))
-            if is_plain and piece.is_new() and not self._checked.repeats_keys:
+            if is_plain and piece.is_new() and not self.repeats_keys:
                 election.look_at_new(piece.good, prefix)
                 continue
-            with self._reads() as session:
+            with self.reads() as session:
                 election.look(session, piece.good, prefix)
-        if election.waits:
-            for piece in self._checked.pieces():
-                election.look_again(piece.good.rows(), piece.stored)
+        for piece in self.pieces() if election.waiting else ():
+            election.look_again(piece.good.rows(), piece.stored)
 
 
-def _pieces(
-    rows: Iterable[Row] | MappedRows,
-) -> AbstractContextManager[Iterable[Piece]]:
-    if isinstance(rows, MappedRows):
-        return rows.pieces()
-    return nullcontext(iter_pieces(rows))
+@contextmanager
+def checked(
+    reads: Reads,
+    detector: Detector,
+    file: RowFile,
+    by: By,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[Checked]:
+    """Check all rows of *file* against the database and each other, for the block.
+
+    The database is asked in transactions that *reads* opens, one for each piece.
+    Raises InvalidInputError where the columns make no sense.
+    """
+    keyless = row_keys.Keyless(row_keys.key_prefix(file.sha256))
+    with closing(Checked(reads, detector, file.sha256, by, keyless)) as found:
+        found.check(file.rows(detector), on_progress)
+        yield found
 
 
 @contextmanager
@@ -356,15 +327,8 @@ Note = Callable[[Session, Written], None]
 class SecondPass:
     """Writes the rows of one file that the first pass found right."""
 
-    def __init__(  # noqa: PLR0913 - what is written, for whom and from where.
-        self,
-        found: Checked,
-        detector: Detector,
-        digest: str,
-        by: By,
-        written: Written | None = None,
-        *,
-        skips: bool = False,
+    def __init__(
+        self, found: Checked, written: Written | None = None, *, skips: bool = False
     ) -> None:
         """Go on after what is *written*.
 
@@ -372,9 +336,8 @@ class SecondPass:
         """
         self.written = Written() if written is None else written
         self._found = found
-        self._detector = detector
-        self._digest = digest
-        self._by = by
+        self.detector = found.detector
+        self._by = found.by
         if not self.written.rows_done and found.outcome.bad_rows and not skips:
             raise RejectedImportError(found.outcome)
         if not skips:
@@ -394,21 +357,18 @@ class SecondPass:
     def rows(self) -> int:
         return self._found.outcome.rows
 
-    def write(
-        self, run: Run, note: Note | None = None, *, guesses: bool = True
-    ) -> Iterator[Written]:
+    def write(self, run: Run, note: Note | None = None) -> Iterator[Written]:
         """Write all pieces but the last, and yield what is written after each.
 
-        *run* opens the transaction of a piece, in which *note* is called.  If it
-        *guesses*, a piece of keys that were new is first written without looking for
-        them again, and *run* has to try again after an IntegrityError.  Raises
-        ConflictError for a detector that was archived meanwhile; what was written
-        before stays.
+        *run* opens the transaction of a piece, in which *note* is called.  A piece of
+        keys that were new is first written without looking for them again, and *run*
+        has to try again after an IntegrityError.  Raises ConflictError for a detector
+        that was archived meanwhile; what was written before stays.
         """
         for following in self._rest:
             piece, self._last, self._is_one = self._last, following, False
             assert piece is not None
-            are_new = guesses and not self._found.repeats_keys and piece.is_new()
+            are_new = not self._found.repeats_keys and piece.is_new()
             self.written = run(self._work(piece, note, are_new=are_new))
             self.batches += self.written.batches
             yield self.written
@@ -434,7 +394,7 @@ class SecondPass:
     ) -> Written:
         dialect.forget_plans(session)
         prefix, elected = self._found.keyless.prefix, self._found.elected
-        writer = RowWriter(session, self._detector, prefix, self._by, elected)
+        writer = RowWriter(session, self.detector, prefix, self._by, elected)
         with without_collector():
             writer.write(piece.good, are_new=are_new)
         return Written(
@@ -445,7 +405,7 @@ class SecondPass:
 
     def _hold_open(self, session: Session) -> None:
         """Keep the detector open; raises ConflictError if it was archived meanwhile."""
-        now, was = hold_open(session, self._detector.id), self._detector
+        now, was = hold_open(session, self.detector.id), self.detector
         if (now.group_by, now.label_sampling) != (was.group_by, was.label_sampling):
             # The rows were written with the groups of before.
             count_groups_again(session, was.id, created_at=self._by.at)
@@ -465,46 +425,71 @@ class SecondPass:
         if outcome.bad_rows and self._is_one and not self._skips:
             raise RejectedImportError(outcome)
         self._hold_open(session)
-        row_keys.note_keyless(
-            session, self._detector.id, self._digest, self._found.keyless
-        )
+        digest = self._found.digest
+        keyless = self._found.keyless
+        if any(keyless.hashes):
+            own = digest[:16], keyless.prefix, keyless.hashes
+            note_file(session, self.detector.id, *own)
         if outcome.has_changed:
-            told = {"sha256": self._digest, **outcome.counts}
-            self._by.record(session, "imported", self._detector.name, **told)
+            told = {"sha256": digest, **outcome.counts}
+            self._by.record(session, "imported", self.detector.name, **told)
         self.outcome = outcome
         return Written(outcome, self.rows, written.batches)
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A file to be imported: into which detector, by whom and how."""
+
+    detector: str
+    file: RowFile
+    by: By
+    on_error: str = REJECT
+    # Whether how the file is read is saved for the next files of the detector.
+    saves_mapping: bool = False
+
+    def save(self, session: Session) -> None:
+        if self.saves_mapping:
+            detector = get_open_detector(session, self.detector)
+            save_reading(session, detector, self.file, self.by)
+
+    def to_row(self, detector: Detector, **more: Any) -> FileImport:
+        """Return it as it is stored, with what *more* says of it."""
+        said = {
+            "detector_id": detector.id,
+            "format": self.file.format,
+            "on_error": self.on_error,
+            "sha256": self.file.sha256,
+            "bytes": self.file.size,
+            "actor": self.by.actor.name,
+            "actor_kind": self.by.actor.kind,
+            "address": self.by.address,
+            "created_at": self.by.at,
+        }
+        return FileImport(**said | more)
+
+
 @contextmanager
-def importing(  # noqa: PLR0913 - what is imported, by whom and how.
+def importing(
     database: Database,
-    detector: str,
-    file: RowFile,
-    by: By,
+    order: Order,
     *,
-    on_error: str = REJECT,
     on_read: Callable[[int], None] | None = None,
     on_written: Callable[[int, int], None] | None = None,
 ) -> Iterator[CarryOut]:
-    """Check *file*, write all pieces but the last, and give what writes that one.
+    """Check a file, write all pieces but the last, and give what writes that one.
 
     A file of one piece is so written in the caller's transaction alone.  *on_read* is
     told how many rows are checked, *on_written* how many of how many are written.
 
     Raises RejectedImportError, with every bad row, before anything is written.
     """
+    file = order.file
     with database.read() as session:
-        found = get_open_detector(session, detector)
-    by = by.credit(file.choices.labeler)
-    with checked(
-        database.read,
-        found,
-        file.rows(found),
-        by,
-        digest=file.sha256,
-        on_progress=on_read,
-    ) as rows:
-        second = SecondPass(rows, found, file.sha256, by, skips=on_error == SKIP)
+        detector = get_open_detector(session, order.detector)
+    by = order.by.credit(file.choices.labeler)
+    with checked(database.read, detector, file, by, on_read) as rows:
+        second = SecondPass(rows, skips=order.on_error == SKIP)
         for written in second.write(database.run_piece):
             if on_written is not None:
                 on_written(written.rows_done, second.rows)
@@ -512,64 +497,29 @@ def importing(  # noqa: PLR0913 - what is imported, by whom and how.
         def carry_out(session: Session) -> Outcome:
             outcome = second.finish(session).outcome
             if outcome.has_changed:
-                outcome.import_id = _note_import(session, found, file, by, second)
+                outcome.import_id = _note_import(session, order, second)
+            order.save(session)
             return outcome
 
         yield carry_out
     database.settle(is_large=file.size >= LARGE_BYTES)
 
 
-def _note_import(
-    session: Session, detector: Detector, file: RowFile, by: By, second: SecondPass
-) -> int:
+def _note_import(session: Session, order: Order, second: SecondPass) -> int:
     """Note an import that no worker carried out, so that it can be undone."""
-    noted = FileImport(
-        detector_id=detector.id,
-        format=file.format,
+    detector, at, rows = second.detector, order.by.at, second.rows
+    read = dict.fromkeys(("rows", "rows_read", "rows_done"), rows)
+    read["bytes_read"] = order.file.size
+    noted = order.to_row(
+        detector,
         on_error=REJECT,
-        sha256=file.sha256,
-        bytes=file.size,
-        actor=by.actor.name,
-        actor_kind=by.actor.kind,
-        address=by.address,
-        created_at=by.at,
-        started_at=by.at,
-        finished_at=by.at,
+        started_at=at,
+        finished_at=at,
         state=DONE,
-        rows=second.rows,
-        rows_read=second.rows,
-        rows_done=second.rows,
-        bytes_read=file.size,
         report=pack_report(second.outcome),
+        **read,
     )
     session.add(noted)
     session.flush()
     note_batches(session, (detector.id, noted.id), second.batches)
     return noted.id
-
-
-def import_rows(  # noqa: PLR0913 - what is imported, by whom and how.
-    session: Session,
-    detector: Detector,
-    rows: Iterable[Row] | MappedRows,
-    by: By,
-    *,
-    digest: str,
-    skip_bad_rows: bool = False,
-) -> Outcome:
-    """Add the queries and labels in *rows*, all in the caller's transaction.
-
-    The same rows again add nothing.  A known key with another label is a
-    correction, with another prediction an error.  Rows without a key are told
-    apart by *digest*, a hash of the file, and their number.
-
-    Raises RejectedImportError, with every bad row, unless *skip_bad_rows*; the
-    caller's transaction must then be rolled back.
-    """
-    with checked(
-        lambda: nullcontext(session), detector, rows, by, digest=digest
-    ) as found:
-        second = SecondPass(found, detector, digest, by, skips=skip_bad_rows)
-        for _ in second.write(lambda work: work(session), guesses=False):
-            pass
-        return second.finish(session).outcome

@@ -13,7 +13,7 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.projections import load_counts
 from tracker.storage.estimates.snapshots import find_newest_snapshot, list_intervals_of
 from tracker.storage.images import ImageStore, is_whole, place_of
-from tracker.storage.imports.files import list_failed, list_waiting
+from tracker.storage.imports import list_failed, list_waiting
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.words import EXACT
 

@@ -26,7 +26,7 @@ from tracker.services.wording import dump_instant
 from tracker.storage import telling as storage
 from tracker.storage.base import Key, dump_id
 from tracker.storage.detectors import Detector, Version, list_detectors, list_versions
-from tracker.storage.imports.files import FileImport
+from tracker.storage.imports import FileImport
 from tracker.storage.labelling.audits import Audit, find_schedule
 from tracker.storage.telling import find_last_event, find_last_events
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from tracker.storage.base import Base, stream
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.estimates.job_runs import Heartbeat
-from tracker.storage.imports.files import ImportPiece
+from tracker.storage.imports import ImportPiece
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import InputLock
 from tracker.storage.labelling.reservations import Reservation

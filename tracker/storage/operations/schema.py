@@ -16,6 +16,7 @@ from tracker.storage import (
     detectors,  # noqa: F401
     device,  # noqa: F401
     idempotency,  # noqa: F401
+    imports,  # noqa: F401
     labels,  # noqa: F401
     people,  # noqa: F401
     tasks,  # noqa: F401
@@ -30,8 +31,6 @@ from tracker.storage.estimates import (
     projections,  # noqa: F401
     snapshots,  # noqa: F401
 )
-from tracker.storage.imports import files as imports  # noqa: F401
-from tracker.storage.imports import keyless  # noqa: F401
 from tracker.storage.labelling import (  # noqa: F401
     audits,
     golds,

@@ -128,10 +128,6 @@ class Choices(Mapping):
             }
         )
 
-    def to_be_saved(self) -> Mapping:
-        found = {name: getattr(self, name) for name in Mapping.model_fields}
-        return Mapping(**found | {"columns": self.remembered | self.columns})
-
 
 DEFAULT = Choices()
 # What each is called where it is said: by option, in an address, on the page.

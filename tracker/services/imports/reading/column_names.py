@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
-    Container,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
     Set,
@@ -113,8 +111,9 @@ class Plan:
     """The column of each field, and how the other columns are treated."""
 
     fields: dict[str, str] = field(default_factory=dict)
-    # Into the metadata.
+    # Into the metadata, and the place of each among them.
     extras: tuple[str, ...] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
     # Says which labels of an export were replaced by another one.
@@ -145,7 +144,7 @@ class Plan:
                 f"the column {show(name)} looks like the truth and is not read as "
                 f"labels; to read it, add map label={show_name(name)}"
                 for name in others
-                if _is_loud(name)
+                if _words_of(name) & _LOUD
                 and "is" not in _words_of(name)
                 and name not in self.unclear
             ]
@@ -182,10 +181,6 @@ class Plan:
             for name, column in self.fields.items()
             if normal(column) != name
         }
-
-
-def _is_loud(name: str) -> bool:
-    return bool(_words_of(name) & _LOUD)
 
 
 def _words_of(name: str) -> set[str]:
@@ -234,18 +229,13 @@ def known_field(name: str) -> str | None:
 
 
 def _find_needless(
-    names: Sequence[str], taken: Container[str], known: Mapping[str, str]
-) -> Iterator[str]:
+    names: Sequence[str], taken: Set[str], known: Mapping[str, str]
+) -> Iterable[str]:
     """Yield the columns without a name, and those known to say nothing of a query."""
     for name in dict.fromkeys(names):
-        if name not in taken and (_is_unnamed(name) or known.get(normal(name)) == ""):
+        is_unnamed = _UNNAMED.fullmatch(normal(name)) is not None
+        if name not in taken and (is_unnamed or known.get(normal(name)) == ""):
             yield name
-
-
-def _find_twice(names: Sequence[str]) -> Iterator[FieldError]:
-    for name, count in Counter(names).items():
-        if count > 1:
-            yield FieldError(show_name(name), "occurs twice among the columns")
 
 
 def guess_columns(
@@ -282,21 +272,26 @@ def guess_columns(
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others)
-    unclear: tuple[str, ...] = ()
-    if knows_classes or not fields.keys() & {"label", "predicted"}:
-        unclear = _find_unclear(fields, others, holds_classes)
+    may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
+    unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out, others = (*left_out, *dict.fromkeys(others)), []
-    wrong += _find_twice(others)
+    wrong += [
+        FieldError(show_name(name), "occurs twice among the columns")
+        for name, count in Counter(others).items()
+        if count > 1
+    ]
     if has_header and extra == REFUSE:
         wrong += rows.unknown_columns(others, rows.FIELDS)
     wrong += _find_nameless(names, fields, unclear)
     if wrong:
         rows.refuse_columns(wrong)
+    extras = tuple(others) if extra == METADATA else ()
     return Plan(
         fields,
-        tuple(others) if extra == METADATA else (),
+        extras,
+        {name: place for place, name in enumerate(extras)},
         frozenset(others) if extra == REFUSE else frozenset(),
         left_out,
         next((one for one in left_out if normal(one) == _IS_CURRENT), None),
@@ -309,8 +304,10 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     shaped = known_columns(names, SHAPES)
     if shaped is not None:
         return {normal(column): name for column, name in shaped.items()}, True
-    found = KNOWN | _label_studio(names) | _exported(names)
     normals = set(map(normal, names))
+    found = KNOWN | _label_studio(normals)
+    if normals >= _EXPORTED:
+        found |= dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "")
     person = next((one for one in _PEOPLE if one in normals), None)
     item = next((one for one in ("key", "id", *_ITEMS) if one in normals), None)
     if person and item and "labeler" not in normals:
@@ -373,8 +370,15 @@ def _find_known(
         candidates = [name for name in free if known.get(normal(name)) == found]
         if found == "label" and "predicted" not in settled:
             candidates = _apart(fields, candidates)
-        if len(candidates) > 1:
-            wrong.append(_ambiguous(found, candidates))
+        if len(set(map(normal, candidates))) > 1:
+            shown = " and ".join(map(show, candidates))
+            message = (
+                f"the columns {shown} could both hold it; choose one, as in "
+                f"map {found}={show_name(candidates[0])}"
+            )
+            wrong.append(FieldError(found, message))
+        elif len(candidates) > 1:
+            wrong.append(FieldError(found, "occurs twice among the columns"))
         if candidates:
             fields[found] = candidates[0]
             taken.update(candidates)
@@ -454,21 +458,12 @@ def _find_unclear(
 
 
 def _truth_first(name: str) -> int:
-    return bool(_words_of(name) & _PROGRAMS) - _is_loud(name)
+    words = _words_of(name)
+    return bool(words & _PROGRAMS) - bool(words & _LOUD)
 
 
-def _exported(names: Sequence[str]) -> dict[str, str]:
-    found = set(map(normal, names)) >= _EXPORTED
-    return dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "") if found else {}
-
-
-def _is_unnamed(name: str) -> bool:
-    return _UNNAMED.fullmatch(normal(name)) is not None
-
-
-def _label_studio(names: Sequence[str]) -> dict[str, str]:
+def _label_studio(normals: Set[str]) -> dict[str, str]:
     """Return what the columns of Label Studio's own say, "" for its bookkeeping."""
-    normals = set(map(normal, names))
     if not normals >= _LABEL_STUDIO:
         return {}
     return {
@@ -501,14 +496,3 @@ def _chosen(
             wrong.append(FieldError("map", message))
         else:
             yield name, found
-
-
-def _ambiguous(name: str, candidates: Sequence[str]) -> FieldError:
-    if len(set(map(normal, candidates))) == 1:
-        return FieldError(name, "occurs twice among the columns")
-    shown = " and ".join(map(show, candidates))
-    return FieldError(
-        name,
-        f"the columns {shown} could both hold it; choose one, as in "
-        f"map {name}={show_name(candidates[0])}",
-    )

@@ -1,6 +1,6 @@
 """JSON documents as programs write them: rows, columns, tables, annotated tasks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -80,9 +80,13 @@ def _read_annotations(
     labels: dict[str | None, dict[str, Any]] = {}
     name = control or "label"
     for one in given:
-        label, labeler = _choice(one, control), _annotator(one)
+        label, who = _choice(one, control), one.get("completed_by")
         if label is None:
             continue
+        # The address of who made it, else their number.
+        if isinstance(who, dict):
+            who = who.get("email") or who.get("id")
+        labeler = None if who is None else str(who)
         # The newest annotation of an annotator comes after those of others.
         before = labels.pop(labeler, None)
         if labeler is None and before is not None and before[name] != label:
@@ -91,14 +95,6 @@ def _read_annotations(
         said = {"labeler": labeler, "labelled_at": one.get("created_at")}
         labels[labeler] = {name: label} | {k: v for k, v in said.items() if v}
     return list(labels.values())
-
-
-def _annotator(annotation: Mapping[str, Any]) -> str | None:
-    """Return the address of who made it, else their number."""
-    who = annotation.get("completed_by")
-    if isinstance(who, dict):
-        who = who.get("email") or who.get("id")
-    return None if who is None else str(who)
 
 
 def _made_at(annotation: Mapping[str, Any]) -> str:
@@ -175,11 +171,6 @@ def document_pieces(
     raise InvalidInputError.of("items", _SHAPES)
 
 
-def _are_rows(body: Any) -> bool:
-    is_row = any(not shape.records and shape.fits(body) for shape in SHAPES)
-    return is_row or (isinstance(body, list) and bool(body))
-
-
 def _read_rows(
     body: Any, columns: Mapping[str, str], notes: list[str]
 ) -> Iterator[rows.RawPiece]:
@@ -235,28 +226,18 @@ def _are_columns(body: Mapping[str, Any]) -> bool:
     )
 
 
-def _without_index(body: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the rows of a pandas table without the index that has no name."""
-    for item in body["data"]:
-        if isinstance(item, dict):
-            yield {name: value for name, value in item.items() if name != "index"}
-        else:
-            yield item
-
-
-def _read_split(
-    names: Sequence[Any], lines: Sequence[Any]
-) -> Iterator[rows.TablePiece]:
-    for number, line in enumerate(lines, start=1):
+def _read_split(body: Any, *_: Any) -> Iterator[rows.TablePiece]:
+    names = [str(name) for name in body["columns"]]
+    for number, line in enumerate(body["data"], start=1):
         if not isinstance(line, list) or len(line) != len(names):
             raise InvalidInputError.of(
                 "data", f"row {number} must be a list of {len(names)} values"
             )
-    return rows.iter_tables([str(name) for name in names], lines)
+    return rows.iter_tables(names, body["data"])
 
 
 def _read_columns(
-    body: Mapping[str, Any], notes: list[str]
+    body: Mapping[str, Any], _: Mapping[str, str], notes: list[str]
 ) -> Iterator[rows.TablePiece]:
     values = list(body.values())
     if (
@@ -337,7 +318,14 @@ DOCUMENTS = (
         lambda body: isinstance(body, list) and bool(body) and all(map(is_task, body)),
         lambda body, columns, _: rows.iter_pieces(read_tasks(body, columns)),
     ),
-    Document("a list of rows", _are_rows, _read_rows),
+    Document(
+        "a list of rows",
+        lambda body: (
+            (isinstance(body, list) and bool(body))
+            or any(not shape.records and shape.fits(body) for shape in SHAPES)
+        ),
+        _read_rows,
+    ),
     Document(
         "rows of the API",
         lambda body: _has(body, items=list),
@@ -346,13 +334,21 @@ DOCUMENTS = (
     Document(
         "a table of pandas",
         lambda body: _has(body, data=list, schema=object),
-        lambda body, *_: rows.iter_pieces(rows.iter_objects(_without_index(body))),
+        lambda body, *_: rows.iter_pieces(
+            rows.iter_objects(
+                # The index has no name.
+                {name: value for name, value in item.items() if name != "index"}
+                if isinstance(item, dict)
+                else item
+                for item in body["data"]
+            )
+        ),
     ),
     # pandas writes this, too, with orient="split".
     Document(
         "a table of MLflow or Weights & Biases",
         lambda body: _has(body, data=list, columns=list),
-        lambda body, *_: _read_split(body["columns"], body["data"]),
+        _read_split,
     ),
     Document(
         "labels of FiftyOne",
@@ -367,6 +363,6 @@ DOCUMENTS = (
     Document(
         "columns or labels by key",
         lambda body: isinstance(body, dict),
-        lambda body, _, notes: _read_columns(body, notes),
+        _read_columns,
     ),
 )

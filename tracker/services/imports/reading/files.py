@@ -93,7 +93,7 @@ class RowFile:
         choices = self.choices.join(load_mapping(detector))
         table = {"sheet": choices.sheet, "header_row": choices.header_row}
         pieces = self.pieces(notes, choices.remembered | choices.columns, table)
-        return MappedRows(pieces, detector, choices, notes=notes)
+        return MappedRows(pieces, detector, choices, notes)
 
     def pieces(
         self,
@@ -105,52 +105,40 @@ class RowFile:
         if self.document is not None:
             yield from document_pieces(self.document, columns, notes)
             return
-        read: Callable[..., Iterator[RawPiece]] = partial(
-            read_apart, on_read=self._note
-        )
-        if self._is_read_here():
-            self._note(self.size)
-            read = kinds.read_pieces
+        read: Callable[..., Iterator[RawPiece]] = partial(read_apart, place=self._place)
+        if self.format in _TEXTS and self.size <= SMALL:
+            self.stream.seek(0)
+            # A small text takes no process of its own.
+            if self.stream.read(2) != kinds.GZIP:
+                self._place[0] = self.size
+                read = kinds.read_pieces
         yield from read(
             self.format,
             self.stream,
             notes,
             most_unpacked=self.most_unpacked,
-            columns=columns,
-            table=table,
+            columns=dict(columns),
+            table=dict(table),
         )
 
-    def _is_read_here(self) -> bool:
-        """Whether it is a small text, which takes no process of its own."""
-        if self.format not in _TEXTS or self.size > SMALL:
-            return False
-        self.stream.seek(0)
-        return self.stream.read(2) != kinds.GZIP
 
-    def _note(self, place: int) -> None:
-        self._place[0] = place
-
-
-def read_apart(  # noqa: PLR0913 - how it is read.
+def read_apart(
     kind: str,
     stream: BinaryIO,
     notes: list[str],
     *,
-    most_unpacked: int = MOST_UNPACKED,
-    columns: Mapping[str, str] = NO_COLUMNS,
-    table: Mapping[str, Any] = NO_COLUMNS,
-    on_read: Callable[[int], None] | None = None,
+    place: list[int],
+    **options: Any,
 ) -> Iterator[RawPiece]:
-    """Read a file in a process of its own, which it may end; see ``read_pieces``."""
+    """Read a file in a process of its own, which it may end; see ``read_pieces``.
+
+    How far it was read is noted in *place*.
+    """
     hook = kinds.load_value if kind in _TYPED else None
-    options: dict[str, Any] = {"most_unpacked": most_unpacked, "columns": dict(columns)}
-    options["table"] = dict(table)
     with reading("rows", stream, kind=kind, **options) as reader:
         while True:
-            (piece, new, place), _ = reader.answer(hook)
+            (piece, new, place[0]), _ = reader.answer(hook)
             notes += new
-            if on_read is not None:
-                on_read(place)
             if piece is None:
                 return
             yield kinds.load_piece(piece)
@@ -208,5 +196,7 @@ def save_mapping(
 
 def save_reading(session: Session, detector: Detector, file: RowFile, by: By) -> None:
     """Save how *file* was read for the next files of the detector."""
-    mapping = file.choices.join(load_mapping(detector)).to_be_saved()
-    save_mapping(session, detector, mapping, by)
+    choices = file.choices.join(load_mapping(detector))
+    found = {name: getattr(choices, name) for name in SavedMapping.model_fields}
+    found["columns"] = choices.remembered | choices.columns
+    save_mapping(session, detector, SavedMapping(**found), by)

@@ -13,9 +13,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from functools import partial
 from os import SEEK_CUR
 from types import NoneType
 from typing import Any, BinaryIO, cast
@@ -23,20 +23,9 @@ from xml.parsers import expat
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.fields import load_json
-from tracker.services.imports.reading import tables
-from tracker.services.imports.reading.csv_rows import csv_pieces
+from tracker.services.imports.reading import rows, tables
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.known_shapes import SHAPES
-from tracker.services.imports.reading.rows import (
-    LONGEST_ROW,
-    PIECE_BYTES,
-    RawPiece,
-    Row,
-    RowPiece,
-    TablePiece,
-    iter_pieces,
-    jsonl_pieces,
-)
 from tracker.services.imports.reading.shapes import read_records
 from tracker.services.sandbox.channel import (
     Channel,
@@ -57,24 +46,15 @@ _LOCAL_HEADER = 30
 _SECONDS_EACH = 10
 
 
-def _list_zipped(stream: BinaryIO) -> list[str]:
-    """Return the names of the files in a zip file; none if it is no such file."""
-    names: list[str] = []
-    with suppress(zipfile.BadZipFile), zipfile.ZipFile(stream) as archive:
-        names = [one.filename for one in archive.infolist() if not one.is_dir()]
-    stream.seek(0)
-    return names
-
-
 def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
     """Return a log as its JSON has it, with the samples one after the other."""
 
     def load(name: str) -> Any:
         content = _read_part(stream, archive, name)
         unpacked.add(len(content))
-        if len(content) > LONGEST_ROW:
+        if len(content) > rows.LONGEST_ROW:
             raise InvalidInputError.of(
-                "file", f"{name} is longer than {LONGEST_ROW:,} bytes"
+                "file", f"{name} is longer than {rows.LONGEST_ROW:,} bytes"
             )
         return load_json(content)
 
@@ -101,7 +81,7 @@ def _read_part(stream: BinaryIO, archive: zipfile.ZipFile, name: str) -> bytes:
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         with archive.open(name) as part:
-            return part.read(LONGEST_ROW + 1)
+            return part.read(rows.LONGEST_ROW + 1)
     # Heavy, and only for these: Python itself unpacks it from 3.14 on.
     import pyarrow as pa  # noqa: PLC0415
 
@@ -109,34 +89,28 @@ def _read_part(stream: BinaryIO, archive: zipfile.ZipFile, name: str) -> bytes:
     stream.seek(info.header_offset + _LOCAL_HEADER - 4)
     sizes = [int.from_bytes(stream.read(2), "little") for _ in range(2)]
     stream.seek(sum(sizes), SEEK_CUR)
-    packed = io.BytesIO(stream.read(min(info.compress_size, LONGEST_ROW)))
+    packed = io.BytesIO(stream.read(min(info.compress_size, rows.LONGEST_ROW)))
     try:
         unpacked = pa.CompressedInputStream(packed, "zstd")
-        return bytes(unpacked.read(LONGEST_ROW + 1))
+        return bytes(unpacked.read(rows.LONGEST_ROW + 1))
     except (OSError, pa.ArrowException) as error:
         raise ValueError(str(error)) from error
 
 
-def xml_pieces(stream: BinaryIO, notes: list[str]) -> Iterator[RawPiece]:
-    """Read the tags of images, as "CVAT for images" has them, as labels by name."""
-    reader = _Tags()
-    notes.append("the file was read as annotations of CVAT")
-    return iter_pieces(reader.rows(stream))
-
-
 class _Tags:
+    """The tags of images, as "CVAT for images" has them, as labels by name."""
+
     def __init__(self) -> None:
-        self._parser = expat.ParserCreate()
+        self._parser = tables.parse_xml("its XML has entities, which are not read")
         self._parser.StartElementHandler = self._begin
         self._parser.EndElementHandler = self._end
-        self._parser.EntityDeclHandler = self._refuse_entity
         self._name: str | None = None
         self._labels: list[str] = []
-        self._found: list[Row] = []
+        self._found: list[rows.Row] = []
         self._number = 0
         self._is_cvat = False
 
-    def rows(self, stream: BinaryIO) -> Iterator[Row]:
+    def rows(self, stream: BinaryIO) -> Iterator[rows.Row]:
         try:
             while content := stream.read(_PIECE):
                 self._parser.Parse(content)
@@ -165,14 +139,11 @@ class _Tags:
         if name != "image" or not self._labels:
             return
         self._number += 1
-        row = Row(self._number, {"input": self._name, "label": self._labels[0]})
+        row = rows.Row(self._number, {"input": self._name, "label": self._labels[0]})
         if len(self._labels) > 1:
             message = f"it has {len(self._labels)} tags; it must have one"
             row = row.without("label", message)
         self._found.append(row)
-
-    def _refuse_entity(self, *_: Any) -> None:
-        raise InvalidInputError.of("file", "its XML has entities, which are not read")
 
 
 # A document is parsed as a whole, which takes many times its size in memory; the
@@ -199,103 +170,96 @@ def read_pieces(  # noqa: PLR0913 - what is read and how.
     most_unpacked: int,
     columns: Mapping[str, str] = NO_COLUMNS,
     table: Mapping[str, Any] = NO_COLUMNS,
-) -> Iterator[RawPiece]:
+) -> Iterator[rows.RawPiece]:
     """Read *stream*, packed or not; what is to be said of it goes to *notes*.
 
     *columns* are by field those that were named, *table* says which sheet and which
     row names the columns.
     """
-    read = partial(_read, kind, notes=notes, columns=columns, table=table)
-    unpacked = Unpacked(most_unpacked)
+    how = _How(notes, Unpacked(most_unpacked), columns, table)
     stream.seek(0)
     is_packed = stream.read(2) == GZIP
     stream.seek(0)
     if not is_packed:
-        yield from read(stream, unpacked=unpacked)
+        yield from _read(kind, stream, how)
         return
-    packed = gzip.GzipFile(fileobj=stream)
     try:
-        with io.BufferedReader(_Counted(packed, unpacked)) as content:
+        packed = cast("io.RawIOBase", _Counted(stream, how.unpacked))
+        with io.BufferedReader(packed) as content:
             if kind in _WHOLE:
                 with tempfile.TemporaryFile() as spool:
                     shutil.copyfileobj(content, spool)
                     spool.seek(0)
-                    whole = cast("BinaryIO", spool)
-                    yield from read(whole, unpacked=unpacked)
+                    yield from _read(kind, cast("BinaryIO", spool), how)
             else:
-                yield from read(content, unpacked=unpacked)
+                yield from _read(kind, content, how)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidInputError.of(
             "file", f"it is not gzip: {show_reason(error)}"
         ) from error
 
 
-class _Counted(io.RawIOBase):
-    """What a packed file holds, up to as much as is allowed."""
+class _Counted(gzip.GzipFile):
+    """A packed file, of which no more is unpacked than is allowed."""
 
-    def __init__(self, packed: gzip.GzipFile, unpacked: Unpacked) -> None:
-        super().__init__()
-        self._packed = packed
+    def __init__(self, stream: BinaryIO, unpacked: Unpacked) -> None:
+        super().__init__(fileobj=stream)
         self._unpacked = unpacked
         self._furthest = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._packed.tell()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        return self._packed.seek(offset, whence)
-
-    def readinto(self, buffer: Any, /) -> int:
-        content = self._packed.read(len(buffer))
+    def read(self, size: int | None = -1) -> bytes:
+        content = super().read(size)
         # A text is read from its start again once its encoding is known.
-        further = self._packed.tell() - self._furthest
+        further = self.tell() - self._furthest
         if further > 0:
             self._furthest += further
             self._unpacked.add(further)
-        buffer[: len(content)] = content
-        return len(content)
+        return content
 
 
-def _read(  # noqa: PLR0911, PLR0913 - what is read and how.
-    kind: str,
-    stream: BinaryIO,
-    *,
-    notes: list[str],
-    unpacked: Unpacked,
-    columns: Mapping[str, str],
-    table: Mapping[str, Any],
-) -> Iterator[RawPiece]:
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How a file is read, and what is noted of it."""
+
+    notes: list[str]
+    unpacked: Unpacked
+    columns: Mapping[str, str]
+    table: Mapping[str, Any]
+
+
+def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.RawPiece]:  # noqa: PLR0911
     match kind:
         case "csv":
-            return csv_pieces(stream, notes, table.get("header_row"))
+            return tables.csv_pieces(stream, how.notes, how.table.get("header_row"))
         case "jsonl":
-            return read_records(jsonl_pieces(stream), SHAPES, columns, notes)
+            return read_records(
+                rows.jsonl_pieces(stream), SHAPES, how.columns, how.notes
+            )
         case "json":
-            return _read_json(stream, columns, notes)
+            return _read_json(stream, how)
         case "parquet":
-            return tables.parquet_pieces(stream, unpacked)
+            return tables.parquet_pieces(stream, how.unpacked)
         case "arrow":
-            return tables.arrow_pieces(stream, unpacked)
+            return tables.arrow_pieces(stream, how.unpacked)
         case "xml":
-            return xml_pieces(stream, notes)
-    names = _list_zipped(stream)
+            how.notes.append("the file was read as annotations of CVAT")
+            return rows.iter_pieces(_Tags().rows(stream))
+    names: list[str] = []
+    # What is no zip file is refused as no workbook.
+    with suppress(zipfile.BadZipFile), zipfile.ZipFile(stream) as archive:
+        names = [one.filename for one in archive.infolist() if not one.is_dir()]
+    stream.seek(0)
     if HEADER in names:
-        return document_pieces(read_log(stream, unpacked), columns, notes)
+        log = read_log(stream, how.unpacked)
+        return document_pieces(log, how.columns, how.notes)
     # macOS puts something beside each file.
     names = [name for name in names if not name.startswith("__MACOSX/")]
     if len(names) == 1:
-        how = {"notes": notes, "unpacked": unpacked, "columns": columns, "table": table}
-        return _read_zipped(stream, names[0], **how)
-    return tables.excel_pieces(stream, notes, unpacked, **table)
+        return _read_zipped(stream, names[0], how)
+    return tables.excel_pieces(stream, how.notes, how.unpacked, **how.table)
 
 
-def _read_zipped(stream: BinaryIO, name: str, **how: Any) -> Iterator[RawPiece]:
+def _read_zipped(stream: BinaryIO, name: str, how: _How) -> Iterator[rows.RawPiece]:
     """Read the file of that *name* in a zip file, as its content says."""
     try:
         with (
@@ -304,17 +268,17 @@ def _read_zipped(stream: BinaryIO, name: str, **how: Any) -> Iterator[RawPiece]:
             tempfile.TemporaryFile() as spool,
         ):
             while content := packed.read(_PIECE):
-                how["unpacked"].add(len(content))
+                how.unpacked.add(len(content))
                 spool.write(content)
             whole = cast("BinaryIO", spool)
             kind = guess_format(whole)
             spool.seek(0)
-            how["notes"].append(f"the file {name} in the zip file was read")
+            how.notes.append(f"the file {name} in the zip file was read")
             if kind == "xlsx":
-                table, unpacked = how["table"], how["unpacked"]
-                yield from tables.excel_pieces(whole, how["notes"], unpacked, **table)
+                notes, unpacked = how.notes, how.unpacked
+                yield from tables.excel_pieces(whole, notes, unpacked, **how.table)
             else:
-                yield from _read(kind, whole, **how)
+                yield from _read(kind, whole, how)
     except (NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidInputError.of(
             "file", f"it cannot be unpacked: {show_reason(error)}"
@@ -350,9 +314,7 @@ def _guess_text(text: bytes) -> str:
     return "jsonl" if rest.strip().startswith(b"{") else "json"
 
 
-def _read_json(
-    stream: BinaryIO, columns: Mapping[str, str], notes: list[str]
-) -> Iterator[RawPiece]:
+def _read_json(stream: BinaryIO, how: _How) -> Iterator[rows.RawPiece]:
     """Read a document, or what is one in each line."""
     text = stream.read(LARGEST_DOCUMENT + 1)
     if len(text) > LARGEST_DOCUMENT:
@@ -361,12 +323,11 @@ def _read_json(
         body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         if "Extra data" in str(error):
-            lines = jsonl_pieces(io.BytesIO(text))
-            return read_records(lines, SHAPES, columns, notes)
+            return _read("jsonl", io.BytesIO(text), how)
         raise InvalidInputError.of(
             "body", f"it is not JSON: {show_reason(error)}"
         ) from error
-    return document_pieces(body, columns, notes)
+    return document_pieces(body, how.columns, how.notes)
 
 
 def prepare(kind: str, **_: Any) -> None:
@@ -389,32 +350,39 @@ def work(channel: Channel, file: SharedFile, *, kind: str, **options: Any) -> No
 
 
 def _dump_pieces(
-    piece: RawPiece, notes: list[str], file: SharedFile
+    piece: rows.RawPiece, notes: list[str], file: SharedFile
 ) -> Iterator[bytes]:
     """Return *piece* as messages of bounded size, whose values are bounded with it."""
-    text = dump([_dump_piece(piece), notes, file.furthest], _dump_value)
-    halves = _halves(piece) if len(text) > PIECE_BYTES else ()
+    said: list[Any] = ["table", *piece]
+    if isinstance(piece, rows.RowPiece):
+        given = [
+            (number, values, [(one.field, one.message) for one in errors], nulls)
+            for number, values, errors, nulls in piece.given
+        ]
+        said = ["rows", given, *piece[1:]]
+    text = dump([said, notes, file.furthest], _dump_value)
+    halves = _halves(piece) if len(text) > rows.PIECE_BYTES else ()
     for half in halves:
         yield from _dump_pieces(half, notes, file)
     if halves:
         return
     # A cell of CSV is a text, however long; others take many times their size.
-    if len(text) > LONGEST_ROW and not (
-        isinstance(piece, TablePiece)
+    if len(text) > rows.LONGEST_ROW and not (
+        isinstance(piece, rows.TablePiece)
         and all(piece.types(name) <= {str, NoneType} for name in piece.names)
     ):
         raise InvalidInputError.of(
-            "file", f"row {piece.first:,} is longer than {LONGEST_ROW:,} bytes"
+            "file", f"row {piece.first:,} is longer than {rows.LONGEST_ROW:,} bytes"
         )
     yield text
 
 
-def _halves(piece: RawPiece) -> tuple[RawPiece, ...]:
+def _halves(piece: rows.RawPiece) -> tuple[rows.RawPiece, ...]:
     """Return *piece* in two, none if it has a single row."""
-    if isinstance(piece, RowPiece):
+    if isinstance(piece, rows.RowPiece):
         middle = len(piece.given) // 2
-        first: RawPiece = piece._replace(given=piece.given[:middle])
-        rest: RawPiece = piece._replace(given=piece.given[middle:])
+        first: rows.RawPiece = piece._replace(given=piece.given[:middle])
+        rest: rows.RawPiece = piece._replace(given=piece.given[middle:])
     else:
         middle = len(piece.values[0]) // 2 if piece.values else 0
         first = piece._replace(values=[one[:middle] for one in piece.values])
@@ -424,27 +392,19 @@ def _halves(piece: RawPiece) -> tuple[RawPiece, ...]:
     return (first, rest) if middle else ()
 
 
-def _dump_piece(piece: RawPiece) -> list[Any]:
-    if isinstance(piece, TablePiece):
-        return ["table", *piece]
-    rows = [
-        (number, values, [(one.field, one.message) for one in errors], nulls)
-        for number, values, errors, nulls in piece.given
-    ]
-    return ["rows", rows, *piece[1:]]
-
-
-def load_piece(said: list[Any]) -> RawPiece:
+def load_piece(said: list[Any]) -> rows.RawPiece:
     """Return the piece of a message."""
     kind, *fields = said
     if kind == "table":
-        return TablePiece(*fields)
+        return rows.TablePiece(*fields)
     given, *flags = fields
-    rows = [
-        Row(number, values, tuple(FieldError(*one) for one in errors), tuple(nulls))
+    found = [
+        rows.Row(
+            number, values, tuple(FieldError(*one) for one in errors), tuple(nulls)
+        )
         for number, values, errors, nulls in given
     ]
-    return RowPiece(rows, *flags)
+    return rows.RowPiece(found, *flags)
 
 
 # Values of Parquet and Excel that JSON does not have, the narrower type first: how each
@@ -473,7 +433,6 @@ def _dump_value(value: Any) -> Any:
 
 def load_value(said: dict[str, Any]) -> Any:
     """Return the value that an object of a message stands for, itself if for none."""
-    if said.keys() != {_TYPE, "is"} or said[_TYPE] not in _VALUES:
-        return said
-    _, _, read = _VALUES[said[_TYPE]]
-    return read(said["is"])
+    if said.keys() == {_TYPE, "is"} and said[_TYPE] in _VALUES:
+        return _VALUES[said[_TYPE]][2](said["is"])
+    return said

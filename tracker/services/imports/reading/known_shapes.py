@@ -26,15 +26,6 @@ def _lm_answer(record: Record, _: Record) -> Any:
     return NO_ANSWER if answer in ("[invalid]", "", None) else answer
 
 
-def _unless_none(record: Record, _: Record) -> Any:
-    return None if record.get("filter") in (None, "none") else record["filter"]
-
-
-def _first_epoch(record: Record, _: Record) -> Any:
-    """Return the id of a sample once; other epochs have the group alone."""
-    return record.get("id") if record.get("epoch", 1) == 1 else None
-
-
 def _promptfoo_truth(record: Record, _: Record) -> Any:
     for path in ("vars.expected", "testCase.vars.expected"):
         if isinstance(found := find(record, path), str):
@@ -149,7 +140,10 @@ INSPECT = Shape(
     "eval.model samples",
     {
         "key": "uuid",
-        "input": _first_epoch,
+        # Once: other epochs have the group alone.
+        "input": lambda record, _: (
+            record.get("id") if record.get("epoch", 1) == 1 else None
+        ),
         "group": "id",
         "predicted": "scores.*.answer | output.completion"
         " | output.choices[0].message.content",
@@ -168,7 +162,9 @@ SHAPES = (
             "input": "doc_hash | doc_id",
             "predicted": _lm_answer,
             "label": "target",
-            "version": _unless_none,
+            "version": lambda record, _: (
+                None if record.get("filter") == "none" else record.get("filter")
+            ),
         },
     ),
     # https://crfm-helm.readthedocs.io, scenario_state.json and instances.json

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
@@ -43,25 +44,18 @@ _LATE = (
 Guess = Callable[[str], bool]
 
 
+@dataclass(slots=True)
 class MappedPiece:
     """Rows of a file by the names of the fields."""
 
-    def __init__(
-        self,
-        piece: RawPiece,
-        plan: column_names.Plan,
-        readers: dict[str, Reader],
-        given: dict[str, str],
-    ) -> None:
-        self._given = given
-        self._piece = piece
-        self._plan = plan
-        self._readers = readers
-        self._places = {name: place for place, name in enumerate(plan.extras)}
-        # Whether the file has predictions, so that an empty one is no answer.
-        self.has_answers = False
-        # What was read as what, by whichever way the piece was looked at last.
-        self.noted: Noted = Counter()
+    _piece: RawPiece
+    _plan: column_names.Plan
+    _readers: dict[str, Reader]
+    _given: dict[str, str]
+    # Whether the file has predictions, so that an empty one is no answer.
+    has_answers: bool = False
+    # What was read as what, by whichever way the piece was looked at last.
+    noted: Noted = field(default_factory=Counter)
 
     @property
     def first(self) -> int:
@@ -149,7 +143,9 @@ class MappedPiece:
             found[name] = self._read(name, [value]) * len(none)
         if self._plan.is_current in raw and "label" in found:
             told = zip(found["label"], raw[self._plan.is_current], strict=True)
-            found["label"] = [None if _is_false(is_it) else one for one, is_it in told]
+            found["label"] = [
+                None if str(is_it).casefold() == "false" else one for one, is_it in told
+            ]
         is_wrong = any(one.field == "predicted" for one in errors)
         predicted = found.get("predicted", none)
         if self.has_answers and not is_wrong and None in predicted:
@@ -157,7 +153,8 @@ class MappedPiece:
             found["predicted"] = [self._answer(one, row) for one, row in lines]
         found = _with_weights(found, none)
         # Of the row, not of the plan: a file may have thousands of other columns.
-        extras = sorted(raw.keys() & self._places.keys(), key=self._places.__getitem__)
+        places = self._plan.places
+        extras = sorted(raw.keys() & places.keys(), key=places.__getitem__)
         if extras:
             given = found.get("metadata", none)
             cells = zip(*(raw[name] for name in extras), strict=True)
@@ -166,10 +163,6 @@ class MappedPiece:
                 for value, line in zip(given, cells, strict=True)
             ]
         return found, errors
-
-
-# Some rows, to be looked at one by one or by column.
-Piece = RawPiece | MappedPiece
 
 
 def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any] | None:
@@ -198,10 +191,6 @@ def _with_weights(
     return found
 
 
-def _is_false(value: Any) -> bool:
-    return value is False or str(value).casefold() == "false"
-
-
 def _with_extras(metadata: Any, extras: Iterable[tuple[str, Any]]) -> Any:
     """Return *metadata* with the other columns; its own values take precedence."""
     if not (metadata is None or isinstance(metadata, dict)):
@@ -219,22 +208,15 @@ class Seen(NamedTuple):
     values: list[str]
 
 
+@dataclass(slots=True)
 class MappedRows:
     """A file as an import reads it: its pieces by field, and how it was read."""
 
-    def __init__(
-        self,
-        pieces: Generator[RawPiece],
-        detector: Detector,
-        choices: Choices = DEFAULT,
-        *,
-        notes: list[str] | None = None,
-    ) -> None:
-        self._pieces = pieces
-        self.detector = detector
-        self.choices = choices
-        self.plan = column_names.Plan()
-        self.notes: list[str] = [] if notes is None else notes
+    _pieces: Generator[RawPiece]
+    detector: Detector
+    choices: Choices = DEFAULT
+    notes: list[str] = field(default_factory=list)
+    plan: column_names.Plan = field(default_factory=column_names.Plan)
 
     @contextmanager
     def pieces(self) -> Iterator[Iterator[MappedPiece]]:

@@ -4,27 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
+from pydantic import Field
+
 from tracker.errors import FieldError, InvalidInputError
+from tracker.services import fields
 from tracker.services.fields import load_json
 from tracker.services.wording import show, show_name
 
-FIELDS = (
-    "key",
-    "input",
-    "group",
-    "predicted",
-    "confidence",
-    "version",
-    "asked_at",
-    "metadata",
-    "image_url",
-    "label",
-    "sampling",
-    "note",
-    "labeler",
-    "labelled_at",
-    "weight",
-)
 # Stands for the classes of a file of which nobody has said them.
 UNKNOWN = ["\0", "\0\0"]
 # Beside images, the name of the one that belongs to a row.
@@ -46,6 +32,44 @@ MOST_COLUMNS = 16_384
 _MOST_EMPTY_LINES = 1_000_000
 # How many wrong columns are named.
 _MOST_NAMED = 100
+
+
+class ImportRow(fields.Input):
+    """A query with or without its label, or a label for a known key or an input."""
+
+    key: fields.Key | None = None
+    input: fields.Key | None = None
+    group: fields.Key | None = None
+    predicted: fields.LabelText | None = None
+    confidence: fields.Probability | None = None
+    version: fields.VersionName | None = None
+    asked_at: fields.Instant | None = None
+    metadata: fields.Metadata | None = None
+    image_url: fields.ImageUrl | None = None
+    image: fields.Key | None = Field(
+        default=None, description="The name of an image that is sent beside the rows."
+    )
+    label: fields.LabelText | None = None
+    sampling: fields.Sampling | None = None
+    note: fields.Note | None = None
+    labeler: fields.KeyName | None = Field(
+        default=None, description="Who gave the label, if not the caller."
+    )
+    labelled_at: fields.Instant | None = None
+    weight: fields.Weight | None = Field(
+        default=None,
+        description="How many queries the label stands for; see weighted of an "
+        "estimate. Without a sampling it is then targeted.",
+    )
+
+
+class ImportBody(fields.Input):
+    """An import as JSON."""
+
+    items: list[ImportRow] = Field(description="The rows, in order.")
+
+
+FIELDS = tuple(name for name in ImportRow.model_fields if name != IMAGE)
 
 
 class Row(NamedTuple):
@@ -207,8 +231,7 @@ def _json_row(number: int, line: bytes) -> Row:
             said = show(line.decode().strip())
         except UnicodeDecodeError:
             said = show(line)
-        message = f"{said} is not right: {error}"
-        return Row(number, {}).without("row", message)
+        return Row(number, {}).without("row", f"{said} is not right: {error}")
 
 
 def iter_items(body: Any) -> Iterator[Row]:

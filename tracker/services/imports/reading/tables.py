@@ -1,12 +1,18 @@
-"""Reading the rows of an Excel workbook, or of a Parquet or Arrow file."""
+"""Reading the rows of CSV, an Excel workbook, or a Parquet or Arrow file."""
 
+import codecs
+import csv
+import io
 import json
+import re
+import threading
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 from xml.parsers import expat
 
 from tracker.errors import InvalidInputError
@@ -20,12 +26,211 @@ _MOST_CELLS = 100_000_000
 # A sheet is held in memory as one rectangle, however few of its cells are filled.
 _MOST_IN_SHEET = 5_000_000
 _MOST_PARTS = 10_000
-# So many rows may be titles above the columns.
+# So many rows or lines may be titles above the columns.
 _LOOKED_AT = 20
 # Other kinds of workbook that the library reads; nobody bounds their cells.
 _OTHER_KINDS = {"content.xml", "xl/workbook.bin"}
 _PIECE = 2**20
 _DIGITS = "0123456789"
+_DELIMITERS = ",;\t|"
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# An exported text that a spreadsheet would take for a formula got a quote in
+# front; see services/exports.py.
+_QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r\uff1d]")
+_NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16"}
+
+
+def csv_pieces(
+    stream: BinaryIO, notes: list[str], header_row: int | None
+) -> Iterator[rows.RawPiece]:
+    """Read CSV with a header line: UTF-8 or UTF-16, comma, semicolon, tab, bar.
+
+    What is not UTF-8 is read as Latin-1, and that is said in *notes*.
+    """
+    csv.field_size_limit(rows.LONGEST_ROW)
+    start = stream.read(2)
+    stream.seek(0)
+    encoding = "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    text = io.TextIOWrapper(stream, encoding=encoding, newline="", errors=_LATIN)
+    _seen.latin = False
+    reader = _Reader(text, header_row, notes)
+    try:
+        yield from reader.pieces()
+        if _seen.latin:
+            notes.append("the file is not UTF-8 and was read as Latin-1")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError.of(
+            "body", f"it is not {_NAMES[text.encoding]} text; save it as UTF-8"
+        ) from error
+    except csv.Error as error:
+        # The rest is advice to programmers.
+        what = str(error).partition(" - ")[0]
+        raise InvalidInputError.of(
+            "body", f"row {reader.row} is not CSV: {what}"
+        ) from error
+    finally:
+        # The caller opened the stream and closes it, now and then before this.
+        if not stream.closed:
+            text.detach()
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Cuts a text into pieces of rows, none of which takes more than it may."""
+
+    text: io.TextIOWrapper
+    header_row: int | None
+    notes: list[str]
+    # The number of the row that is being read.
+    row: int = 1
+    # Lines that were looked at and are no titles.
+    _held: list[str] = field(default_factory=list)
+    # Characters since the row began.
+    _size: int = 0
+
+    def pieces(self) -> Iterator[rows.RawPiece]:
+        header, delimiter = self._read_header()
+        has_comma = delimiter == ";"
+        yield rows.TablePiece(1, header, [[] for _ in header], has_comma=has_comma)
+        lines: list[list[str]] = []
+        size = empty = 0
+        for cells in csv.reader(self._lines(), delimiter=delimiter, strict=True):
+            if not cells or cells == [""]:
+                self._size = 0
+                empty += 1
+                rows.check_empty_lines(empty)
+                continue
+            lines.append(cells)
+            self.row += 1
+            size += self._size
+            self._size = 0
+            if len(lines) == rows.PIECE_ROWS or size >= rows.PIECE_BYTES:
+                yield cut_lines(
+                    self.row - len(lines), header, lines, has_comma=has_comma
+                )
+                lines, size = [], 0
+        if lines:
+            yield cut_lines(self.row - len(lines), header, lines, has_comma=has_comma)
+
+    def _read_header(self) -> tuple[list[str], str]:
+        """Read the names of the columns, below the titles that stand above them."""
+        first = self._readline()
+        if first.lower().startswith("sep=") and len(first.strip()) == 5:
+            first = self._readline()
+        if not first.strip():
+            raise InvalidInputError.of(
+                "body", "the file is empty; its first line must name the columns"
+            )
+        if "\0" in first:
+            raise InvalidInputError.of("body", "it is not a text file")
+        above = self._find_titles(first)
+        header = _cells(above[-1])
+        if len(above[-1]) >= rows.LONGEST_ROW or len(header) > rows.MOST_COLUMNS:
+            rows.refuse_many_columns()
+        if self.header_row is None and _is_row(header, self._held):
+            self._held.insert(0, above[-1])
+            self.notes.append("the first line names no columns, which are numbered")
+            header = [f"{rows.COLUMN}{number}" for number, _ in enumerate(header, 1)]
+        for title in above[:-1]:
+            if title.strip():
+                self.notes.append(f"the row {show(title.strip())} as a title above")
+        return header, _delimiter(above[-1])
+
+    def _find_titles(self, first: str) -> list[str]:
+        """Return the lines down to the one that names the columns."""
+        if self.header_row is None and any(map(role_of, _cells(first))):
+            return [first]
+        lines = [first]
+        most = self.header_row or _LOOKED_AT
+        while len(lines) < most and (line := self._readline()):
+            lines.append(line)
+        if self.header_row is not None:
+            return lines
+        filled = [line for line in lines if line.strip()]
+        place = find_header(list(map(_cells, filled)))
+        end = lines.index(filled[place]) + 1
+        self._held = lines[end:]
+        return lines[:end]
+
+    def _readline(self) -> str:
+        return self.text.readline(rows.LONGEST_ROW + 1)
+
+    def _lines(self) -> Iterator[str]:
+        # Not the iteration of the text: it takes a line of any length.
+        while line := self._held.pop(0) if self._held else self._readline():
+            self._size += len(line)
+            if self._size > rows.LONGEST_ROW:
+                raise InvalidInputError.of(
+                    "body",
+                    f"row {self.row} is longer than {rows.LONGEST_ROW:,} characters",
+                )
+            yield line
+
+
+def _read_latin(error: UnicodeError) -> tuple[str, int]:
+    """Return bytes that are not UTF-8 as Latin-1, as Windows writes it."""
+    if not isinstance(error, UnicodeDecodeError) or error.encoding.startswith("utf-16"):
+        raise error
+    _seen.latin = True
+    wrong = error.object[error.start : error.end]
+    return wrong.decode("cp1252", errors="replace"), error.end
+
+
+_LATIN = "tracker.latin"
+# Whether the file that this thread reads had bytes that are not UTF-8.
+_seen = threading.local()
+codecs.register_error(_LATIN, _read_latin)
+
+
+def _delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)
+
+
+def _cells(line: str) -> list[str]:
+    cells = next(csv.reader([line], delimiter=_delimiter(line)), [])
+    return [cell.strip() for cell in cells]
+
+
+def _is_row(cells: list[str], lines: Sequence[str]) -> bool:
+    """Return whether the first line of a table is a row: it says what others do.
+
+    Columns that pandas numbers have a header.
+    """
+    if cells == list(map(str, range(len(cells)))) or any(map(role_of, cells)):
+        return False
+    below = [row for line in lines if len(row := _cells(line)) == len(cells)]
+    return any(
+        cell and (_NUMBER.fullmatch(cell) or any(cell == row[place] for row in below))
+        for place, cell in enumerate(cells)
+    )
+
+
+def cut_lines(
+    first: int, names: list[str], lines: list[list[str]], *, has_comma: bool
+) -> rows.RawPiece:
+    """Return lines by column, or one by one where a line has other cells."""
+    if all(len(cells) == len(names) for cells in lines):
+        columns = [_read_cells(column) for column in zip(*lines, strict=True)]
+        return rows.TablePiece(first, names, columns, has_comma=has_comma)
+    found = []
+    for number, cells in enumerate(lines, start=first):
+        if len(cells) == len(names):
+            read = zip(names, _read_cells(cells), strict=True)
+            found.append(rows.Row(number, {name: one for name, one in read if one}))
+        else:
+            message = f"the row has {len(cells)} cells, but the header has {len(names)}"
+            found.append(rows.Row(number, {}).without("row", message))
+    return rows.RowPiece(found, has_header=True, has_comma=has_comma)
+
+
+def _read_cells(cells: Sequence[str]) -> list[Any]:
+    """Return what *cells* hold, None for an empty one."""
+    values: list[Any] = list(cells)
+    if "'" in "".join(cells):
+        values = [one[1:] if _QUOTED_FORMULA.match(one) else one for one in cells]
+    if "" in values:
+        values = [value or None for value in values]
+    return values
 
 
 def excel_pieces(
@@ -119,28 +324,34 @@ def _check(stream: BinaryIO, unpacked: Unpacked) -> None:
             )
         for one in parts:
             with archive.open(one) as part:
-                _check_part(one.filename, part, unpacked)
+                content = part.read(_PIECE)
+                is_sheet = one.filename.startswith("xl/worksheets/")
+                sheet = _Sheet() if is_sheet or b"worksheet" in content else None
+                while content:
+                    unpacked.add(len(content))
+                    if sheet is not None:
+                        sheet.add(content)
+                    content = part.read(_PIECE)
     stream.seek(0)
 
 
-def _check_part(name: str, part: IO[bytes], unpacked: Unpacked) -> None:
-    content = part.read(_PIECE)
-    is_sheet = name.startswith("xl/worksheets/") or b"worksheet" in content
-    sheet = _Sheet() if is_sheet and content else None
-    while content:
-        unpacked.add(len(content))
-        if sheet is not None:
-            sheet.add(content)
-        content = part.read(_PIECE)
+def parse_xml(refusal: str) -> expat.XMLParserType:
+    """Return a parser that refuses entities, which could be anything."""
+
+    def refuse(*_: Any) -> None:
+        raise InvalidInputError.of("file", refusal)
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = refuse
+    return parser
 
 
 class _Sheet:
     """Where the last filled cells of a sheet are, read from its XML piece by piece."""
 
     def __init__(self) -> None:
-        self._parser = expat.ParserCreate()
+        self._parser = parse_xml("it is not an Excel file: it has entities")
         self._parser.StartElementHandler = self._begin
-        self._parser.EntityDeclHandler = self._refuse_entity
         self._row = self._column = 0
         self._last_row = self._last_column = 0
 
@@ -174,9 +385,6 @@ class _Sheet:
                 self._row = int(attributes.get("r", self._row + 1))
                 self._column = 0
 
-    def _refuse_entity(self, *_: Any) -> None:
-        raise InvalidInputError.of("file", "it is not an Excel file: it has entities")
-
 
 @lru_cache(maxsize=16_384)
 def _column(letters: str) -> int:
@@ -187,13 +395,10 @@ def _column(letters: str) -> int:
 
 
 def _read_sheet(
-    header: list[Any], lines: Iterator[list[Any]]
+    header: list[Any], lines: Iterable[list[Any]]
 ) -> Iterator[rows.TablePiece]:
-    names = [_cell(cell) for cell in header]
-    return rows.iter_tables(
-        ["" if name is None else str(name) for name in names],
-        ([_cell(cell) for cell in line] for line in lines),
-    )
+    names = ["" if name is None else str(name) for name in map(_cell, header)]
+    return rows.iter_tables(names, (list(map(_cell, line)) for line in lines))
 
 
 def _cell(value: Any) -> Any:
@@ -213,7 +418,18 @@ def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TableP
 
     try:
         file = pq.ParquetFile(stream)
-        _check_parquet(file.metadata, unpacked)
+        if file.metadata.num_columns > rows.MOST_COLUMNS:
+            rows.refuse_many_columns()
+        cells = file.metadata.num_rows * file.metadata.num_columns
+        if cells > _MOST_CELLS:
+            raise InvalidInputError.of(
+                "file",
+                f"it has {file.metadata.num_rows:,} rows of "
+                f"{file.metadata.num_columns:,} columns; "
+                f"an import may have {_MOST_CELLS:,} cells",
+            )
+        for number in range(file.metadata.num_row_groups):
+            unpacked.add(file.metadata.row_group(number).total_byte_size)
         most = rows.piece_rows(len(file.schema_arrow.names))
         batches = file.iter_batches(batch_size=most, use_threads=False)
         yield from _read_batches(file.schema_arrow, batches)
@@ -298,20 +514,6 @@ def _as_classes(name: str, values: list[Any], names: list[str] | None) -> list[A
         (names[one] if one >= 0 else None) if type(one) is int else one
         for one in values
     ]
-
-
-def _check_parquet(metadata: Any, unpacked: Unpacked) -> None:
-    if metadata.num_columns > rows.MOST_COLUMNS:
-        rows.refuse_many_columns()
-    cells = metadata.num_rows * metadata.num_columns
-    if cells > _MOST_CELLS:
-        raise InvalidInputError.of(
-            "file",
-            f"it has {metadata.num_rows:,} rows of {metadata.num_columns:,} columns; "
-            f"an import may have {_MOST_CELLS:,} cells",
-        )
-    for number in range(metadata.num_row_groups):
-        unpacked.add(metadata.row_group(number).total_byte_size)
 
 
 def _arrow_values(column: Any) -> list[Any]:

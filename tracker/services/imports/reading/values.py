@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import partial
@@ -194,7 +195,18 @@ class ClassReader:
         alike = [one for one in self._classes if _plain(one) == same]
         if not alike and same in _BLANK:
             return None
-        for found in (alike, self._same_number(bare), self._same_truth(same)):
+        number, truth = _number(bare, comma=self._comma), self._truth(same)
+        numbers = [
+            one
+            for one in self._classes
+            if number is not None and _number(one, comma=False) == number
+        ]
+        truths = [
+            one
+            for one in self._classes
+            if truth is not None and self._truth(one.casefold()) is truth
+        ]
+        for found in (alike, numbers, truths):
             if len(found) == 1:
                 return found[0]
             if found:
@@ -205,18 +217,6 @@ class ClassReader:
                 )
         # Checked, and refused, like any other class.
         return text
-
-    def _same_number(self, text: str) -> list[str]:
-        number = _number(text, comma=self._comma)
-        if number is None:
-            return []
-        return [one for one in self._classes if _number(one, comma=False) == number]
-
-    def _same_truth(self, text: str) -> list[str]:
-        truth = self._truth(text)
-        if truth is None:
-            return []
-        return [one for one in self._classes if self._truth(one.casefold()) is truth]
 
     def _truth(self, text: str) -> bool | None:
         # Among many classes a 1 is a code rather than a truth value.
@@ -237,22 +237,23 @@ def _number(text: str, *, comma: bool) -> Decimal | None:
     return Decimal(text) if len(text) < 60 and _NUMBER.fullmatch(text) else None
 
 
+@dataclass(frozen=True, slots=True)
 class ConfidenceReader:
     """Reads numbers from 0 to 1, percentages, and numbers rounded past 0 or 1."""
 
-    def __init__(self, comma: bool, is_strict: bool, *, is_percent: bool) -> None:
-        """Read texts, too, unless *is_strict*: then only percentages are texts."""
-        self._comma = comma
-        self._is_percent = is_percent
-        self._is_strict = is_strict
+    comma: bool
+    # Then only percentages are texts.
+    is_strict: bool
+    is_percent: bool
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
         """Return numbers where there are some."""
-        if self._is_percent:
-            return [self._read_percent(value, noted) for value in values]
+        if self.is_percent:
+            bare = (str(value).strip().removesuffix("%") for value in values)
+            return [self.read_text(f"{value}%", noted) for value in bare]
         if set(map(type, values)) == {float} and all(0 <= one <= 1 for one in values):
             return values
-        if not (self._comma or self._is_strict) and _fit(_NUMBER.fullmatch, values):
+        if not (self.comma or self.is_strict) and _fit(_NUMBER.fullmatch, values):
             numbers = list(map(float, values))
             if all(0 <= one <= 1 for one in numbers):
                 return numbers
@@ -260,7 +261,7 @@ class ConfidenceReader:
 
     def _read(self, value: Any, noted: Noted) -> Any:
         if isinstance(value, str):
-            if self._is_strict and not value.rstrip().endswith("%"):
+            if self.is_strict and not value.rstrip().endswith("%"):
                 return value
             value = self.read_text(value, noted)
         elif isinstance(value, Decimal):
@@ -270,22 +271,17 @@ class ConfidenceReader:
             if abs(value - nearest) <= _NEARLY:
                 noted["confidence", f"nearly {nearest:.0f}", f"{nearest:.0f}"] += 1
                 return nearest
-        if type(value) in {int, float} and 1 < value <= 100 and not self._is_strict:
+        if type(value) in {int, float} and 1 < value <= 100 and not self.is_strict:
             raise ValueError(
                 f"{show(value)} is not right: it must be a number from 0 to 1; if it "
                 "is a percentage, add percent"
             )
         return value
 
-    def _read_percent(self, value: Any, noted: Noted) -> Any:
-        if not isinstance(value, str):
-            value = str(value)
-        return self.read_text(value.strip().removesuffix("%") + "%", noted)
-
     def read_text(self, text: str, noted: Noted) -> float:
         """Return a number or a percentage; ValueError for what is neither."""
         bare = text.strip()
-        number = _number(bare.removesuffix("%").rstrip(), comma=self._comma)
+        number = _number(bare.removesuffix("%").rstrip(), comma=self.comma)
         if number is None:
             raise ValueError(
                 f"{show(text)} is not right: it must be a number from 0 to 1, such "
@@ -301,7 +297,12 @@ def read_weights(
     field: str, values: list[Any], noted: Noted, *, comma: bool
 ) -> list[Any]:
     """Return weights as numbers; of the chance at which a row was drawn, 1 / chance."""
-    found = [_as_number(value, comma=comma) for value in values]
+    found = []
+    for value in values:
+        number = _number(as_text(value) or "", comma=comma)
+        if number is None:
+            raise ValueError(f"{show(value)} is not right: it must be a number")
+        found.append(float(number))
     if field == PROBABILITY:
         if wrong := [one for one in found if not 0 < one <= 1]:
             raise ValueError(
@@ -313,34 +314,14 @@ def read_weights(
     return found
 
 
-def _as_number(value: Any, *, comma: bool) -> float:
-    number = _number(as_text(value) or "", comma=comma)
-    if number is None:
-        raise ValueError(f"{show(value)} is not right: it must be a number")
-    return float(number)
-
-
-class ImageReader:
-    """Reads the names of images as those in the store."""
-
-    def __init__(self, choices: Choices) -> None:
-        self._stored = choices.images or {}
-        self._wrong = choices.wrong_images
-
-    def __call__(self, values: list[Any], _noted: Noted) -> list[Any]:
-        try:
-            return [self._stored[value] for value in values]
-        except (KeyError, TypeError):
-            return [self._find(str(value)) for value in values]
-
-    def _find(self, name: str) -> str | None:
-        if not name.strip():
-            return None
-        if name not in self._stored:
-            raise ValueError(
-                f"{show(name)}: {self._wrong.get(name, 'there is no such image')}"
-            )
-        return self._stored[name]
+def read_images(choices: Choices, values: list[Any], _noted: Noted) -> list[Any]:
+    """Return the names of images as those in the store, None for a blank one."""
+    stored, names = choices.images or {}, list(map(str, values))
+    for name in names:
+        if name.strip() and name not in stored:
+            wrong = choices.wrong_images.get(name, "there is no such image")
+            raise ValueError(f"{show(name)}: {wrong}")
+    return [stored[name] if name.strip() else None for name in names]
 
 
 def read_texts(values: list[Any], _noted: Noted) -> list[Any]:
@@ -426,7 +407,7 @@ def build_readers(
     for name in ("weight", PROBABILITY):
         readers[name] = partial(read_weights, name, comma=comma)
     if choices.images is not None:
-        readers[IMAGE] = ImageReader(choices)
+        readers[IMAGE] = partial(read_images, choices)
     if is_strict:
         del readers["metadata"], readers["weight"]
         names = ("predicted", "label", "asked_at", "labelled_at")

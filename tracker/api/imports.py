@@ -1,31 +1,37 @@
 """Importing many queries and labels in one file, at once or in the background."""
 
+import hashlib
+import io
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, BinaryIO, ClassVar, Literal, cast
 
 from flask import Response, jsonify, request, url_for
 from pydantic import Field
 from sqlalchemy.orm import Session
+from werkzeug.datastructures import FileStorage
 from werkzeug.http import parse_dict_header
 
+from tracker import http
 from tracker.api import shapes
-from tracker.api.imports.uploads import IMPORT_BODY, receive_rows
 from tracker.api.parameters import Flag, IdPath, Page, Parameters, dump_newest
-from tracker.api.routes import answers, answers_later, build_routes
-from tracker.errors import InvalidInputError
-from tracker.http import (
-    BadParametersError,
-    answer_idempotently,
-    by,
-    context,
-    database,
-    requires,
+from tracker.api.routes import (
+    BYTES,
+    answers,
+    answers_later,
+    build_routes,
+    read_json_object,
 )
+from tracker.errors import InvalidInputError
 from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.fields import load_json, parse_input
+from tracker.services.images import CleanImage, clean_image
 from tracker.services.imports import background as services
-from tracker.services.imports.images import ImageFiles, take_images
+from tracker.services.imports.images import ImageFiles, gather_images, take_images
 from tracker.services.imports.inspecting import FileReading, describe_file, inspect
+from tracker.services.imports.reading import files
 from tracker.services.imports.reading.choices import (
     METADATA,
     Choices,
@@ -33,18 +39,15 @@ from tracker.services.imports.reading.choices import (
     Mapping,
     read_choices,
 )
-from tracker.services.imports.reading.files import (
-    RowFile,
-    load_mapping,
-    save_mapping,
-    save_reading,
-)
+from tracker.services.imports.reading.files import load_mapping, save_mapping
+from tracker.services.imports.reading.kinds import LARGEST_DOCUMENT, guess_format
 from tracker.services.imports.reports import ImportReport, describe_outcome
 from tracker.services.imports.undoing import undo_import as undo_rows
-from tracker.services.imports.writing import CarryOut, importing
+from tracker.services.imports.writing import CarryOut, Order, importing
+from tracker.services.queries.queries import NewQuery
 from tracker.shapes import Shape
 from tracker.storage.base import Key, dump_id
-from tracker.storage.imports.files import list_imports as list_stored_imports
+from tracker.storage.imports import list_imports as list_stored_imports
 
 routes = build_routes("imports", "Many queries and labels at once.")
 
@@ -59,6 +62,56 @@ PREFER = {
     "is. Any other preference is ignored.",
     "schema": {"type": "string"},
     "example": _LATER,
+}
+
+_PIECE = 2**16
+
+_NEW_QUERY = {"$ref": "#/components/schemas/NewQuery"}
+NEW_QUERY_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": _NEW_QUERY},
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["query", "image"],
+                "properties": {
+                    "query": _NEW_QUERY,
+                    "image": {
+                        "type": "string",
+                        "format": "binary",
+                        "description": "A file: PNG, JPEG or WebP, at most 10 MiB.",
+                    },
+                },
+                "additionalProperties": False,
+            },
+            "encoding": {"query": {"contentType": "application/json"}},
+        },
+    },
+}
+_FILE = {"type": "string", "format": "binary"}
+_ROWS_AND_IMAGES = {
+    "schema": {
+        "type": "object",
+        "required": ["file", "images"],
+        "properties": {
+            "file": _FILE | {"description": "The rows; the name says what it is."},
+            "images": {
+                "type": "array",
+                "items": _FILE,
+                "description": "One zip file, or up to 900 images, by their names.",
+            },
+        },
+        "additionalProperties": False,
+    }
+}
+IMPORT_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": {"$ref": "#/components/schemas/ImportBody"}},
+        "multipart/form-data": _ROWS_AND_IMAGES,
+        **{kind: {"schema": BYTES} for kind in files.BY_MEDIA_TYPE},
+    },
 }
 
 
@@ -144,7 +197,7 @@ class ImportChoice(Parameters):
         try:
             return read_choices(**self.model_dump(exclude=self._OF_CALL))
         except InvalidInputError as error:
-            raise BadParametersError(error.errors) from error
+            raise http.BadParametersError(error.errors) from error
 
 
 class ImportList(Page):
@@ -161,7 +214,7 @@ class ImportList(Page):
     },
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
-@requires("logger")
+@http.requires("logger")
 def import_file(path: IdPath, query: ImportChoice) -> Response:
     """Import queries with or without labels, or labels for known keys.
 
@@ -173,28 +226,23 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
     choices = query.read()
     with receive_rows() as (sent, images):
         file = sent.read_by(choices)
+        order = Order(path.id, file, http.by(), query.on_error, query.save_mapping)
         if _is_for_later():
-            return _import_later(path, query, file, images)
-        file = take_images(database(), path.id, file, images, context().images)
-        carry_out: list[CarryOut] = []
+            return _finish(_import_later(order, images))
+        order = take_images(http.database(), order, images, http.context().images)
 
-        def add(session: Session) -> tuple[Shape, int]:
-            report = carry_out[0](session)
-            if query.save_mapping:
-                save_reading(session, get_detector(session, path.id), file, by())
+        def add(session: Session, carry_out: CarryOut) -> tuple[Shape, int]:
+            report = carry_out(session)
             number = report.import_id
             id_ = None if number is None else dump_id("imp", number)
             return describe_outcome(report, id_), 200
 
-        @contextmanager
-        def before() -> Iterator[None]:
-            with importing(
-                database(), path.id, file, by(), on_error=query.on_error
-            ) as found:
-                carry_out.append(found)
-                yield
-
-        return _finish(answer_idempotently(add, _content_of(file), before=before))
+        file, stored = order.file, order.file.choices.images
+        content = (
+            file.sha256 if stored is None else f"{file.sha256} {sorted(stored.items())}"
+        )
+        before = partial(importing, http.database(), order)
+        return _finish(http.answer_idempotently(add, content, before=before))
 
 
 @routes.post(
@@ -202,7 +250,7 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
     responses=answers({200: FileReading}, 413, 415, 422),
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
-@requires("viewer")
+@http.requires("viewer")
 def inspect_file(query: ImportChoice) -> dict[str, Any]:
     """Say what a file is and what an import of it would give; nothing is written.
 
@@ -214,71 +262,24 @@ def inspect_file(query: ImportChoice) -> dict[str, Any]:
         return describe_file(file, inspect(file)).dump()
 
 
-def _content_of(file: RowFile) -> str:
-    """Return what tells one import from another."""
-    images = file.choices.images
-    return file.sha256 if images is None else f"{file.sha256} {sorted(images.items())}"
-
-
 def _is_for_later() -> bool:
     preferences = parse_dict_header(",".join(request.headers.getlist("Prefer")))
     names = (name.partition(";")[0].strip().lower() for name in preferences)
     return _LATER in names
 
 
-def _import_later(
-    path: IdPath, query: ImportChoice, file: RowFile, images: ImageFiles | None
-) -> Response:
-    def add(session: Session) -> tuple[Shape, int]:
-        detector = get_open_detector(session, path.id)
-        services.check_first(
-            detector, file, has_images=images is not None, on_error=query.on_error
-        )
-        added = services.add_import(
-            session,
-            detector,
-            file,
-            by(),
-            images=images,
-            on_error=query.on_error,
-            arrived=arrived[0],
-        )
-        if query.save_mapping:
-            save_reading(session, detector, file, by())
+def _import_later(order: Order, images: ImageFiles | None) -> Response:
+    def add(session: Session, arrived: Key | None = None) -> tuple[Shape, int]:
+        services.check_first(session, order, images)
+        added = services.add_import(session, order, images, arrived=arrived)
         return services.describe_import(added), 202
 
-    arrived: list[Key | None] = []
-
-    @contextmanager
-    def before() -> Iterator[None]:
-        with services.arriving(
-            database(), path.id, file, by(), images=images, clock=context().clock
-        ) as found:
-            arrived.append(found)
-            yield
-
-    content = file.sha256 if images is None else f"{file.sha256} {images.sha256}"
-    return _finish(answer_idempotently(add, content, before=before))
-
-
-@routes.get("/detectors/<id>/import/mapping", responses=answers({200: Mapping}, 404))
-@requires("viewer")
-def get_mapping(path: IdPath) -> dict[str, Any]:
-    """Get how files of a detector are read unless an import says otherwise."""
-    with database().read() as session:
-        return load_mapping(get_detector(session, path.id)).dump()
-
-
-@routes.put(
-    "/detectors/<id>/import/mapping",
-    responses=answers({200: Mapping}, 404, 409, 413, 415, 422),
-)
-@requires("editor")
-def put_mapping(path: IdPath, body: Mapping) -> dict[str, Any]:
-    """Save how the files of a detector are read; {} removes what was saved."""
-    with database().write() as session:
-        detector = get_open_detector(session, path.id)
-        return save_mapping(session, detector, body, by()).dump()
+    before = partial(
+        services.arriving, http.database(), order, images, clock=http.context().clock
+    )
+    sha256 = order.file.sha256
+    content = sha256 if images is None else f"{sha256} {images.sha256}"
+    return http.answer_idempotently(add, content, before=before)
 
 
 def _finish(response: Response) -> Response:
@@ -292,8 +293,28 @@ def _finish(response: Response) -> Response:
     return response
 
 
+@routes.get("/detectors/<id>/import/mapping", responses=answers({200: Mapping}, 404))
+@http.requires("viewer")
+def get_mapping(path: IdPath) -> dict[str, Any]:
+    """Get how files of a detector are read unless an import says otherwise."""
+    with http.database().read() as session:
+        return load_mapping(get_detector(session, path.id)).dump()
+
+
+@routes.put(
+    "/detectors/<id>/import/mapping",
+    responses=answers({200: Mapping}, 404, 409, 413, 415, 422),
+)
+@http.requires("editor")
+def put_mapping(path: IdPath, body: Mapping) -> dict[str, Any]:
+    """Save how the files of a detector are read; {} removes what was saved."""
+    with http.database().write() as session:
+        detector = get_open_detector(session, path.id)
+        return save_mapping(session, detector, body, http.by()).dump()
+
+
 @routes.get("/detectors/<id>/imports", responses=answers({200: shapes.ImportPage}, 404))
-@requires("editor")
+@http.requires("editor")
 def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     """List the imports of a detector, newest first."""
     return dump_newest(
@@ -308,7 +329,7 @@ def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
 @routes.post(
     "/imports/<id>/resume", responses=answers({200: services.Import}, 404, 409, 422)
 )
-@requires("editor")
+@http.requires("editor")
 def resume_import(path: IdPath) -> Response:
     """Resume an import that failed, after the last row it wrote.
 
@@ -317,16 +338,16 @@ def resume_import(path: IdPath) -> Response:
 
     def resume(session: Session) -> tuple[services.Import, int]:
         found = services.get_import(session, path.id)
-        found = services.resume_import(session, found, by())
+        found = services.resume_import(session, found, http.by())
         return services.describe_import(found), 200
 
-    return answer_idempotently(resume)
+    return http.answer_idempotently(resume)
 
 
 @routes.post(
     "/imports/<id>/undo", responses=answers({200: services.Import}, 404, 409, 422)
 )
-@requires("editor")
+@http.requires("editor")
 def undo_import(path: IdPath) -> Response:
     """Undo an import: what it added is taken back, and counts are made again.
 
@@ -336,21 +357,105 @@ def undo_import(path: IdPath) -> Response:
 
     def undo(session: Session) -> tuple[services.Import, int]:
         found = services.get_import(session, path.id)
-        return services.describe_import(undo_rows(session, found, by())), 200
+        return services.describe_import(undo_rows(session, found, http.by())), 200
 
-    return answer_idempotently(undo)
+    return http.answer_idempotently(undo)
 
 
 @routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))
-@requires("editor")
+@http.requires("editor")
 def get_import(path: IdPath) -> Response:
     """Get the progress and the result of a background import.
 
     Until it has ended, Retry-After says in how many seconds to ask again.
     """
-    with database().read() as session:
+    with http.database().read() as session:
         found = services.describe_import(services.get_import(session, path.id)).dump()
     response = jsonify(found)
     if found["finished_at"] is None:
         response.headers["Retry-After"] = _RETRY_SECONDS
     return response
+
+
+def read_new_query() -> tuple[NewQuery, CleanImage | None]:
+    """Return the query in the body, and its image, which is not stored yet."""
+    if request.mimetype != "multipart/form-data":
+        return parse_input(NewQuery, read_json_object()), None
+    _check_parts("query", "image")
+    part = _only_part("query")
+    try:
+        value = load_json(part if isinstance(part, str) else part.read())
+    except ValueError as error:
+        raise http.BadRequestError(f"the part query is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InvalidInputError.of("query", "must be a JSON object")
+    new, image = parse_input(NewQuery, value), _only_part("image")
+    if isinstance(image, str):
+        raise InvalidInputError.of("image", "must come as a file, with a file name")
+    return new, clean_image(image.read())
+
+
+def _check_parts(*known: str) -> None:
+    for name in request.form.keys() | request.files.keys():
+        if name not in known:
+            raise InvalidInputError.of(
+                name, f"is not a known part; there are: {', '.join(known)}"
+            )
+
+
+def _only_part(name: str) -> str | FileStorage:
+    parts: list[str | FileStorage] = [
+        *request.form.getlist(name),
+        *request.files.getlist(name),
+    ]
+    if not parts:
+        raise InvalidInputError.of(name, "is required")
+    if len(parts) > 1:
+        raise InvalidInputError.of(name, "is given more than once")
+    return parts[0]
+
+
+@contextmanager
+def receive_rows() -> Iterator[tuple[files.RowFile, ImageFiles | None]]:
+    """Take the body in before any transaction begins, however slow the client is.
+
+    Beside the rows come the images that were sent with them.
+    """
+    request.max_content_length = most = http.context().settings.max_body_bytes
+    if request.mimetype == "multipart/form-data":
+        # What lies in temporary files by now, however much it is.
+        _check_parts("file", "images")
+        rows = _only_part("file")
+        if isinstance(rows, str) or not rows.filename:
+            raise InvalidInputError.of("file", "must come as a file, with a file name")
+        stream = cast("BinaryIO", rows.stream)
+        file = files.open_named(stream, rows.filename, most_unpacked=most)
+        yield file, gather_images(request.files.getlist("images"))
+    elif request.mimetype == "application/json":
+        yield _receive_document(), None
+    elif request.mimetype in files.BY_MEDIA_TYPE:
+        digest = hashlib.sha256()
+        with tempfile.TemporaryFile() as spool:
+            while piece := request.stream.read(_PIECE):
+                digest.update(piece)
+                spool.write(piece)
+            stream = cast("BinaryIO", spool)
+            # What the media type does not say, the bytes do.
+            kind = files.BY_MEDIA_TYPE[request.mimetype] or guess_format(stream)
+            sha256 = digest.hexdigest()
+            yield files.RowFile(kind, sha256, stream, most_unpacked=most), None
+    else:
+        raise http.UnsupportedMediaTypeError(
+            f"the body is {request.mimetype or 'of no media type'}; send "
+            f"{', '.join(files.BY_MEDIA_TYPE)}, application/json or multipart/form-data"
+        )
+
+
+def _receive_document() -> files.RowFile:
+    request.max_content_length = min(request.max_content_length or 0, LARGEST_DOCUMENT)
+    raw = request.get_data()
+    digest = hashlib.sha256(raw).hexdigest()
+    if len(raw) > files.SMALL:
+        return files.RowFile("json", digest, io.BytesIO(raw))
+    http.read_json_body()
+    return files.RowFile("json", digest, io.BytesIO(raw), request.get_json())

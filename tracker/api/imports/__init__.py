@@ -1,1 +1,0 @@
-"""Files in, carried out in a request or in the background."""

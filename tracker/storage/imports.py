@@ -1,0 +1,574 @@
+"""Imports with their progress, the pieces of their files, and the batches they wrote.
+
+Each piece of rows is one transaction, which also notes how many rows are done, what was
+added and in which batches.  The next worker goes on after the last committed piece, so
+that no row is written twice, however often workers die.  The last piece also ends the
+import and its task.
+
+Such a transaction holds the task at its end.  If another worker has taken the task
+meanwhile, it is refused, and the whole late piece is rolled back.
+"""
+
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractContextManager, closing
+from datetime import datetime
+from struct import pack, unpack
+from typing import Any, BinaryIO, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.orm import (
+    InstrumentedAttribute,
+    Mapped,
+    Session,
+    aliased,
+    mapped_column,
+)
+
+from tracker.files import PlacedFile
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Key,
+    find_by_id,
+    on_postgresql,
+    stream,
+    where,
+)
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.pending import first_id
+from tracker.storage.labelling.audits import AuditItem
+from tracker.storage.labelling.golds import Gold
+from tracker.storage.labelling.inputs import Reference
+from tracker.storage.labelling.labelers import Judgement
+from tracker.storage.labelling.rechecks import Recheck
+from tracker.storage.labelling.reservations import Draw, Reservation, Skip
+from tracker.storage.labels import Label
+from tracker.storage.queries.lookup import look_up
+from tracker.storage.queries.queries import Query, is_about, update_each
+from tracker.words import ON_ERROR, ActorKind
+
+PIECE_BYTES = 2**20
+# The size of a file of which some is still to come; see ``arriving``.
+STILL_ARRIVING = -1
+STATES = WAITING, RUNNING, DONE, REJECTED, FAILED, UNDONE = (
+    *("waiting", "running"),
+    *("done", "rejected", "failed", "undone"),
+)
+
+
+class FileImport(Base):
+    """A file that a worker imports; the row stays when it has."""
+
+    __tablename__ = "imports"
+    __table_args__ = (
+        sa.Index("ix_imports_id_unfinished", "id", **where("finished_at IS NULL")),
+        sa.CheckConstraint(f"on_error IN {ON_ERROR}", name="on_error"),
+        sa.CheckConstraint(f"state IN {STATES}", name="state"),
+    )
+
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    # A name in services/imports/reading/files.py.
+    format: Mapped[str] = mapped_column(sa.Text)
+    on_error: Mapped[str] = mapped_column(sa.Text)
+    sha256: Mapped[str] = mapped_column(sa.Text)
+    # How large the file is; its pieces are gone once the import has ended.
+    bytes: Mapped[int] = mapped_column(BigId)
+    # Who sent it and from where, for the audit log; the labels are theirs.
+    actor: Mapped[str] = mapped_column(sa.Text)
+    actor_kind: Mapped[ActorKind] = mapped_column(sa.Text)
+    address: Mapped[str] = mapped_column(sa.Text)
+    # What was said beside the file; see services/imports/reading/choices.py.
+    choices: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    created_at: Mapped[datetime]
+    state: Mapped[str] = mapped_column(sa.Text, default=WAITING)
+    # Of the last attempt.
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    # How far it was when last noted.
+    rows_read: Mapped[int] = mapped_column(BigId, default=0)
+    bytes_read: Mapped[int] = mapped_column(BigId, default=0)
+    # How many rows the file has, once all are checked.
+    rows: Mapped[int | None] = mapped_column(BigId)
+    # After which row the next attempt goes on; bad rows count.
+    rows_done: Mapped[int] = mapped_column(BigId, default=0)
+    # What was added so far; once the import has ended, also how the file was read.
+    report: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    error: Mapped[str | None] = mapped_column(sa.Text)
+
+
+_HAS_ARRIVED = FileImport.bytes != STILL_ARRIVING
+
+
+# How much of a file was read in this attempt: rows_read and bytes_read, and once all
+# are checked rows.
+Progress = dict[str, int]
+
+
+def find_import(session: Session, import_id: int) -> FileImport | None:
+    found = find_by_id(session, FileImport, import_id)
+    return None if found is None or found.bytes == STILL_ARRIVING else found
+
+
+def list_imports(
+    session: Session, detector_id: int, *, before: int | None = None, limit: int
+) -> Sequence[FileImport]:
+    """Return the imports of a detector, the newest first."""
+    statement = (
+        sa.select(FileImport)
+        .where(FileImport.detector_id == detector_id, _HAS_ARRIVED)
+        .order_by(FileImport.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(FileImport.id < before)
+    return session.scalars(statement).all()
+
+
+def list_importing(session: Session, detector_ids: Collection[int]) -> set[int]:
+    """Return the detectors among these that have a running import."""
+    statement = sa.select(FileImport.detector_id).where(
+        FileImport.detector_id.in_(detector_ids),
+        FileImport.started_at.is_not(None),
+        FileImport.finished_at.is_(None),
+    )
+    return set(session.scalars(statement))
+
+
+def count_waiting(session: Session) -> int:
+    """Count the imports that no worker has ended yet."""
+    statement = sa.select(sa.func.count()).where(
+        FileImport.finished_at.is_(None), _HAS_ARRIVED
+    )
+    return session.execute(statement).scalar_one()
+
+
+def list_waiting(session: Session, *, since: datetime) -> Sequence[FileImport]:
+    """Return the imports that no worker has taken up since that instant."""
+    is_open = FileImport.finished_at.is_(None), _HAS_ARRIVED
+    is_old = FileImport.created_at <= since
+    return _list(session, FileImport.state == WAITING, is_old, *is_open)
+
+
+def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
+    """Return the imports that failed at that instant or later."""
+    return _list(session, FileImport.state == FAILED, FileImport.finished_at >= since)
+
+
+def _list(session: Session, *are: sa.ColumnElement[bool]) -> Sequence[FileImport]:
+    statement = sa.select(FileImport).where(*are).order_by(FileImport.id)
+    return session.scalars(statement).all()
+
+
+def start_import(session: Session, key: Key, *, at: datetime) -> None:
+    change_import(session, key, state=RUNNING, started_at=at, rows_read=0, bytes_read=0)
+
+
+def resume_import(session: Session, key: Key) -> bool:
+    """Let an import that failed wait for a worker; False if it did not fail."""
+    has_failed = FileImport.state == FAILED, _HAS_ARRIVED
+    said = {"state": WAITING, "finished_at": None, "error": None}
+    return change_import(session, key, *has_failed, **said)
+
+
+def change_import(
+    session: Session, key: Key, *are: sa.ColumnElement[bool], **values: Any
+) -> bool:
+    # Not by its object, which may have been read before others changed the row.
+    statement = sa.update(FileImport).where(*_has(key), *are).values(values)
+    result: Any = session.execute(statement)
+    return bool(result.rowcount)
+
+
+def _has(key: Key) -> tuple[sa.ColumnElement[bool], ...]:
+    detector_id, import_id = key
+    return FileImport.detector_id == detector_id, FileImport.id == import_id
+
+
+def is_arriving(session: Session, key: Key) -> bool:
+    """Whether the file of an import is still arriving, and was not given up."""
+    statement = sa.select(FileImport.id).where(
+        *_has(key), ~_HAS_ARRIVED, FileImport.state == WAITING
+    )
+    return session.scalar(statement) is not None
+
+
+def give_up_arriving(session: Session, key: Key) -> bool:
+    """Let nothing more be added to the file of an import; False if it is complete."""
+    return change_import(session, key, ~_HAS_ARRIVED, state=FAILED)
+
+
+def delete_import(session: Session, key: Key) -> None:
+    session.execute(sa.delete(FileImport).where(*_has(key), ~_HAS_ARRIVED))
+
+
+def _of_import() -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint(
+        ["detector_id", "import_id"], [FileImport.detector_id, FileImport.id]
+    )
+
+
+def _of(key: Key) -> dict[str, Any]:
+    return dict(zip(("detector_id", "import_id"), key, strict=True))
+
+
+class ImportPiece(Base):
+    """A part of a file; all but the last are as large as can be."""
+
+    __tablename__ = "import_pieces"
+    __table_args__ = (_of_import(),)
+
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    import_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    content: Mapped[bytes] = mapped_column(sa.LargeBinary)
+
+
+def add_piece(session: Session, key: Key, position: int, content: bytes) -> None:
+    row = _of(key) | {"position": position, "content": content}
+    session.execute(sa.insert(ImportPiece), row)
+
+
+def cut_pieces(*files: BinaryIO) -> Iterator[bytes]:
+    """Yield *files*, each from its beginning, as the pieces of one."""
+    held = b""
+    for file in files:
+        file.seek(0)
+        while content := file.read(PIECE_BYTES - len(held)):
+            held += content
+            if len(held) == PIECE_BYTES:
+                yield held
+                held = b""
+    if held:
+        yield held
+
+
+def measure_pieces(session: Session, key: Key) -> int:
+    statement = sa.select(
+        sa.func.coalesce(sa.func.sum(sa.func.length(ImportPiece.content)), 0)
+    )
+    found = session.scalar(statement.filter_by(**_of(key)))
+    return int(found or 0)
+
+
+def delete_some_pieces(session: Session, key: Key, *, limit: int) -> bool:
+    """Delete so many parts of a file; False if there was none."""
+    some = sa.select(ImportPiece.position).filter_by(**_of(key)).limit(limit)
+    statement = sa.delete(ImportPiece).filter_by(**_of(key))
+    statement = statement.where(ImportPiece.position.in_(some))
+    result: Any = session.execute(statement)
+    return bool(result.rowcount)
+
+
+class PieceFile(PlacedFile):
+    """The file of an import, read in transactions that *reads* opens, by the piece."""
+
+    def __init__(
+        self,
+        reads: Callable[[], AbstractContextManager[Session]],
+        key: Key,
+        size: int,
+    ) -> None:
+        super().__init__(size)
+        self._reads = reads
+        self._key = key
+        self._held: tuple[int, bytes] = (-1, b"")
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read the next bytes, at most to the end of a piece."""
+        position, offset = divmod(self._place, PIECE_BYTES)
+        if self._held[0] != position:
+            self._held = (position, self._load(position))
+        left = max(0, self._size - self._place)
+        found = self._held[1][offset : offset + min(len(buffer), left)]
+        buffer[: len(found)] = found
+        self._place += len(found)
+        return len(found)
+
+    def _load(self, position: int) -> bytes:
+        mine = _of(self._key) | {"position": position}
+        statement = sa.select(ImportPiece.content).filter_by(**mine)
+        with self._reads() as session:
+            return session.scalar(statement) or b""
+
+
+class ImportBatch(Base):
+    """A batch of queries and labels that an import wrote."""
+
+    __tablename__ = "import_batches"
+    __table_args__ = (_of_import(), {"sqlite_with_rowid": False})
+
+    detector_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    import_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    batch: Mapped[int] = mapped_column(BigId, primary_key=True)
+
+
+def note_batches(session: Session, key: Key, batches: Sequence[int]) -> None:
+    session.add_all(ImportBatch(batch=batch, **_of(key)) for batch in batches)
+    session.flush()
+
+
+# Of each row of a file; 0 where it has a key or was wrong.
+Hashes: TypeAlias = "array[int]"
+# A file is compared with so many before it; each small import is one of them.
+_MOST_COMPARED = 1_000
+
+
+class KeylessFile(Base):
+    """A file with rows that have no key, and what each of them said."""
+
+    __tablename__ = "keyless_files"
+    __table_args__ = (sa.UniqueConstraint("detector_id", "digest"),)
+
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    # The beginning of the file's hash.
+    digest: Mapped[str] = mapped_column(sa.Text)
+    # How the keys of its rows begin; several files share it where one goes on with
+    # another.
+    prefix: Mapped[str] = mapped_column(sa.Text)
+    # Of each row four bytes, in base64 as backups are text; None once another file has
+    # gone on with this one.
+    hashes: Mapped[str | None] = mapped_column(sa.Text)
+
+
+def find_prefix(session: Session, detector_id: int, digest: str) -> str | None:
+    """Return how the keys of a file's rows begin, if it was imported before."""
+    return session.scalar(
+        sa.select(KeylessFile.prefix).where(
+            KeylessFile.detector_id == detector_id, KeylessFile.digest == digest
+        )
+    )
+
+
+def iter_newest(session: Session, detector_id: int) -> Generator[tuple[str, Hashes]]:
+    """Yield the prefix and the hashes of each file with which others may go on."""
+    statement = (
+        sa.select(KeylessFile.prefix, KeylessFile.hashes)
+        .where(KeylessFile.detector_id == detector_id)
+        .where(KeylessFile.hashes.is_not(None))
+        .order_by(KeylessFile.id.desc())
+        .limit(_MOST_COMPARED)
+    )
+    # Each may have some megabytes.
+    with closing(stream(session, statement, rows=1)) as rows:
+        for prefix, hashes in rows:
+            yield prefix, _unpack(hashes)
+
+
+def _unpack(hashes: str) -> Hashes:
+    # Stored as four bytes each, the lowest first, on any machine.
+    packed = b64decode(hashes)
+    return array("I", unpack(f"<{len(packed) // 4}I", packed))
+
+
+def note_file(
+    session: Session, detector_id: int, digest: str, prefix: str, hashes: Hashes
+) -> None:
+    """Note a file that was imported, with which the next one may go on."""
+    mine = KeylessFile.detector_id == detector_id
+    session.execute(
+        sa.update(KeylessFile)
+        .where(mine, KeylessFile.prefix == prefix)
+        .values(hashes=None)
+    )
+    found = session.scalar(
+        sa.select(KeylessFile).where(mine, KeylessFile.digest == digest)
+    )
+    if found is None:
+        found = KeylessFile(detector_id=detector_id, digest=digest)
+        session.add(found)
+    packed = pack(f"<{len(hashes)}I", *hashes)
+    found.prefix, found.hashes = prefix, b64encode(packed).decode()
+    session.flush()
+
+
+def take_hashes(session: Session, detector_id: int, digest: str, prefix: str) -> Hashes:
+    """Forget the file of *digest*, and return what is noted of rows with *prefix*."""
+    found = session.scalars(
+        sa.select(KeylessFile).where(
+            KeylessFile.detector_id == detector_id, KeylessFile.prefix == prefix
+        )
+    ).all()
+    packed = next((one.hashes for one in found if one.hashes is not None), "")
+    for one in found:
+        one.hashes = None
+        if one.digest == digest:
+            session.delete(one)
+    session.flush()
+    return _unpack(packed)
+
+
+_NEEDED_BY = (AuditItem, Draw, Gold, Recheck)
+_BESIDE = (Reservation, Skip, Judgement)
+
+
+def list_import_batches(session: Session, found: FileImport) -> Sequence[int]:
+    mine = (
+        ImportBatch.detector_id == found.detector_id,
+        ImportBatch.import_id == found.id,
+    )
+    statement = sa.select(ImportBatch.batch).where(*mine).order_by(ImportBatch.batch)
+    return session.scalars(statement).all()
+
+
+def _is_in(column: InstrumentedAttribute[Any], batch: int) -> Any:
+    return column.between(first_id(batch), first_id(batch + 1) - 1)
+
+
+def lock_written(
+    session: Session, detector_id: int, batch: int
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the queries and the labels of a batch as rows, and lock the queries.
+
+    The queries are those added and those that its labels were given to.
+    """
+    near = on_postgresql(Label.detector_id == detector_id)
+    labels = session.execute(
+        sa.select(*Label.__table__.c).where(_is_in(Label.id, batch), near)
+    ).all()
+    named = sa.select(Label.query_id).where(_is_in(Label.id, batch), near)
+    queries = session.execute(
+        sa.select(*Query.__table__.c)
+        .where(Query.detector_id == detector_id)
+        .where(sa.or_(_is_in(Query.id, batch), Query.id.in_(named)))
+        .order_by(Query.id)
+        .with_for_update()
+    ).all()
+    return queries, labels
+
+
+def list_others(
+    session: Session, detector_id: int, query_ids: Sequence[int]
+) -> Sequence[Any]:
+    statement = sa.select(*Label.__table__.c).where(Label.detector_id == detector_id)
+    return look_up(session, statement, Label.query_id, query_ids)
+
+
+def find_needed(
+    session: Session, detector_id: int, batch: int, own: Sequence[int]
+) -> set[int]:
+    """Return the queries of a batch that something needs beside its labels.
+
+    That is an audit, a re-check, or a later query with the same input that is counted
+    as a repeat, or a label of another batch than *own* that was taken over from one.
+    """
+    mine = sa.and_(Query.detector_id == detector_id, _is_in(Query.id, batch))
+    found = set[int]()
+    for needs in _NEEDED_BY:
+        among = sa.select(Query.id).join(needs, is_about(needs, Query)).where(mine)
+        found.update(session.scalars(among))
+    repeat = aliased(Query)
+    repeats = (
+        sa.select(Query.id, repeat.id)
+        .join(
+            repeat,
+            sa.and_(
+                repeat.detector_id == Query.detector_id,
+                repeat.input == Query.input,
+                repeat.version_id == Query.version_id,
+                repeat.is_repeat,
+            ),
+        )
+        .where(mine, ~Query.is_repeat)
+    )
+    known = set(own)
+    rows = session.execute(repeats)
+    found.update(query for query, other in rows if other // first_id(1) not in known)
+    return found
+
+
+def find_taken_over(
+    session: Session, detector_id: int, batch: int, own: Sequence[int]
+) -> set[int]:
+    """Return the labels of a batch that labels of others were taken over from."""
+    statement = sa.select(Label.source_label_id, Label.id).where(
+        Label.detector_id == detector_id, Label.id > first_id(batch)
+    )
+    found = session.execute(statement.where(_is_in(Label.source_label_id, batch)))
+    known = set(own)
+    return {
+        source
+        for source, id_ in found
+        if source is not None and id_ // first_id(1) not in known
+    }
+
+
+_RESTORED = (
+    *("key", "input", "group", "details", "image", "image_url", "tags"),
+    *("label", "label_id", "sampling", "standing", "is_replayed", "agreement"),
+    *("queue_rank", "rank", "erased_at"),
+)
+
+
+def restore(
+    session: Session, detector_id: int, queries: Sequence[Mapping[str, Any]]
+) -> None:
+    """Set queries as they were before, or take away what they held."""
+    columns = {name: getattr(Query, name).expression for name in _RESTORED}
+    statement = update_each().values(
+        {
+            column: sa.bindparam(f"new_{name}", type_=column.type)
+            for name, column in columns.items()
+        }
+    )
+    rows = [
+        {"query_id": query["id"], "of_detector": detector_id}
+        | {f"new_{name}": query[columns[name].name] for name in _RESTORED}
+        for query in queries
+    ]
+    if rows:
+        session.connection().execute(statement, rows)
+
+
+def clear_beside(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
+    for beside in _BESIDE:
+        statement = sa.delete(beside).where(
+            beside.detector_id == detector_id, beside.query_id.in_(query_ids)
+        )
+        session.execute(statement)
+
+
+def pool_again(session: Session, detector_id: int, inputs: Sequence[str]) -> Any:
+    """Return the queries with these inputs, as they are pooled."""
+    statement = sa.select(
+        Query.id, Query.input, Query.version_id, Query.is_pooled
+    ).where(Query.detector_id == detector_id, ~Query.is_repeat)
+    return look_up(session, statement, Query.input, inputs)
+
+
+def set_pooled(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
+    """Let queries count where versions are pooled."""
+    rows = [{"query_id": one, "of_detector": detector_id} for one in query_ids]
+    if rows:
+        statement = update_each().values(is_pooled=sa.literal(True))
+        session.connection().execute(statement, rows)
+
+
+def delete_verdicts_of(
+    session: Session, detector_id: int, batches: Sequence[int]
+) -> int:
+    """Delete the verdicts of judges that these batches wrote and nobody changed."""
+    mine = Judgement.detector_id == detector_id, Judgement.batch.in_(batches)
+    result: Any = session.execute(sa.delete(Judgement).where(*mine))
+    return int(result.rowcount)
+
+
+def delete_references_of(session: Session, detector_id: int, batch: int) -> int:
+    """Delete the references that a batch wrote and nobody changed since."""
+    mine = Reference.detector_id == detector_id, Reference.batch == batch
+    result: Any = session.execute(sa.delete(Reference).where(*mine))
+    return int(result.rowcount)
