@@ -63,7 +63,7 @@ def test_a_file_that_grew_and_one_that_was_corrected(api, door) -> None:
     assert send("YES,YES", "NO,NO", "YES,NO").json["labels_added"] == 1
     refused = send("YES,YES", "NO,NO", "NO,NO")
     assert refused.status_code == 422
-    assert "same-rows" in refused.text
+    assert "--same-rows" in refused.text
     assert send("YES,YES", "NO,NO", "NO,NO", same_rows="true").json["labels_added"] == 1
     assert send("YES,YES", "NO,NO", "YES,NO", new_rows="true").json["labels_added"] == 3
 
