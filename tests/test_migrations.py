@@ -119,8 +119,9 @@ ROWS = (
     "INSERT INTO device_settings (detector_id, group_name, confidence_threshold,"
     " patience_time, status, escalation_type, mode)"
     " VALUES (1, 'garden', 0.9, 30, 'ON', 'STANDARD', 'BINARY')",
-    "INSERT INTO waiting_queries (id, detector_id, created_at, labels)"
-    f" VALUES (1, 1, '{NOW}', '[]')",
+    "INSERT INTO waiting_queries (id, detector_id, version, asked_at, created_at,"
+    " labels)"
+    f" VALUES (1, 1, 'v1', '{NOW}', '{NOW}', '[]')",
     "INSERT INTO input_locks (detector_id, number) VALUES (1, 1)",
     "INSERT INTO totps (account_id, secret, last_step) VALUES (1, 's', 0)",
     "INSERT INTO passkeys (id, account_id, credential, public_key, uses, name,"

@@ -741,17 +741,24 @@ def _create_tables() -> None:
         "waiting_queries",
         sa.Column("detector_id", BIG, nullable=False),
         sa.Column("id", BIG, autoincrement=False, nullable=False),
+        sa.Column("key", NAME, nullable=True),
         sa.Column("input", NAME, nullable=True),
-        sa.Column("version", NAME, nullable=True),
+        sa.Column("group", NAME, nullable=True),
+        sa.Column("version", NAME, nullable=False),
+        sa.Column("asked_at", INSTANT, nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("metadata", sa.Text(), nullable=True),
         sa.Column("image", sa.Text(), nullable=True),
+        sa.Column("image_url", sa.Text(), nullable=True),
         sa.Column("labels", sa.JSON(), nullable=False),
         sa.Column("problem", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["detector_id"],
             ["detectors.id"],
             name="fk_waiting_queries_detector_id_detectors",
+        ),
+        sa.UniqueConstraint(
+            "detector_id", "key", name="uq_waiting_queries_detector_id_key"
         ),
         *_numbered("waiting_queries"),
     )

@@ -31,6 +31,18 @@ def versions(api, door):
     return door
 
 
+def test_a_precision_has_no_verdict_and_its_reason_is_said(api, versions):
+    sent = {"measure": "precision:YES", "label_sampling": "random"}
+    assert api.patch("/detectors/door", sent).status_code == 200
+    found = api.get(PATH).json
+    assert (found["decision"], found["verdict"]) == (None, "undecided")
+    reason = "the precision of YES of each version is that of other queries"
+    assert found["no_decision_because"] == reason
+    asked = {"version": "v2", "not_worse_than": "v1"}
+    refused = assert_problem(api.post("/detectors/door/gate", asked), 409)
+    assert refused["detail"] == f"no verdict: {reason}"
+
+
 def test_the_published_intervals_come_out(api, versions):
     found = api.get(PATH, role="viewer").json
     assert (found["detector"], found["name"]) == (versions["id"], "door")

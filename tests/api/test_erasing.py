@@ -10,7 +10,8 @@ from sqlalchemy import select
 from tests.api.problems import assert_problem
 from tests.conftest import by
 from tracker.services.estimates.recount import recount
-from tracker.services.labelling.predictions import NewWaiting, add_waiting
+from tracker.services.labelling.predictions import add_waiting
+from tracker.services.queries.queries import NewQuery
 from tracker.storage.detectors import Detector
 from tracker.storage.people import AuditEvent
 
@@ -129,7 +130,7 @@ def test_an_image_stays_with_a_query_that_waits_for_its_prediction(
     [name] = images.iter_names()
     with database.write() as session:
         detector = session.get_one(Detector, 1)
-        add_waiting(session, detector, NewWaiting(), by(at=clock()), image=name)
+        add_waiting(session, detector, NewQuery(), by(at=clock()), image=name)
     assert api.delete(f"/queries/{made['id']}/image").status_code == 204
     assert list(images.iter_names()) == [name]
 

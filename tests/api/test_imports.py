@@ -45,7 +45,7 @@ class Report(dict[str, Any]):
 
 def report(added=0, labels=0, unchanged=0):
     counts = {"queries_added": added, "labels_added": labels, "unchanged": unchanged}
-    return Report({**counts, "bad_rows": 0, "errors": []})
+    return Report({**counts, "references_added": 0, "bad_rows": 0, "errors": []})
 
 
 @pytest.mark.parametrize("media_type", FILES)

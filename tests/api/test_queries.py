@@ -58,6 +58,53 @@ def test_a_prediction_that_is_null_is_no_answer_and_wrong_for_its_label(api, doo
     assert found["classes"][0]["accuracy"] == 0
 
 
+WAITING = {
+    "key": "frame-8",
+    "input": "frame",
+    "group": "event",
+    "asked_at": "2026-01-31T11:00:00Z",
+    "metadata": {"camera": "north"},
+    "label": "NO",
+    "sampling": "random",
+}
+
+
+def test_a_query_without_the_field_predicted_waits_for_its_prediction(
+    api, door, tables
+):
+    made = api.post("/detectors/door/queries", WAITING)
+    assert made.status_code == 201
+    assert made.json | WAITING == made.json
+    assert (made.json["predicted"], made.json["waiting"]) == (None, True)
+    assert api.get("/detectors/door/estimate").json["labels"] == 0
+    listed = api.get("/detectors/door/queries").json["items"]
+    assert [one["waiting"] for one in listed] == [True]
+    # The same again is the same query, anything else is not.
+    again = api.post("/detectors/door/queries", WAITING)
+    assert (again.status_code, again.json) == (200, made.json)
+    for other in ({"input": "b"}, {"predicted": "NO"}, {"label": "YES"}):
+        refused = api.post("/detectors/door/queries", WAITING | other)
+        assert refused.status_code == 409, other
+    address = f"/queries/{made.json['id']}"
+    said = api.patch(address, {"predicted": "YES", "version": "v3"}).json
+    assert said | WAITING == said
+    assert (said["predicted"], said["waiting"]) == ("YES", False)
+    found = api.get("/detectors/door/estimate?version=v3").json
+    assert (found["labels"], found["confusion"]["NO"]["YES"]) == (1, 1)
+
+
+def test_a_confidence_needs_a_prediction(api, door):
+    refused = api.post("/detectors/door/queries", {"confidence": 0.9})
+    assert assert_problem(refused, 422)["errors"][0]["field"] == "confidence"
+
+
+def test_a_key_that_a_file_gave_to_another_query_completes_nothing(api, door):
+    made = api.post("/detectors/door/queries", {"key": "a"}).json
+    api.post("/detectors/door/import", {"items": [{"key": "a", "predicted": "NO"}]})
+    refused = api.patch(f"/queries/{made['id']}", {"predicted": "NO"})
+    assert refused.status_code == 409
+
+
 def test_a_label_with_a_query_is_given_by_the_key_that_sent_it(api, door):
     query = api.post("/detectors/door/queries", WHOLE, role="editor").json
     labels = api.get(f"/queries/{query['id']}/labels").json["items"]

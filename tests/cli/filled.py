@@ -49,7 +49,7 @@ from tracker.services.labelling.labelers import (
     assign,
 )
 from tracker.services.labelling.labels import NewLabel, add_label
-from tracker.services.labelling.predictions import NewWaiting, add_waiting
+from tracker.services.labelling.predictions import add_waiting
 from tracker.services.labelling.queues import skip
 from tracker.services.labelling.rechecks import (
     NewRecheck,
@@ -205,7 +205,7 @@ def fill_beside(session: Session, detector: Detector, who: By) -> None:
     create_webhook(session, hook, who, allowed_hosts=["127.0.0.1"])
     tell(session, "detector.failing", detector, at=who.at, data={"error": "é"})
     set_settings(session, detector, who, group_name="gärten")
-    add_waiting(session, detector, NewWaiting(input="é"), who, image=None)
+    add_waiting(session, detector, NewQuery(key="é", input="é"), who, image=None)
     [version] = list_versions(session, detector.id)
     between = DisagreementQueue(detector.id, version.id, version.id)
     [query] = list_queries(session, detector.id, limit=1)

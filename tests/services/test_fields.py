@@ -137,7 +137,7 @@ def _refused(model: type[Input], values: dict[str, Any]) -> list[FieldError]:
             "colour",
             "is not a known field (its value was 1)",
         ),
-        (NewQuery, {}, "predicted", "is required"),
+        (NewLabel, {}, "label", "is required"),
         (
             NewDetector,
             {"name": {"of": [True, None, datetime(2026, 1, 31, 12, tzinfo=UTC)]}},

@@ -234,7 +234,7 @@ def test_percentages_without_a_sign() -> None:
     [error] = report.errors
     assert error.rows == 3
     assert "97.0, 60.0, 61.5" in error.message.replace("'", "")
-    assert "add percent" in error.message
+    assert "add --percent" in error.message
     rows, _ = read("pred,confidence\nYES,97\n", choices=Choices(percent=True))
     assert rows[0]["confidence"] == 0.97
 
@@ -245,7 +245,7 @@ def test_what_is_wrong_for_one_cause_is_said_once() -> None:
     [error] = report.errors
     assert error.rows == 12
     assert error.message.startswith("'maybe 0', 'maybe 1'")
-    assert "add class VALUE=CLASS" in error.message
+    assert "add --class VALUE=CLASS" in error.message
 
 
 def as_zip(**files: bytes) -> bytes:

@@ -73,7 +73,9 @@ def test_up_to_a_tenth_of_other_rows_is_asked_about(bench, send, wrong) -> None:
     send(MANY)
     other = ["NO,NO"] * wrong + MANY[wrong:]
     differing = sum(a != b for a, b in zip(MANY, other, strict=True))
-    with pytest.raises(InvalidInputError, match=r"same-rows .* new-rows") as refused:
+    with pytest.raises(
+        InvalidInputError, match=r"--same-rows .* --new-rows"
+    ) as refused:
         send(other)
     assert f"{differing} of the 42 rows" in str(refused.value)
     assert len(labels_of(bench)) == len(MANY)

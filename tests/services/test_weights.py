@@ -144,7 +144,7 @@ def test_other_columns_of_weights_are_named_as_ignored() -> None:
     assert "weight" not in rows[0]
     assert report.warnings == [
         "the column 'sample_weight' looks like weights, which are not read: every "
-        "label counts once; to read them, add map weight=sample_weight"
+        "label counts once; to read them, add --map weight=sample_weight"
     ]
 
 

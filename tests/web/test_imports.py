@@ -448,7 +448,7 @@ def test_a_detector_is_made_of_a_file_whose_columns_are_chosen(
 
     seen = send("/detectors/new/file/preview")
     assert "No two classes were found. Choose the columns" in seen.text
-    assert "add percent" in seen.text
+    assert "add --percent" in seen.text
     assert "Create the detector" not in seen.text
     assert "prediction," not in seen.text
     seen = send("/detectors/new/file/preview", map="predicted=it said", percent="1")

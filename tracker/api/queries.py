@@ -127,7 +127,7 @@ def log_query(path: parameters.IdPath) -> Response:
 
     def log(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
-        query, is_new = services.log_query(
+        query, is_new = predictions.log_any(
             session, detector, new, http.by(), image=stored
         )
         return _describe(session, query), 201 if is_new else 200
@@ -253,9 +253,9 @@ def get_query(path: parameters.IdPath) -> dict[str, Any]:
 def complete_query(path: parameters.IdPath, body: QueryCompletion) -> dict[str, Any]:
     """Set the input of a query, or the prediction that it waits for.
 
-    Queries of the device API wait for a prediction.  All queries with the same input
-    share its label.  Sending the same again returns the same; another prediction or
-    input is a 409.
+    Queries that were logged without a prediction wait for one.  All queries with the
+    same input share its label.  Sending the same again returns the same; another
+    prediction or input is a 409.
     """
 
     def complete(session: Session) -> dict[str, Any]:

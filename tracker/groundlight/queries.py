@@ -19,7 +19,6 @@ from tracker.groundlight.routes import (
 from tracker.http import account, by, check_sees, context, database, requires
 from tracker.services import device, fields, images, wording
 from tracker.services.labelling.predictions import (
-    NewWaiting,
     add_waiting,
     find_any,
     label_any,
@@ -111,7 +110,7 @@ def _add(
         words = {key: value for key, value in named.items() if isinstance(value, str)}
         words.pop("confidence", None)
         with naming(input="metadata", version="metadata"):
-            waiting = fields.parse_input(NewWaiting, {**words, "metadata": kept})
+            waiting = fields.parse_input(queries.NewQuery, {**words, "metadata": kept})
         return add_waiting(session, detector, waiting, by(), image=image)
     settings = device.get_settings(session, detector)
     predicted = detectors.read_class(detector, settings, prediction, field="metadata")

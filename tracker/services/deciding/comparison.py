@@ -29,7 +29,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.deciding.comparison import count_pairs
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.labelling.reservations import Drawn, count_drawn
-from tracker.words import ANSWER, BALANCED, OVERALL, UNSTATED
+from tracker.words import ANSWER, BALANCED, OVERALL, PRECISION, UNSTATED
 
 Source = Literal["paired", "unpaired"]
 
@@ -87,7 +87,7 @@ class Comparison(Shape):
     no_decision_because: str | None = Field(
         description="Why labels that there are decide nothing: nobody has said how "
         "their queries were chosen, or a version may have seen them, or was put to "
-        "inputs that somebody picked."
+        "inputs that somebody picked, or the measure is a precision."
     )
 
 
@@ -181,6 +181,9 @@ def _refuse(
             "labels judge answers here, so versions are compared by their overall "
             "accuracy only; make it the measure"
         )
+    measure = read_measure(detector.measure)
+    if measure.kind == PRECISION:
+        return f"the {measure.name} of each version is that of other queries"
     for version, one in zip(versions, estimates, strict=True):
         kind = one.population.kind
         if kind == UNSTATED:

@@ -278,7 +278,6 @@ def _say_why_undecided(comparison: Comparison) -> str:
     new, old = comparison.new, comparison.old
     if comparison.paired is None:
         return f"{new} and {old} have no labelled input in common"
-    # Precision, or a class without a pair.
     return f"the inputs that {new} and {old} share say nothing of the measure"
 
 

@@ -227,7 +227,7 @@ def bound_ahead(counted: Iterable[tuple[Detector, Counted]]) -> None:
 
 _CHOSEN = {
     populations.LIVE: "of its own queries, chosen at random",
-    REPLAYED: "that its inputs had in other versions",
+    REPLAYED: "that its inputs had already",
     UNSTATED: "of queries of which nobody has said how they were chosen",
     populations.POOLED: "of several versions",
 }

@@ -30,9 +30,9 @@ from tracker.words import ANSWER, NO_ANSWER, SAMPLINGS, UNCLEAR
 
 # What can be done about a value that is no class.
 _WAYS = {
-    "predicted": "; if it stands for one, add class VALUE=CLASS, and if it is none, "
-    "no_answer VALUE",
-    "label": "; if it stands for one, add class VALUE=CLASS",
+    "predicted": "; if it stands for one, add --class VALUE=CLASS, and if it is none, "
+    "--no-answer VALUE",
+    "label": "; if it stands for one, add --class VALUE=CLASS",
 }
 _LONGEST_NAME = 200
 

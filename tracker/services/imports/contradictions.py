@@ -41,7 +41,7 @@ _COMPARED = (
 _IMAGES = {"image", "image_url"}
 # What can be done where a row says another version, or has an empty prediction.
 _WAYS = {
-    "version_id": "; if versions answer the same test set, import each with map "
+    "version_id": "; if versions answer the same test set, import each with --map "
     "input=id",
     NO_ANSWER: "; send labels of known queries without the column of predictions",
 }

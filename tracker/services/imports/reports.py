@@ -240,9 +240,10 @@ class ImportReport(Shape):
     )
     queries_added: int
     labels_added: int
-    references_added: int = _if_any(
-        "Labels of inputs that no query has yet: predictions that come later for these "
-        "inputs take them over."
+    references_added: int = Field(
+        default=0,
+        description="Labels of inputs that no query has yet: predictions that come "
+        "later for these inputs take them over.",
     )
     verdicts_added: int = _if_any(
         "Verdicts of judges, from columns named judge:NAME, that are new."

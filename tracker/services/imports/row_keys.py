@@ -129,7 +129,7 @@ def find_earlier(
         raise InvalidInputError.of(
             "file",
             f"{wrong:,} of the {len(earlier):,} rows of an earlier file without keys "
-            "differ; choose same-rows if they are corrected here, or new-rows if all "
+            "differ; add --same-rows if they are corrected here, or --new-rows if all "
             "rows are others",
         )
     return earlier

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -36,18 +37,10 @@ from tracker.storage.estimates.pending import (
     make_pending,
 )
 from tracker.storage.queries import waiting as storage
-from tracker.storage.queries.queries import Query, find_query
+from tracker.storage.queries.queries import Query, find_query, find_query_by_key
 from tracker.storage.queries.waiting import WaitingQuery
 from tracker.storage.tasks import PREDICTION, Task, enqueue, finish, hold, withdraw
 from tracker.words import UNSTATED
-
-
-class NewWaiting(fields.Input):
-    """A query to be stored without its prediction."""
-
-    input: fields.Key | None = None
-    version: fields.VersionName | None = None
-    metadata: fields.Metadata | None = None
 
 
 class QueryCompletion(fields.Input):
@@ -73,20 +66,82 @@ class QueryCompletion(fields.Input):
     )
 
 
+def log_any(
+    session: Session,
+    detector: Detector,
+    new: queries.NewQuery,
+    by: By,
+    *,
+    image: str | None,
+) -> tuple[Query | WaitingQuery, bool]:
+    """Add a query as ``log_query`` does; without the field *predicted* it waits."""
+    known: Query | None = None
+    if new.key is not None:
+        waiting = storage.find_waiting_by_key(session, detector.id, new.key)
+        if waiting is not None:
+            _check_same_waiting(waiting, new, image)
+            return waiting, False
+        known = find_query_by_key(session, detector.id, new.key)
+    if known is not None or "predicted" in new.model_fields_set:
+        return queries.log_query(session, detector, new, by, image=image)
+    if new.confidence is not None:
+        raise InvalidInputError.of("confidence", "belongs to a prediction")
+    if new.label is not None:
+        check_class(detector, new.label, field="label", may_be_unclear=True)
+    return add_waiting(session, detector, new, by, image=image), True
+
+
+def _check_same_waiting(
+    waiting: WaitingQuery, new: queries.NewQuery, image: str | None
+) -> None:
+    if "predicted" in new.model_fields_set:
+        raise ConflictError(
+            f"the query with the key {show(new.key)} waits for its prediction; give "
+            f"it by PATCH /queries/{dump_id('iq', waiting.id)}"
+        )
+    sent = _content_of(new, new.asked_at or waiting.asked_at, image)
+    stored = {name: getattr(waiting, name) for name in sent}
+    labels = {one["label"] for one in waiting.labels}
+    if sent != stored or (new.label is not None and new.label not in labels):
+        raise ConflictError(
+            f"a query with the key {show(new.key)} already waits for its prediction, "
+            "with different content"
+        )
+
+
+def _content_of(
+    new: queries.NewQuery, asked_at: datetime, image: str | None
+) -> dict[str, Any]:
+    return {
+        "key": new.key,
+        "input": new.input,
+        "group": new.group,
+        "version": new.version,
+        "asked_at": asked_at,
+        "details": None if new.metadata is None else fields.dump_metadata(new.metadata),
+        "image": image,
+        "image_url": new.image_url,
+    }
+
+
 def add_waiting(
-    session: Session, detector: Detector, new: NewWaiting, by: By, *, image: str | None
+    session: Session,
+    detector: Detector,
+    new: queries.NewQuery,
+    by: By,
+    *,
+    image: str | None,
 ) -> WaitingQuery:
     """Store a query that waits for its prediction."""
     waiting = WaitingQuery(
+        **_content_of(new, new.asked_at or by.at, image),
         id=first_id(draw_batch(session, detector.id, created_at=by.at)),
         detector_id=detector.id,
-        input=new.input,
-        version=new.version,
         created_at=by.at,
-        details=None if new.metadata is None else fields.dump_metadata(new.metadata),
-        image=image,
         labels=[],
     )
+    if new.label is not None:
+        waiting.labels = [_dump_label(new.label, by) | {"sampling": new.sampling}]
     session.add(waiting)
     session.flush()
     if image is not None:
@@ -128,22 +183,21 @@ def describe_any(
     """Return a query as it is answered, with a prediction or without."""
     if isinstance(query, Query):
         return queries.describe_query(session, query, image=image)
-    unknown = ("key", "group", "predicted", "confidence", "image_url", "agreement")
     return queries.Query.from_row(
         query,
         id=dump_id("iq", query.id),
         detector=dump_id("det", query.detector_id),
+        predicted=None,
         waiting=True,
-        version=query.version or queries.DEFAULT_VERSION,
-        asked_at=query.created_at,
+        confidence=None,
         metadata=queries.load_metadata(query),
         image=image,
         label=str(query.labels[-1]["label"]) if query.labels else None,
-        sampling=UNSTATED,
+        sampling=(query.labels and query.labels[-1].get("sampling")) or UNSTATED,
+        agreement=None,
         is_repeat=False,
         is_grouped=False,
         tags=[],
-        **dict.fromkeys(unknown),
     )
 
 
@@ -165,6 +219,9 @@ def complete_query(
         raise other_input(waiting.input, new.input)
     detector = get_open_detector(session, dump_id("det", waiting.detector_id))
     check_class(detector, new.predicted, field="predicted", may_be_unclear=False)
+    key = waiting.key
+    if key is not None and find_query_by_key(session, detector.id, key) is not None:
+        raise ConflictError(f"the key {show(key)} has been given to another query")
     # Only now, in the transaction of the query, does the job have to count it.
     make_pending(
         session, waiting.id // BATCH_LIMIT, waiting.detector_id, created_at=by.at
@@ -173,20 +230,26 @@ def complete_query(
         session,
         detector,
         queries.NewQuery(
+            key=key,
             input=waiting.input or new.input,
+            group=waiting.group,
             predicted=new.predicted,
             confidence=new.confidence,
-            version=new.version or waiting.version or queries.DEFAULT_VERSION,
-            asked_at=waiting.created_at,
+            version=new.version or waiting.version,
+            asked_at=waiting.asked_at,
             metadata=queries.load_metadata(waiting),
+            image_url=waiting.image_url,
         ),
         by,
         number=waiting.id,
         image=waiting.image,
     )
     for given in waiting.labels:
-        at = fields.parse_instant(given["labelled_at"])
-        new_label = NewLabel(label=given["label"], labelled_at=at)
+        new_label = NewLabel(
+            label=given["label"],
+            sampling=given.get("sampling"),
+            labelled_at=fields.parse_instant(given["labelled_at"]),
+        )
         add_label(session, query.id, new_label, by.credit(str(given["labeler"])))
     session.delete(waiting)
     session.flush()
@@ -232,10 +295,12 @@ def label_any(session: Session, query_id: str, label: str, by: By) -> None:
     else:
         detector = get_open_detector(session, dump_id("det", waiting.detector_id))
         check_class(detector, label, field="label", may_be_unclear=True)
-        at = dump_instant(by.at)
-        given = {"label": label, "labeler": by.name, "labelled_at": at}
-        waiting.labels = [*waiting.labels, given]
+        waiting.labels = [*waiting.labels, _dump_label(label, by)]
         session.flush()
+
+
+def _dump_label(label: str, by: By) -> dict[str, Any]:
+    return {"label": label, "labeler": by.name, "labelled_at": dump_instant(by.at)}
 
 
 _MOST_ANSWER = 64 * 2**10

@@ -36,6 +36,11 @@ from tracker.words import (
 DEFAULT_VERSION = "default"
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    # A generated client that sent null by default would say "no answer".
+    del schema["default"]
+
+
 class NewQuery(fields.Input):
     """A new query, with or without its label."""
 
@@ -53,7 +58,10 @@ class NewQuery(fields.Input):
         "document. Of the queries of a group one counts in each version.",
     )
     predicted: fields.LabelText | None = Field(
-        description="The class that the detector said; null if it gave no answer."
+        default=None,
+        description="The class that the detector said; null if it gave no answer. "
+        "Without this field the query waits for its prediction.",
+        json_schema_extra=_without_default,
     )
     confidence: fields.Probability | None = Field(
         default=None,

@@ -8,6 +8,7 @@ from sqlalchemy import (
     JSON,
     ForeignKey,
     Text,
+    UniqueConstraint,
     bindparam,
     cast,
     delete,
@@ -33,14 +34,19 @@ class WaitingQuery(base.Base):
     """
 
     __tablename__ = "waiting_queries"
+    __table_args__ = (UniqueConstraint("detector_id", "key"),)
 
     detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
     id: Mapped[int] = mapped_column(base.BigId, primary_key=True)
+    key: Mapped[str | None] = mapped_column(base.Name)
     input: Mapped[str | None] = mapped_column(base.Name)
-    version: Mapped[str | None] = mapped_column(base.Name)
+    group: Mapped[str | None] = mapped_column(base.Name)
+    version: Mapped[str] = mapped_column(base.Name)
+    asked_at: Mapped[datetime]
     created_at: Mapped[datetime]
     details: Mapped[str | None] = mapped_column("metadata", Text)
     image: Mapped[str | None] = mapped_column(Text)
+    image_url: Mapped[str | None] = mapped_column(Text)
     # Each an object of label, labeler and labelled_at, the oldest first.
     labels: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
     # What was wrong when its predictor was asked the last time.
@@ -49,6 +55,13 @@ class WaitingQuery(base.Base):
 
 def find_waiting(session: Session, query_id: int) -> WaitingQuery | None:
     return base.find_by_id(session, WaitingQuery, query_id)
+
+
+def find_waiting_by_key(
+    session: Session, detector_id: int, key: str
+) -> WaitingQuery | None:
+    own = WaitingQuery.detector_id == detector_id, WaitingQuery.key == key
+    return session.scalar(select(WaitingQuery).where(*own))
 
 
 def lock_waiting(session: Session, key: base.Key) -> WaitingQuery | None:

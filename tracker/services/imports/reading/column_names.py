@@ -142,7 +142,7 @@ class Plan:
         if "label" not in self.fields:
             found += [
                 f"the column {show(name)} looks like the truth and is not read as "
-                f"labels; to read it, add map label={show_name(name)}"
+                f"labels; to read it, add --map label={show_name(name)}"
                 for name in others
                 if _words_of(name) & _LOUD
                 and "is" not in _words_of(name)
@@ -150,7 +150,7 @@ class Plan:
             ]
         found += [
             f"the column {show(name)} looks like weights, which are not read: every "
-            f"label counts once; to read them, add map weight={show_name(name)}"
+            f"label counts once; to read them, add --map weight={show_name(name)}"
             for name in others
             if _words_of(name) & _WEIGHTS
         ]

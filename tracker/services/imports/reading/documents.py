@@ -246,8 +246,8 @@ def _read_columns(
         and not any(isinstance(one, dict | list) for one in values)
     ):
         notes.append(
-            "the file was read as labels by key; for predictions add map "
-            "predicted=label, for labels of inputs map input=key"
+            "the file was read as labels by key; for predictions add --map "
+            "predicted=label, for labels of inputs --map input=key"
         )
         return rows.iter_tables(["key", "label"], list(body.items()))
     if values and all(isinstance(one, list) for one in values):

@@ -274,7 +274,7 @@ class ConfidenceReader:
         if type(value) in {int, float} and 1 < value <= 100 and not self.is_strict:
             raise ValueError(
                 f"{show(value)} is not right: it must be a number from 0 to 1; if it "
-                "is a percentage, add percent"
+                "is a percentage, add --percent"
             )
         return value
 
