@@ -116,13 +116,12 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         row = _build_row(session, current, new, by, said or current.sampling)
         golds.add_answer(session, current, row, by)
         return describe_label(SimpleNamespace(**row), is_current=True)
+    known = current._asdict()
     compares = standing.are_compared(detector, current.agreement)
-    sampling = standing.choose_word_sampling(
-        current._asdict(), said, are_compared=compares
-    )
+    sampling = standing.choose_word_sampling(known, said, are_compared=compares)
     row = _build_row(session, current, new, by, sampling)
     decision = standing.decide_standing(
-        current._asdict(),
+        known,
         detector,
         new.label,
         said=said,
@@ -135,12 +134,9 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     storage.add_labels(session, [row])
     if labelled.is_assigned:
         count_assigned_label(session, row)
-    current_label = {"query_id": current.id, "label_id": row["id"]}
-    set_current_labels(
-        session,
-        detector.id,
-        [current_label | standing.dump_decision(decision, detector)],
-    )
+    counts = standing.dump_decision(decision, detector)
+    current_label = {"query_id": current.id, "label_id": row["id"]} | counts
+    set_current_labels(session, detector.id, [current_label])
     truths.units.write()
     if labelled.is_held:
         delete_of_query(session, current)
