@@ -17,7 +17,7 @@ _COMMANDS = {
     "db": "operations.doctor.db",
     "detectors": "detectors.detectors",
     "import": "imports.import_file",
-    "undo": "undoing.undo_file",
+    "undo": "imports.undo_file",
     "inspect": "inspecting.inspect_file",
     "export": "exports.export",
     "estimate": "estimates.estimate",

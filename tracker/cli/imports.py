@@ -1,4 +1,4 @@
-"""The import command."""
+"""The commands that import a file and undo an import."""
 
 import io
 import shutil
@@ -16,11 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import change_version, get_open_detector
 from tracker.services.imports import reports
-from tracker.services.imports.reading.choices import (
-    EXTRAS,
-    METADATA,
-    read_choices,
-)
+from tracker.services.imports.reading.choices import EXTRAS, METADATA, read_choices
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.writing import Order, importing
 from tracker.settings import Settings
@@ -271,3 +267,27 @@ def print_errors(report: reports.Outcome) -> None:
         click.echo(reports.say_error(error), err=True)
     if len(report.errors) > _MOST_SHOWN:
         click.echo(f"… {report.bad_rows:,} bad rows in all", err=True)
+
+
+@click.command(name="undo")
+@click.argument("number", metavar="IMPORT")
+def undo_file(number: str) -> None:
+    """Undo IMPORT, such as imp_12: take back what it added.
+
+    History stays.  A query that others labelled since, or that an audit needs, is kept
+    and counted.
+    """
+    # They load Pillow, which importing does not.
+    from tracker.services.imports import background, undoing  # noqa: PLC0415 - as said.
+
+    with connected(load_settings()) as database, database.write() as session:
+        found = background.get_import(session, number)
+        undone = undoing.undo_import(session, found, by())
+        report = background.unpack_report(undone) or reports.Outcome()
+    taken = report.verdicts_taken_back
+    verdicts = f"{taken:,} verdicts of judges, too; " if taken else ""
+    click.echo(
+        f"{report.queries_taken_back:,} queries, {report.labels_taken_back:,} labels "
+        f"and {report.references_taken_back:,} references taken back; {verdicts}"
+        f"{report.kept:,} queries stay, because labels or audits need them."
+    )
