@@ -51,8 +51,8 @@ SECRET_KEY = "9f86d081884c7d659a2feaa0c55ad015"
 IS_LONG = os.environ.get("TRACKER_TEST_CHAOS") == "long"  # noqa: TID251 - of the tests
 # Less of it, as in a container, is for PostgreSQL.
 _MEMORY_BYTES = 2**30
-# The level of the intervals of all labels of a version: the other half of the error is
-# for those since a day.
+# The level of the intervals of all labels of a version: the rest of the error is for
+# those since a day, and for a replay.
 WHOLE = level_since(0.95, None, 0)
 START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 FillOnce = Callable[[Callable[[], Any]], Any]

@@ -101,8 +101,7 @@ CHANGE_EVENTS = {"dropped": "accuracy.dropped", "rose": "accuracy.rose"}
 
 # What may be told, each with a sentence that its data fills in.
 EVENTS = {
-    "verdict.changed": "{name}, version {version}: {verdict} after {labels}, "
-    "{before} before.",
+    "verdict.changed": "{name}, version {version}: {verdict} after {labels}{was}.",
     "accuracy.dropped": "{name}, version {version}: {changed}.",
     "accuracy.rose": "{name}, version {version}: {changed}.",
     "slice.worse": "{name}: a slice of its queries is worse than the rest.",

@@ -152,7 +152,7 @@ def without_instant(answer: Any) -> Any:
 
 def test_sentences_have_counts_and_intervals(ask: Callable[..., Any]) -> None:
     said = ask("estimate", detector="door")["sentence"]
-    assert said.startswith("door, version v1: It is right 37.9")
+    assert said.startswith("door, version v1: It is right 38.4")
     of = "This is the balanced accuracy with 95 % confidence, however often one looks"
     assert f"{of}: the mean of 2 classes, with 30 of 40 predictions correct" in said
     once = ask("estimate", detector="door", method="exact")["sentence"]

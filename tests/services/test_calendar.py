@@ -335,16 +335,16 @@ def test_a_span_that_was_picked_has_no_change(
     assert (found.span, found.change, found.decision) == (None, None, None)
 
 
-def test_before_a_change_the_whole_has_half_of_the_error(
+def test_before_a_change_the_whole_has_its_part_of_the_error(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:
     aim(bench, target=0.8)
     bench.log_all(rows_of([(10, 0.9, 20)]))
     recompute()
     found = bench.estimate(method="anytime")
-    at_half = bench.estimate(method="anytime", until=datetime(2027, 1, 1, tzinfo=UTC))
+    at_part = bench.estimate(method="anytime", until=datetime(2027, 1, 1, tzinfo=UTC))
     assert found.change is None
-    assert found.decision.low == found.balanced.low < at_half.balanced.low
+    assert found.decision.low == found.balanced.low < at_part.balanced.low
 
 
 def test_days_are_counted_again_in_another_time_zone(

@@ -46,10 +46,10 @@ def test_a_verdict_is_an_event_once_when_it_changes(
     assert first.type == "version.first_seen"
     assert met.type == "verdict.changed"
     assert met.data["verdict"] == "met"
-    assert met.data["before"] == "undecided"
+    assert met.data["before"] is None
     assert met.data["version"] == "v1"
     assert met.data["low"] > met.data["target"] == 0.7
-    assert say(met.type, met.data).startswith("door, version v1: met after ")
+    assert say(met.type, met.data) == "door, version v1: met after 120 labels."
     log("YES", "YES", 30)
     recompute()
     assert len(events_of(database)) == 2
@@ -135,7 +135,8 @@ def test_without_labels_or_under_another_target_the_bare_verdict_counts() -> Non
     weaker = look(95, 100)
     assert follow_verdict(weaker, 0.9, 0.95, last) is None
     other = follow_verdict(weaker, 0.91, 0.95, last)
-    assert (other.verdict, other.before) == ("undecided", "met")
+    # What was told is of another target, so it was not the verdict before.
+    assert (other.verdict, other.before) == ("undecided", None)
     none = follow_verdict(Look([0, 0], [0, 0], 0.0, 1.0), 0.9, 0.95, last)
     assert none.verdict == "undecided"
 
@@ -154,7 +155,7 @@ def test_since_another_day_the_bare_verdict_counts() -> None:
         [sure, weaker, replace(weaker, since="2026-01-31")], 0.9, 0.95
     )
     assert (met.since, left.since) == (None, "2026-01-31")
-    assert left.verdict == "undecided"
+    assert (met.before, left.before, left.verdict) == (None, "met", "undecided")
 
 
 @pytest.mark.slow

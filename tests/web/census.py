@@ -103,7 +103,7 @@ def balanced(
     shares: Sequence[float] | None = None,
 ) -> tuple[float, float]:
     if method == "anytime":
-        # Half of the error is for intervals since a day.
+        # A quarter of the error is for intervals since a day, and for a replay.
         level = level_since(level, None, 0)
     found: Interval = balanced_interval(
         method,

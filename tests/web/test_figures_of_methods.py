@@ -261,7 +261,7 @@ def test_the_intervals_of_many_classes(
     k = np.array([[one.correct for one in counts.values()]])
     n = tuple(one.labelled for one in counts.values())
     found = {name: bounds_of(name, k, n) for name in stats.METHODS}
-    # Half of its error is for intervals since a day.
+    # A quarter of its error is for intervals since a day, and for a replay.
     found["anytime"] = tuple(stats.balanced_interval("anytime", k, n, WHOLE))
     ends = {name: (float(one[0][0]), float(one[1][0])) for name, one in found.items()}
     widths = {name: high - low for name, (low, high) in ends.items()}

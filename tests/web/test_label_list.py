@@ -55,7 +55,7 @@ def test_one_stream_leads_from_detector_to_detector(
     yes, no = ({"predicted": one, "label": one} for one in ("YES", "NO"))
     unlabelled = {"predicted": "YES"}
     for name, rows in (
-        ("nearly", [yes, no] * 20 + [unlabelled] * 30),
+        ("nearly", [yes, no] * 19 + [unlabelled] * 30),
         ("short", [yes, no] * 3 + [unlabelled]),
         ("new", [unlabelled] * 2),
     ):

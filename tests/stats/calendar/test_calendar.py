@@ -47,14 +47,14 @@ def test_the_weights_of_days_and_of_starts_add_up_to_less_than_1():
         sums = engine._up_to(np.arange(near.start, near.stop), start, BIRTH)
         assert (np.diff(sums) >= 0).all()
         assert 0.97 < sums[-1] - sums[0] < 1
-    assert engine._stake(BIRTH + 1, BIRTH) == pytest.approx(1 / (24.8 * 31))
-    assert engine._stake(BIRTH - 5, BIRTH) == pytest.approx(1 / (240 * 35))
+    assert engine._stake(BIRTH + 1, BIRTH) == pytest.approx(1 / (49.6 * 31))
+    assert engine._stake(BIRTH - 5, BIRTH) == pytest.approx(1 / (480 * 35))
 
 
 def test_levels_since_all_days_share_the_error_and_round_up():
-    assert 0.975 <= level_since(LEVEL, None, BIRTH) <= 0.975 + 1e-15
+    assert 0.9625 <= level_since(LEVEL, None, BIRTH) <= 0.9625 + 1e-15
     error = 1 - level_since(LEVEL, BIRTH + 30, BIRTH)
-    assert error == pytest.approx(0.05 / (24.8 * 60))
+    assert error == pytest.approx(0.05 / (49.6 * 60))
     assert error <= 0.05 * engine._stake(BIRTH + 30, BIRTH)
     with pytest.raises(ValueError, match="within 7304 days"):
         level_since(LEVEL, BIRTH + 7305, BIRTH)

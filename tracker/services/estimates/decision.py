@@ -260,8 +260,7 @@ def foresee(found: Decision, confusion: Confusion) -> Decision:
 def method_level(method: str, confidence_level: float, population: str) -> float:
     """Return the level at which *method* computes the intervals of a whole version.
 
-    Half of the error of `anytime` is for intervals since a day, and a quarter of it for
-    a replay.
+    A quarter of the error of `anytime` is for intervals since a day, and for a replay.
     """
     if method != words.DECIDING_METHOD:
         return confidence_level

@@ -158,7 +158,9 @@ def _with_nouns(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
     if data.get("population") == words.AUDITED:
         queries = plural(data["queries"], "query", "queries")
         counted["of_set"] = f" of a set of {queries}"
-    return {"of_set": "", **data, **counted}
+    if "verdict" in data and data["before"]:
+        counted["was"] = f", {data['before']} before"
+    return {"of_set": "", "was": "", **data, **counted}
 
 
 def say_in_full(kind: str, data: Mapping[str, Any]) -> str:

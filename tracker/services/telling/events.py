@@ -108,7 +108,8 @@ class VerdictChange:
     """A change of the verdict of a version."""
 
     verdict: words.Verdict
-    before: words.Verdict
+    # What was told of the same target, level and measure; None if nothing was.
+    before: words.Verdict | None
     target: float
     confidence_level: float
     method: str
@@ -149,13 +150,14 @@ def follow_verdict(
     target, level, measure or first day the bare verdict is the start.
     """
     current: words.Verdict = "undecided" if last is None else last.data["verdict"]
+    told = {} if last is None else last.data
     asked = {
         "target": target,
         "confidence_level": level,
         "measure": look.measure,
-        "since": look.since,
     }
-    is_same = last is not None and asked.items() <= last.data.items()
+    is_of_same = asked.items() <= told.items()
+    is_same = is_of_same and told["since"] == look.since
     found = compare_with_target(look.low, look.high, target)
     if found == "undecided" and is_same and _stays(current, look, target):
         found = current
@@ -163,7 +165,7 @@ def follow_verdict(
         return None
     return VerdictChange(
         verdict=found,
-        before=current,
+        before=current if is_of_same else None,
         method=words.DECIDING_METHOD,
         low=look.low,
         high=look.high,

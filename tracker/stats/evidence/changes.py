@@ -29,7 +29,8 @@ _ROUNDING, _COARSE_ROUNDING = 1e-9, 1e-6
 
 # The parts of the error of verdicts: by all labels of a version, by those since any
 # day, and by a replay.
-_WHOLE_STAKE, _DAYS_STAKE, _REPLAY_STAKE = 0.5, 0.25, 0.25
+_WHOLE_STAKE = 0.75
+_DAYS_STAKE = _REPLAY_STAKE = (1.0 - _WHOLE_STAKE) / 2.0
 _MEASURE_SHARE, _CLASSES_SHARE = 0.5, 0.5
 # No replay takes part in changes: what they leave is for a stated reference.
 _REFERENCE_STAKE = _REPLAY_STAKE

@@ -144,8 +144,13 @@ def anytime(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Inte
     Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
     """
     correct, labelled = checked_counts(k, n)
-    rows = _Rows.of(correct[..., None], labelled[..., None])
-    return rows.interval(confidence_level)
+    # Many rows of few labels have the same counts; as complex numbers they are sorted
+    # in pairs.
+    pairs = correct + 1j * labelled
+    each, at = np.unique(pairs, return_inverse=True)
+    rows = _Rows.of(each.real[:, None], each.imag[:, None])
+    low, high = rows.interval(confidence_level)
+    return Interval(low[at].reshape(pairs.shape), high[at].reshape(pairs.shape))
 
 
 def balanced_anytime(
@@ -251,9 +256,9 @@ class _Rows:
     def interval(self, confidence_level: float) -> Interval:
         needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
         low, high = np.zeros(len(self.k)), np.ones(len(self.k))
-        for rows in self._blocks():
-            low[rows] = self._part(rows)._lower(needed)
-            missed = self._part(rows)._mirrored()._lower(needed)
+        for rows in self._blocks(sides=2):
+            found = self._part(rows)._with_mirrored()._lower(needed)
+            low[rows], missed = np.split(found, 2)
             high[rows] = np.minimum(np.nextafter(1.0 - missed, 2.0), 1.0)
         return Interval(low.reshape(self.shape), high.reshape(self.shape))
 
@@ -264,21 +269,29 @@ class _Rows:
             found[rows] = least_evidence(part._bets(), claimed, part._near(claimed))
         return found.reshape(self.shape)
 
-    def _blocks(self) -> list[slice]:
+    def _blocks(self, sides: int = 1) -> list[slice]:
         rows, classes = self.k.shape
-        block = max(1, _MOST_AT_ONCE // (60 * classes * max(5, min(classes, 64))))
+        terms = 60 if self.shares is not None else 15
+        each = sides * terms * classes * max(5, min(classes, 64))
+        block = max(1, _MOST_AT_ONCE // each)
         return [slice(at, at + block) for at in range(0, rows, block)]
 
     def _part(self, rows: slice) -> "_Rows":
         shares = None if self.shares is None else self.shares[rows]
         return _Rows((self.k[rows], self.n[rows]), shares, self.costs[rows])
 
-    def _mirrored(self) -> "_Rows":
-        # Rights and wrongs exchanged, the classes are in another order.
-        return _Rows.of(self.n - self.k, self.n, self.shares, self.costs)
+    def _with_mirrored(self) -> "_Rows":
+        """Return the rows, and behind them those with right and wrong exchanged."""
+        # Their classes are in another order.
+        other = _Rows.of(self.n - self.k, self.n, self.shares, self.costs)
+        shares = None
+        if self.shares is not None and other.shares is not None:
+            shares = np.concatenate([self.shares, other.shares])
+        counts = np.concatenate([self.k, other.k]), np.concatenate([self.n, other.n])
+        return _Rows(counts, shares, np.concatenate([self.costs, other.costs]))
 
     def _bets(self) -> Bets:
-        has_one_mean = self.shares is None and (self.costs == self.costs[:, :1]).all()
+        has_one_mean = self.shares is None and (self.costs == self.costs[0, 0]).all()
         tilts, log_nodes, log_weights = build_mixture(
             self.shares,
             self.costs[:1] if has_one_mean else self.costs,

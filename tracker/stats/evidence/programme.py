@@ -91,15 +91,41 @@ def _sides_of(rows: npt.NDArray[np.intp], sides: int) -> npt.NDArray[np.intp]:
 class _Value(NamedTuple):
     """The logarithm of the evidence, (R,), how it falls, (R, K), and by which terms.
 
-    The last three have a row for each side.
+    The last four have a row for each side.
     """
 
     logarithm: Floats
     steepness: Floats
     curvature: Floats
     by_term: Floats
+    second: Floats
     parts: Floats
     totals: Floats
+
+    @classmethod
+    def of(cls, totals: Floats, by_term: Floats, second: Floats, sides: int) -> Self:
+        """Return what terms with these logarithms and derivatives add up to."""
+        rows = len(totals) // sides
+        most = totals.max(axis=1)
+        parts = np.exp(totals - most[:, None])
+        whole = _sum_of_terms(parts)
+        parts /= whole[:, None]
+        weights = parts[:, :, None]
+        return cls(
+            total_of((most + np.log(whole)).reshape(rows, sides)),
+            _sum_of_terms(weights * by_term).reshape(rows, -1),
+            _sum_of_terms(weights * (second - by_term * by_term)).reshape(rows, -1),
+            by_term,
+            second,
+            parts,
+            totals,
+        )
+
+    def prune(self, is_needed: npt.NDArray[np.bool_], sides: int) -> Self:
+        """Return the value without the terms that no side of a row needs."""
+        kept = np.flatnonzero(is_needed.any(axis=0))
+        totals = np.where(is_needed, self.totals, -np.inf)[:, kept]
+        return self.of(totals, self.by_term[:, kept], self.second[:, kept], sides)
 
     def take(self, rows: npt.NDArray[np.intp], sides: int) -> "_Value":
         by_side = _sides_of(rows, sides)
@@ -156,8 +182,8 @@ def _search(bets: Bets, start: Floats, aim: _Aim) -> Floats:
                 # Far from the least evidence other terms may be the largest there.
                 far = value.logarithm - found[keep] > _NEAR
                 least[_sides_of(np.flatnonzero(far), bets.sides)] = -np.inf
-            bets = bets.prune(value.totals >= least)
-            value = _value(bets, p)
+            is_needed = value.totals >= least
+            bets, value = bets.prune(is_needed), value.prune(is_needed, bets.sides)
         p, value = _step(bets, p, value, aim)
     return best
 
@@ -175,30 +201,24 @@ def _is_open(
 def _value(bets: Bets, p: Floats) -> _Value:
     labelled = bets.by_side(bets.labelled)[:, None, :, None]
     tilted = bets.by_side(p)[:, None, :, None] * bets.growth
-    logs = bets.scores - labelled * np.log1p(tilted)
-    highest = logs[..., 0]
+    logs = np.log1p(tilted)
+    logs *= labelled
+    np.subtract(bets.scores, logs, out=logs)
+    highest = logs[..., 0].copy()
     for node in range(1, logs.shape[-1]):
         highest = np.maximum(highest, logs[..., node])
-    nodes = np.exp(logs - highest[..., None])
+    logs -= highest[..., None]
+    nodes = np.exp(logs, out=logs)
     sums = total_of(nodes)
-    falls = bets.growth / (1.0 + tilted)
-    first = nodes * (labelled * falls)
-    by_term = total_of(first) / sums
-    second = total_of(first * ((labelled + 1.0) * falls)) / sums
+    tilted += 1.0
+    falls = np.divide(bets.growth, tilted, out=tilted)
+    nodes *= labelled * falls
+    by_term = total_of(nodes) / sums
+    falls *= labelled + 1.0
+    nodes *= falls
+    second = total_of(nodes) / sums
     totals = bets.log_weights + total_of(highest + np.log(sums))
-    most = totals.max(axis=1)
-    parts = np.exp(totals - most[:, None])
-    whole = _sum_of_terms(parts)
-    parts /= whole[:, None]
-    weights = parts[:, :, None]
-    return _Value(
-        total_of((most + np.log(whole)).reshape(len(p), -1)),
-        _sum_of_terms(weights * by_term).reshape(p.shape),
-        _sum_of_terms(weights * (second - by_term * by_term)).reshape(p.shape),
-        by_term,
-        parts,
-        totals,
-    )
+    return _Value.of(totals, by_term, second, bets.sides)
 
 
 def _sum_of_terms(array: Floats) -> Floats:

@@ -82,10 +82,11 @@ def balanced_joint(
     (1994), 1012-1016.
     """
     correct, labelled = checked_class_counts(k, n)
-    share = tail_share(confidence_level, 2)
-    return Interval(
-        _lower(correct, labelled, share), _upper(labelled - correct, labelled, share)
-    )
+    # Both sides at once: rows that are bounded together cost little more than one.
+    sides = np.stack([correct, labelled - correct]), np.stack([labelled, labelled])
+    expected = np.array([_EXPECTED_ACCURACY, 1.0 - _EXPECTED_ACCURACY])
+    low, missed = _each_row(*sides, tail_share(confidence_level, 2), expected)
+    return Interval(low, _upper(missed))
 
 
 def joint_upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
@@ -98,7 +99,9 @@ def joint_upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Float
     and 0 < error < 1.
     """
     correct, labelled = checked_class_counts(k, n)
-    return _upper(labelled - correct, labelled, checked_fraction("error", error))
+    tail, expected = checked_fraction("error", error), 1.0 - _EXPECTED_ACCURACY
+    wrong = labelled - correct
+    return _upper(_each_row(wrong, labelled, tail, np.array(expected)))
 
 
 def joint_is_costly(n: Sequence[int]) -> bool:
@@ -116,22 +119,19 @@ def joint_is_costly(n: Sequence[int]) -> bool:
     return limit is None and len(labelled) > _MOST_CHEAP_CLASSES
 
 
-def _lower(correct: Floats, labelled: Floats, error: float) -> Floats:
-    return _each_row(correct, labelled, error, _EXPECTED_ACCURACY)
-
-
-def _upper(wrong: Floats, labelled: Floats, error: float) -> Floats:
-    missed = _each_row(wrong, labelled, error, 1.0 - _EXPECTED_ACCURACY)
+def _upper(missed: Floats) -> Floats:
     # The difference is exact but where less than one half is missed.
     high = np.where(missed < 0.5, np.nextafter(1.0 - missed, 1.0), 1.0 - missed)
     return np.asarray(high)
 
 
 def _each_row(
-    correct: Floats, labelled: Floats, error: float, expected: float
+    correct: Floats, labelled: Floats, error: float, expected: Floats
 ) -> Floats:
+    """Return the limits of rows of classes, of accuracies *expected* by first axis."""
     classes = correct.shape[-1]
     k, n = (part.reshape(-1, classes) for part in (correct, labelled))
+    guesses = np.repeat(expected, len(k) // expected.size)
     limits, together = np.zeros(len(k)), defaultdict[int, list[int]](list)
     for row, (right, of) in enumerate(zip(k.tolist(), n.tolist(), strict=True)):
         # In the same order, whatever the order of the classes was.
@@ -151,7 +151,7 @@ def _each_row(
         some, of_all = (
             np.take_along_axis(part[rows], order, axis=-1) for part in (k, n)
         )
-        proved = modulus_limits(some, of_all, error, expected=expected)
+        proved = modulus_limits(some, of_all, error, expected=guesses[rows])
         limits[rows] = [_scaled(one, number, classes) for one in proved.tolist()]
     return limits.reshape(correct.shape[:-1])
 

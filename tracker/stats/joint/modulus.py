@@ -77,21 +77,28 @@ class Waves(NamedTuple):
         so what that takes from the maximum is far less than what is added.
         """
         twice = 2.0 * multipliers
-        lean = twice * self.imaginary
-        root = np.sqrt(np.maximum((self.steep - lean) * (self.steep + lean), 0.0))
-        root += self.steep - twice * self.real
-        root /= twice * self.square
+        # In place: room for as much again costs more than the sums.
+        one, other = twice * self.imaginary, np.empty_like(self.steep)
+        np.subtract(self.steep, one, out=other)
+        one += self.steep
+        other *= one
+        p = np.sqrt(np.maximum(other, 0.0, out=other), out=other)
+        np.multiply(twice, self.real, out=one)
+        p += np.subtract(self.steep, one, out=one)
+        p /= np.multiply(twice, self.square, out=one)
         # As `np.clip` does it, but for its checks.
-        p = np.minimum(np.maximum(root, self.low), self.high)
+        np.minimum(np.maximum(p, self.low, out=p), self.high, out=p)
         logs = _log_moments(self.n, self.real, self.square, self.doubt, p)
-        worth, at_low = logs - multipliers * p, self.at_low - multipliers * self.low
+        worth = logs - np.multiply(multipliers, p, out=one)
+        at_low = self.at_low - multipliers * self.low
         is_low = at_low >= worth
-        most = _total(np.maximum(at_low, worth))
-        taken = _total(np.where(is_low, self.low, p))
-        size = _total(np.abs(np.where(is_low, self.at_low, logs)))
+        most = _total(np.maximum(at_low, worth, out=worth))
+        np.copyto(p, self.low, where=is_low)
+        np.copyto(logs, self.at_low, where=is_low)
+        size = _total(np.abs(logs, out=logs))
         classes = len(self.n)
         doubt = 2.0**-50 * (classes + 8) * (size + classes * multipliers + 1.0)
-        return most + (doubt + _LEAST_DOUBT * _total(self.n)), taken
+        return most + (doubt + _LEAST_DOUBT * _total(self.n)), _total(p)
 
 
 def _by_class(array: Floats) -> Floats:
@@ -106,8 +113,12 @@ def _total(array: Floats) -> Floats:
 def _log_moments(
     n: Floats, real: Floats, square: Floats, doubt: Floats, p: Floats
 ) -> Floats:
-    beyond_one = (2.0 * real + square * p) * p + doubt
-    logs: Floats = n / 2.0 * np.log1p(np.maximum(beyond_one, _FEW_UNITS - 1.0))
+    logs = square * p
+    logs += 2.0 * real
+    logs *= p
+    logs += doubt
+    np.log1p(np.maximum(logs, _FEW_UNITS - 1.0, out=logs), out=logs)
+    logs *= n / 2.0
     return logs
 
 
@@ -160,10 +171,13 @@ _TILTS_OF_MANY = np.array([1.1])
 
 _LEAST_WEIGHT = 0.1
 _MOST_TILT_PER_LABEL = 50.0
-_MOST_AT_ONCE = 2**18
+# Arrays of so many numbers stay in the cache of a processor.
+_MOST_AT_ONCE = 2**16
 
 
-def modulus_limits(k: Floats, n: Floats, error: float, *, expected: float) -> Floats:
+def modulus_limits(
+    k: Floats, n: Floats, error: float, *, expected: float | Floats
+) -> Floats:
     """Return what the mean accuracies exceed, but for a chance of at most *error*.
 
     *k* and *n* hold a row for each limit and in it a column for each class, all
@@ -171,10 +185,10 @@ def modulus_limits(k: Floats, n: Floats, error: float, *, expected: float) -> Fl
     and in whatever order its classes are.
 
     The outcomes are ordered by a weighted sum S of the shares correct, which suits
-    accuracies of about *expected*; that must have been fixed before the outcomes
-    were seen.  The limit is a mean at which a bound for the chance of a sum as high
-    as the observed one, s, is at most *error* less what pays for a box of exact
-    class intervals.
+    accuracies of about *expected*, by row or of all; that must have been fixed before
+    the outcomes were seen.  The limit is a mean at which a bound for the chance of a
+    sum as high as the observed one, s, is at most *error* less what pays for a box of
+    exact class intervals.
 
     The bound: a periodic Q is a sum of waves with frequencies u and coefficients q,
     and at every x it is at least exp(-t (x mod P)) > 0, P being the period.  Then
@@ -194,16 +208,17 @@ def modulus_limits(k: Floats, n: Floats, error: float, *, expected: float) -> Fl
     # The same numbers are added in the same order, whatever the order of classes.
     order = np.lexsort((k, n), axis=-1)
     correct, labelled = (np.take_along_axis(part, order, axis=-1) for part in (k, n))
+    guesses = np.broadcast_to(expected, len(correct))
     limits = np.zeros(len(correct))
     some = np.flatnonzero(correct.any(axis=-1))
     block = max(1, _MOST_AT_ONCE // (320 * correct.shape[-1]))
     for start in range(0, some.size, block):
         rows = some[start : start + block]
-        limits[rows] = _limits(correct[rows], labelled[rows], error, expected)
+        limits[rows] = _limits(correct[rows], labelled[rows], error, guesses[rows])
     return limits
 
 
-def _limits(k: Floats, n: Floats, error: float, expected: float) -> Floats:
+def _limits(k: Floats, n: Floats, error: float, expected: Floats) -> Floats:
     classes = n.shape[-1]
     box_error = error * _BOX_PART
     # Rounding must not let the parts add up to more than the error.
@@ -214,7 +229,7 @@ def _limits(k: Floats, n: Floats, error: float, expected: float) -> Floats:
         upper_bound(right, labelled, box_error / (2 * classes)),
     )
     z = max(-float(ndtri(error)), 0.1)
-    weights = _weights(n, expected, z)
+    weights = _weights(n, expected[:, np.newaxis], z)
     scores = total_of(weights * k / n)
     # Below the box's lowest corner there is nothing left to refute.
     floor = total_of(box[0]) * (1.0 - 2.0**-52 * (classes + 4))
@@ -290,7 +305,7 @@ def _likeliest(
     return p, 1.0 / level
 
 
-def _weights(labelled: Floats, expected: float, z: float) -> Floats:
+def _weights(labelled: Floats, expected: Floats, z: float) -> Floats:
     """Return weights of the shares that do what MOVER's lower limit does.
 
     That limit is the sum of the shares less the root of the summed squares of how
@@ -299,7 +314,7 @@ def _weights(labelled: Floats, expected: float, z: float) -> Floats:
     """
     ratio = z * z / labelled
 
-    def square(share: float) -> Floats:
+    def square(share: Floats) -> Floats:
         root = np.sqrt(share * (1.0 - share) * ratio + ratio * ratio / 4.0)
         short: Floats = share - (share + ratio / 2.0 - root) / (1.0 + ratio)
         return short * short
