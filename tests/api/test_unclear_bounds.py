@@ -38,6 +38,36 @@ def test_what_an_estimate_rests_on_says_so(api):
 
 
 @pytest.mark.usefixtures("door")
+def test_queries_that_will_get_their_label_are_bounded_until_they_have_it(api):
+    both = [
+        {"predicted": "YES", "label": "YES"},
+        {"predicted": "NO", "label": "YES"},
+        {"predicted": "NO", "label": "NO"},
+    ]
+    send(api, both * 30)
+    send(api, [{"predicted": "YES"}] * 20 + [{"predicted": "NO"}] * 10)
+    # Labels of which nobody said that every query gets one have no such bounds.
+    for sampling in (None, "random"):
+        api.patch("/detectors/door", {"label_sampling": sampling})
+        assert look(api) is None
+    api.patch("/detectors/door", {"label_sampling": "all", "measure": "recall:YES"})
+    found = look(api)
+    assert (found["answers"], found["unlabelled"]) == (0, 30)
+    # Those predicted as NO may be of the class and wrong, the others right.
+    (low, _), (_, high) = (
+        class_intervals("anytime", right, labelled, 0.975)
+        for right, labelled in ((30, 70), (50, 80))
+    )
+    assert (found["low"], found["high"]) == pytest.approx((float(low), float(high)))
+    said = api.get("/detectors/door/estimate").json["basis"]
+    low, high = percents(found["low"], found["high"])
+    assert said.endswith(
+        " 30 queries have no label yet: had all been right or wrong, the accuracy of "
+        f"YES would lie between {low} and {high} %."
+    )
+
+
+@pytest.mark.usefixtures("door")
 def test_few_unclear_answers_have_no_bounds(api):
     send(api, [{"predicted": "YES", "label": "YES"}] * 95)
     assert look(api) is None

@@ -672,6 +672,21 @@ def test_many_unclear_answers_are_bounded(visitor: Visitor, shelf: Shelf) -> Non
     assert "Had all of them been right or wrong, it would be right" in page.text
 
 
+def test_queries_that_will_get_their_label_are_bounded(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector_id = shelf.add_detector(label_sampling="all")
+    rows = [{"predicted": name, "label": name} for name in ("YES", "NO")] * 20
+    shelf.add_queries(detector_id, [*rows, *[{"predicted": "YES"}] * 10])
+    text = visitor.get(f"/detectors/{detector_id}").text
+    assert "Every query gets its label, and 10 queries have none yet." in text
+    assert "Had all been right or wrong, it would be right" in text
+    shelf.add_queries(detector_id, [{"predicted": "YES", "label": "UNCLEAR"}] * 2)
+    text = visitor.get(f"/detectors/{detector_id}").text
+    assert "Had all of them and the unclear ones been right or wrong" in text
+    assert "Had all of them been" not in text
+
+
 def test_what_no_number_decides_is_labelled_to_know_it_within_three_points(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:

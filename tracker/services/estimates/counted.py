@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy.orm import Session
@@ -24,8 +25,8 @@ from tracker.services.evidence import populations
 from tracker.services.evidence.measure import read_measure
 from tracker.stats import shared_level
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, Selection, pool
-from tracker.storage.estimates.counts import count_window
+from tracker.storage.estimates.cells import Counts, Selection, midnight_in, pool
+from tracker.storage.estimates.counts import count_unlabelled, count_window
 from tracker.storage.estimates.replay import count_known, count_known_days
 from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED, UNSTATED
 
@@ -45,6 +46,8 @@ class Counted(NamedTuple):
     is_of_version: bool = False
     now: Now | None = None
     is_now: bool = False
+    # The queries that will get their label, by predicted class.
+    awaited: Mapping[str, int] = MappingProxyType({})
 
     @property
     def decided(self) -> Counts:
@@ -84,6 +87,21 @@ class Counted(NamedTuple):
         if not self.is_of_version:
             return level
         return method_level(DECIDING_METHOD, level, self.population)
+
+    def with_awaited(
+        self, session: Session, detector: Detector, versions: Sequence[Version]
+    ) -> "Counted":
+        """Count the queries without a label as well, where each gets one.
+
+        Of groups, which have a label once one of their queries has, it is not known.
+        """
+        is_live = self.is_of_version and self.population == populations.LIVE
+        is_all = detector.label_sampling == "all" and detector.groups is None
+        if not (is_live and is_all and versions):
+            return self
+        day = self.span and self.span.since
+        since = midnight_in(day, detector.zone) if day else None
+        return self._replace(awaited=count_unlabelled(session, versions[0], since))
 
 
 def choose_labels(
@@ -269,8 +287,13 @@ def describe_basis(
     if unclear is None:
         return said
     low, high = percents(unclear.low, unclear.high)
+    missing = []
+    if unclear.answers:
+        missing.append(f"{unclear.answers:,} answers are unclear or disputed")
+    if unclear.unlabelled:
+        missing.append(f"{unclear.unlabelled:,} queries have no label yet")
     return (
-        f"{said} {unclear.answers:,} answers are unclear or disputed: had all been "
+        f"{said} {' and '.join(missing)}: had all been "
         f"right or wrong, the {read_measure(unclear.measure).name} would lie between "
         f"{low} and {high} %."
     )

@@ -194,7 +194,8 @@ class Estimate(OfDetector):
     unclear_bounds: UnclearBounds | None = Field(
         default=None,
         description="The bounds of the detector's measure if all unclear and disputed "
-        "answers had been right or wrong; null where they are at most 5 % of all.",
+        "answers, and where every query gets its label those without one, had been "
+        "right or wrong; null where they are at most 5 % of all.",
     )
     warnings: list[DependentMistakes] = Field(
         default=[], description="What speaks against the conditions that it rests on."
@@ -290,7 +291,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     (counted,) = date_counts(session, [(detector, versions[:1], counted)], level, *when)
     found = _build_estimate(
         detector,
-        counted,
+        counted if as_known_at else counted.with_awaited(session, detector, versions),
         queries=sum(count_logged(session, versions).values()),
         version=version if version == ALL else next((v.name for v in versions), None),
         computed_at=computed_at,
@@ -485,7 +486,7 @@ def _score(
     else:
         rows = score_window([correct], [labelled], at)
     whole, *scores = rows[0]
-    shown = (counted.shown, counted.standings)
+    shown = (counted.shown, counted.standings, deciding, bets, counted.awaited)
     return {
         "labels": sum(labelled),
         "classes": [
@@ -493,7 +494,7 @@ def _score(
             for name, one in zip(detector.classes, scores, strict=True)
         ],
         "balanced": Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
-        "unclear_bounds": bound_unclear(detector, *shown, deciding, bets),
+        "unclear_bounds": bound_unclear(detector, *shown),
     }
 
 

@@ -1,5 +1,6 @@
 """What speaks against an estimate: its conditions, and answers that were unclear."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -147,7 +148,7 @@ _FEW = 0.05
 
 
 class UnclearBounds(Shape):
-    """The bounds of a measure however unclear and disputed queries would have come out.
+    """The bounds of a measure however answers that are missing would have come out.
 
     They hold at every look, as those of a decision do.
     """
@@ -156,27 +157,39 @@ class UnclearBounds(Shape):
     low: float
     high: float
     answers: int = Field(description="Unclear and disputed ones.")
+    unlabelled: int = Field(
+        default=0,
+        description="Queries without a label yet, of a detector whose `label_sampling` "
+        "is `all` and that has no groups.",
+    )
 
 
-def bound_unclear(
+def bound_unclear(  # noqa: PLR0913, PLR0917 - what is counted, and what is missing.
     detector: Detector,
     counts: Counts,
     standings: Standings,
     level: float,
     shares: tuple[float, ...] | None,
+    awaited: Mapping[str, int],
 ) -> UnclearBounds | None:
-    """Return the bounds of the detector's measure, None where few are unclear."""
+    """Return the bounds of the detector's measure, None where few answers are missing.
+
+    *awaited* are the queries that will get their label, by predicted class.
+    """
     found = counts.select(standings)
     unclear = dict(found.unclear)
     for cell, number in counts.cells.items():
         if cell.standing == DISPUTED:
             unclear[cell.predicted] = unclear.get(cell.predicted, 0) + number
     answers = sum(unclear.values())
-    if answers <= _FEW * (answers + sum(found.confusion.values())):
+    absent = answers + sum(awaited.values())
+    if absent <= _FEW * (absent + sum(found.confusion.values())):
         return None
     measure = read_measure(detector.measure)
     right, counted = measure.count_right(spread(found.confusion, detector.classes))
-    wrong, more = _count_missing(measure, detector.classes, unclear)
+    wrong, more = _count_missing(
+        measure, detector.classes, Counter(unclear) + Counter(awaited)
+    )
 
     def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> stats.Interval:
         some, of = (tuple(np.asarray(one).tolist()) for one in (k, n))
@@ -191,6 +204,7 @@ def bound_unclear(
         low=float(bounds.low),
         high=float(bounds.high),
         answers=answers,
+        unlabelled=absent - answers,
     )
 
 

@@ -240,6 +240,28 @@ def count_logged(session: Session, versions: Collection[Version]) -> dict[int, i
     return numbers
 
 
+def count_unlabelled(
+    session: Session, version: Version, since: datetime | None
+) -> dict[str, int]:
+    """Count the queries of *version* that have no label yet by predicted class.
+
+    Or those asked at or after *since*.
+    """
+    waits = [
+        Query.detector_id == version.detector_id,
+        Query.version_id == version.id,
+        Query.label.is_(None),
+        Query.is_repeat.is_(False),
+        Query.is_gold.is_(False),
+        Query.erased_at.is_(None),
+    ]
+    if since is not None:
+        waits.append(Query.asked_at >= since)
+    statement = select(Query.predicted, func.count()).where(*waits)
+    rows = session.execute(statement.group_by(Query.predicted))
+    return dict((*row,) for row in rows)
+
+
 def recount_queries(session: Session, detector_id: int) -> dict[int, tuple[int, int]]:
     """Return how many queries each version has, and how many with a confidence."""
     numbers = func.count(), func.count(Query.confidence)
