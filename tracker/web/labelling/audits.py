@@ -19,6 +19,7 @@ from tracker.services.estimates.report import counting_the_same, right_how_often
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing import audit_draws, audit_estimates
+from tracker.services.labelling.auditing.audit_estimates import expected_in_all
 from tracker.services.labelling.auditing.audit_lifecycle import (
     AuditChange,
     create_schedule,
@@ -140,9 +141,7 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     score = aimed_of(audit, found)
     middle = (score.low + score.high) / 2.0
     step = Step(used, middle - at_random, middle + at_random)
-    needed = audit_estimates.expected_in_all(
-        audit, record.drawable, step, at_random=True
-    )
+    needed = expected_in_all(audit, record.drawable, step, at_random=True)
     is_open = audit.closed_at is None and not found.is_reached
     ledger = record.ledger
     before = ledger.labels[: ledger.rounds[-1].start]

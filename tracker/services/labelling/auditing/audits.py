@@ -377,9 +377,6 @@ def _build_audit(
     detector: Detector, new: audit_sets.NewAudit, plan: AuditPlan, by: By
 ) -> Audit:
     since, until = new.span(by.at)
-    secret = secrets.token_hex(32)
-    if new.seed is not None:
-        secret = hashlib.sha256(f"audit {new.seed}".encode()).hexdigest()
     return Audit(
         detector_id=detector.id,
         version_id=plan.version_id,
@@ -394,7 +391,7 @@ def _build_audit(
         budget=new.labels,
         confidence_level=detector.confidence_level,
         classes=list(detector.classes),
-        secret=secret,
+        secret=_draw_key(new.seed),
         strata={
             name: np.asarray(x).tolist() for name, x in plan.strata._asdict().items()
         },
@@ -455,6 +452,12 @@ def half_width_of(new: audit_sets.NewAudit) -> float | None:
     if new.target is not None and new.every is None:
         return None
     return new.half_width or _USUAL_HALF_WIDTH
+
+
+def _draw_key(seed: str | None) -> str:
+    if seed is None:
+        return secrets.token_hex(32)
+    return hashlib.sha256(f"audit {seed}".encode()).hexdigest()
 
 
 def _add_items(
