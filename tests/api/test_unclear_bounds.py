@@ -10,6 +10,7 @@ from tests.api.conftest import Api
 from tests.conftest import WHOLE
 from tracker.rounding import percents
 from tracker.stats import balanced_anytime, class_intervals
+from tracker.storage.estimates import counts as storage
 
 
 def send(api: Api, rows: list[dict[str, Any]]) -> None:
@@ -38,7 +39,9 @@ def test_what_an_estimate_rests_on_says_so(api):
 
 
 @pytest.mark.usefixtures("door")
-def test_queries_that_will_get_their_label_are_bounded_until_they_have_it(api):
+def test_queries_that_will_get_their_label_are_bounded_until_they_have_it(
+    api, monkeypatch
+):
     both = [
         {"predicted": "YES", "label": "YES"},
         {"predicted": "NO", "label": "YES"},
@@ -65,6 +68,8 @@ def test_queries_that_will_get_their_label_are_bounded_until_they_have_it(api):
         " 30 queries have no label yet: had all been right or wrong, the accuracy of "
         f"YES would lie between {low} and {high} %."
     )
+    monkeypatch.setattr(storage, "MOST_UNLABELLED", 29)
+    assert look(api) is None
 
 
 @pytest.mark.usefixtures("door")

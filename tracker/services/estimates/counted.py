@@ -101,7 +101,8 @@ class Counted(NamedTuple):
             return self
         day = self.span and self.span.since
         since = midnight_in(day, detector.zone) if day else None
-        return self._replace(awaited=count_unlabelled(session, versions[0], since))
+        awaited = count_unlabelled(session, versions[0], since)
+        return self if awaited is None else self._replace(awaited=awaited)
 
 
 def choose_labels(

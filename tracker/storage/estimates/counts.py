@@ -240,12 +240,16 @@ def count_logged(session: Session, versions: Collection[Version]) -> dict[int, i
     return numbers
 
 
+# Each estimate reads them.
+MOST_UNLABELLED = 100_000
+
+
 def count_unlabelled(
     session: Session, version: Version, since: datetime | None
-) -> dict[str, int]:
+) -> dict[str, int] | None:
     """Count the queries of *version* that have no label yet by predicted class.
 
-    Or those asked at or after *since*.
+    Or those asked at or after *since*; None for more than `MOST_UNLABELLED`.
     """
     waits = [
         Query.detector_id == version.detector_id,
@@ -257,9 +261,10 @@ def count_unlabelled(
     ]
     if since is not None:
         waits.append(Query.asked_at >= since)
-    statement = select(Query.predicted, func.count()).where(*waits)
-    rows = session.execute(statement.group_by(Query.predicted))
-    return dict((*row,) for row in rows)
+    some = select(Query.predicted).where(*waits).limit(MOST_UNLABELLED + 1).subquery()
+    statement = select(some.c.predicted, func.count()).group_by(some.c.predicted)
+    found = dict((*row,) for row in session.execute(statement))
+    return None if sum(found.values()) > MOST_UNLABELLED else found
 
 
 def recount_queries(session: Session, detector_id: int) -> dict[int, tuple[int, int]]:
