@@ -58,7 +58,7 @@ def test_queries_that_will_get_their_label_are_bounded_until_they_have_it(
     assert (found["answers"], found["unlabelled"]) == (0, 30)
     # Those predicted as NO may be of the class and wrong, the others right.
     (low, _), (_, high) = (
-        class_intervals("anytime", right, labelled, 0.975)
+        class_intervals("anytime", right, labelled, WHOLE)
         for right, labelled in ((30, 70), (50, 80))
     )
     assert (found["low"], found["high"]) == pytest.approx((float(low), float(high)))
