@@ -56,9 +56,11 @@ def rows(
     """Yield labelled queries of uneven classes, nine in ten predicted right."""
     draw, names = random.Random(seed), class_names(classes)
     frequencies = [10 ** (2 * place / (classes - 1)) for place in range(classes)]
-    for label in draw.choices(names, frequencies, k=number):
+    for place, label in enumerate(draw.choices(names, frequencies, k=number)):
         predicted = label if draw.random() < 0.9 else draw.choice(names)
         yield {
+            # A file without keys that begins like an earlier one is that file.
+            "key": f"{seed}-{place}",
             "predicted": predicted,
             "label": label,
             "version": "v1",
