@@ -292,5 +292,5 @@ def _check_change(comparison: Comparison) -> Check:
     return Check(
         name="not-worse-than",
         verdict=_OF_COMPARISON[decision.verdict],
-        message=f"{new} against {old}: {decision.verdict}; {comparison.sentence}",
+        message=f"{new} against {old}: {decision.verdict}. {comparison.sentence}",
     )
