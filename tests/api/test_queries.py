@@ -86,6 +86,14 @@ def test_a_query_without_the_field_predicted_waits_for_its_prediction(
         refused = api.post("/detectors/door/queries", WAITING | other)
         assert refused.status_code == 409, other
     address = f"/queries/{made.json['id']}"
+    # Nothing else can be done with it until then.
+    for refused in (
+        api.post(f"{address}/labels", {"label": "NO"}),
+        api.put(f"{address}/tags", {"tags": ["dark"]}),
+        api.delete(address),
+    ):
+        assert_problem(refused, 409)
+        assert "waits for its prediction; give it by PATCH" in refused.json["detail"]
     said = api.patch(address, {"predicted": "YES", "version": "v3"}).json
     assert said | WAITING == said
     assert (said["predicted"], said["waiting"]) == ("YES", False)

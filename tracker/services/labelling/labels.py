@@ -16,7 +16,7 @@ from tracker.services.evidence import standing
 from tracker.services.evidence.truths import Truth, Truths
 from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
 from tracker.services.labelling import golds
-from tracker.services.queries.queries import check_is_there, label_row
+from tracker.services.queries.queries import check_is_there, label_row, no_query
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage import labels as storage
@@ -190,7 +190,7 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     # and then replaces what the first one gave.
     owner = find_owner(session, query_id)
     if owner is None:
-        raise missing("query", dump_id("iq", query_id))
+        raise no_query(session, query_id)
     (detector_id, is_alone), labelled = owner, None
     key = detector_id, query_id
     if is_alone:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, GoneError
+from tracker.errors import ConflictError, GoneError, TrackerError
 from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_prediction, get_open_detector
@@ -23,7 +23,7 @@ from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.labels import add_labels, list_labels
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.groups import note_groups
-from tracker.storage.queries.waiting import WaitingQuery
+from tracker.storage.queries.waiting import WaitingQuery, find_waiting
 from tracker.words import (
     GROUPED,
     NO_ANSWER,
@@ -361,11 +361,22 @@ def load_metadata(query: storage.Query | WaitingQuery) -> Any:
 
 def get_query(session: Session, query_id: str) -> storage.Query:
     """Return the query with that public id."""
-    query = storage.find_query(session, parse_query_id(query_id))
+    number = parse_query_id(query_id)
+    query = storage.find_query(session, number)
     if query is None:
-        raise missing("query", query_id)
+        raise no_query(session, number)
     check_is_there(query)
     return query
+
+
+def no_query(session: Session, number: int) -> TrackerError:
+    """Return what is wrong with a query that has no row, or has none yet."""
+    name = dump_id("iq", number)
+    if find_waiting(session, number) is None:
+        return missing("query", name)
+    return ConflictError(
+        f"the query {name} waits for its prediction; give it by PATCH /queries/{name}"
+    )
 
 
 def parse_query_id(query_id: str) -> int:
