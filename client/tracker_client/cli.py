@@ -231,7 +231,7 @@ def run_import(options: argparse.Namespace, server: Server) -> int:
         more = "".join(
             f"{report[f'{name}_added']:,} {name} added, "
             for name in ("references", "verdicts")
-            if f"{name}_added" in report
+            if report.get(f"{name}_added")
         )
         print(
             f"{report['queries_added']:,} queries and {report['labels_added']:,} "
