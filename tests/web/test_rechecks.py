@@ -130,7 +130,7 @@ def test_nobody_is_asked_about_their_own_label(
     alice = Visitor(app, "alice", "editor")
     draw(alice, door, "3")
     text = alice.get(f"/detectors/{door}/label?queue=recheck").text
-    assert "You gave every label that is left the first time" in text
+    assert "You gave all the labels that are left" in text
 
 
 def test_an_answer_that_somebody_else_gave_first_is_not_saved(

@@ -191,10 +191,9 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     owner = find_owner(session, query_id)
     if owner is None:
         raise no_query(session, query_id)
-    (detector_id, is_alone), labelled = owner, None
+    detector_id, is_alone = owner
     key = detector_id, query_id
-    if is_alone:
-        labelled = find_labelled(session, key, by.name, LOCK_ALONE)
+    labelled = find_labelled(session, key, by.name, LOCK_ALONE) if is_alone else None
     if labelled is not None:
         _check_open(labelled)
         return labelled, Truths(session, labelled.detector, by)

@@ -75,14 +75,14 @@ def log_any(
     image: str | None,
 ) -> tuple[Query | WaitingQuery, bool]:
     """Add a query as ``log_query`` does; without the field *predicted* it waits."""
-    known: Query | None = None
     if new.key is not None:
         waiting = storage.find_waiting_by_key(session, detector.id, new.key)
         if waiting is not None:
             _check_same_waiting(waiting, new, image)
             return waiting, False
-        known = find_query_by_key(session, detector.id, new.key)
-    if known is not None or "predicted" in new.model_fields_set:
+    if "predicted" in new.model_fields_set or (
+        new.key is not None and find_query_by_key(session, detector.id, new.key)
+    ):
         return queries.log_query(session, detector, new, by, image=image)
     if new.confidence is not None:
         raise InvalidInputError.of("confidence", "belongs to a prediction")

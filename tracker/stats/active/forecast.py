@@ -64,8 +64,8 @@ def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
 ) -> int:
     """Return the labels of one way to draw: the median of so many made-up audits.
 
-    A target is reached where the interval is as narrow as what is expected lies from
-    it.  Where one made-up audit crosses it is chance, by a factor of two and more.
+    A target counts as decided once the half-width is the distance of the expected
+    accuracy from it.  When a single audit crosses it varies by a factor of two or more.
     """
     wrong, rows = fitted(strata, known, AS_SAID)
     chances = wrong[:, None] * rows
@@ -90,7 +90,8 @@ def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
 def _as_width(goal: Goal, expected: float) -> Goal:
     """Return the half-width at which an interval around *expected* meets the goal.
 
-    An interval of few labels ends at 0 or 1, and is nearer to the target by that.
+    With few labels the interval ends at 0 or 1.  It then excludes the target once its
+    half-width is half the distance from that end to the target.
     """
     wanted = goal.wanted(expected)
     if goal.target is not None:
