@@ -61,7 +61,7 @@ def test_labels_are_drawn_given_again_blind_and_told_of(
     assert "10 labels were given twice: 1 differed. At most " in text
     assert "of the 30 labels there were" in text
     assert "By the truth, the balanced accuracy of these is " in text
-    assert "however labels go wrong" in text
+    assert "however labels go wrong. Draw more" in text
 
 
 def test_the_second_look_stands_beside_who_labelled(
