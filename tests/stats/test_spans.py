@@ -1,12 +1,16 @@
 """Spans of time: how many of all queries are right, by the first of a random order."""
 
+import math
 from fractions import Fraction
 from itertools import pairwise
 from math import comb
 
+import mpmath
+import numpy as np
 import pytest
+from scipy.stats import hypergeom
 
-from tracker.stats import finite_anytime, finite_set, span_share
+from tracker.stats import finite_anytime, span_share
 
 
 def kept(k, m, size, error):
@@ -76,10 +80,25 @@ def test_a_set_of_a_million_is_as_fast_as_a_small_one():
     assert finite_anytime(0, 0, 10, 0.05) == (0, 10)
 
 
-def test_it_is_wider_than_at_one_look():
-    once = finite_set(180, 200, 1_000, 0.95)
-    low, high = finite_anytime(180, 200, 1_000, 0.05)
-    assert low / 1_000 < once.low < once.high < high / 1_000
+def test_the_tails_of_large_sets_are_right_to_40_digits():
+    rng = np.random.default_rng(3)
+    with mpmath.workdps(40):
+        for _ in range(25):
+            size = int(10 ** rng.uniform(2, 7))
+            n = int(size * rng.uniform(0.01, 1))
+            right = int(size * rng.choice([0.01, 0.5, 0.9, 0.999]))
+            mean = n * right / size
+            spread = math.sqrt(mean * (1 - right / size) * (1 - n / size))
+            k = min(int(mean + rng.uniform(0, 4) * spread) + 1, n, right)
+            term = mpmath.binomial(right, k) * mpmath.binomial(size - right, n - k)
+            term /= mpmath.binomial(size, n)
+            exact, j = mpmath.mpf(0), k
+            while j <= min(n, right) and term > exact * mpmath.mpf(10) ** -25:
+                exact += term
+                term *= mpmath.mpf((right - j) * (n - j))
+                term /= (j + 1) * (size - right - n + j + 1)
+                j += 1
+            assert abs(hypergeom.cdf(n - k, size, size - right, n) / exact - 1) < 2e-9
 
 
 @pytest.mark.parametrize("counts", [(2, 1, 9), (-1, 3, 9), (1, 10, 9), (0, 0, 0)])

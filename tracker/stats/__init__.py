@@ -68,7 +68,6 @@ from .evidence.paired import (
     paired_anytime,
 )
 from .exact import (
-    LARGEST_SET,
     Interval,
     Tail,
     TailSide,
@@ -77,7 +76,6 @@ from .exact import (
     binomial_tail,
     class_accuracy,
     clopper_pearson,
-    finite_set,
     lower_bound,
     upper_bound,
     window_intervals,

@@ -1,12 +1,13 @@
 """How many queries of a span of time are right, at every look and for all spans."""
 
 from .arguments import checked_count_pair, checked_fraction
-from .exact import LARGEST_SET
 from .laws import hypergeom
 
 # Tails and likelihoods are off by up to 1e-9 of their value, so a number of correct
 # queries is ruled out only by evidence that has this to spare.
 _MARGIN = 1.0 - 1e-7
+# Queries in a set up to which the tails have been checked against 40 digits.
+_LARGEST_SET = 10**7
 # Per place: what a share is divided by, what is added to the place, and the number of
 # places after the birth of a version.  Days are many, weeks and months are few.
 _LAWS = {True: (6.2, 31, 7_304), False: (6.5, 4, 1_044)}
@@ -44,7 +45,7 @@ def finite_anytime(k: int, m: int, size: int, error: float) -> tuple[int, int]:
     """
     k, m = checked_count_pair(k, m)
     m, size = checked_count_pair(m, size)
-    if not 1 <= size <= LARGEST_SET:
+    if not 1 <= size <= _LARGEST_SET:
         raise ValueError(f"size must lie between 1 and 10**7, not {size!r:.80}")
     needed = 2.0 / checked_fraction("error", error)
     fewest = _fewest_at_every_look(k, m, size, needed)
