@@ -1,12 +1,12 @@
 """Changes of the accuracy by the calendar, whatever the order in which labels come."""
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, false, select, true
 
 from tests.conftest import Clock, by
 from tests.services.conftest import Bench
@@ -389,10 +389,10 @@ def test_nothing_is_told_while_a_file_is_being_imported(
     aim(bench, target=0.85)
     is_importing = [True]
 
-    def importing(_: object, ids: Collection[int]) -> set[int]:
-        return set(ids) if is_importing[0] else set()
+    def importing(_: object) -> ColumnElement[bool]:
+        return true() if is_importing[0] else false()
 
-    monkeypatch.setattr("tracker.services.estimates.fold.list_importing", importing)
+    monkeypatch.setattr("tracker.services.estimates.fold.is_importing", importing)
     rows = sorted(rows_of([(30, 0.9, 20)]), key=is_wrong)
     bench.log_all(rows[:500])
     recompute()

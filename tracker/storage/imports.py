@@ -13,7 +13,6 @@ from array import array
 from base64 import b64decode, b64encode
 from collections.abc import (
     Callable,
-    Collection,
     Generator,
     Iterator,
     Mapping,
@@ -136,14 +135,13 @@ def list_imports(
     return session.scalars(statement).all()
 
 
-def list_importing(session: Session, detector_ids: Collection[int]) -> set[int]:
-    """Return the detectors among these that have a running import."""
-    statement = sa.select(FileImport.detector_id).where(
-        FileImport.detector_id.in_(detector_ids),
+def is_importing(detector_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+    """Return the condition that a detector has a running import."""
+    return sa.exists().where(
+        FileImport.detector_id == detector_id,
         FileImport.started_at.is_not(None),
         FileImport.finished_at.is_(None),
     )
-    return set(session.scalars(statement))
 
 
 def count_waiting(session: Session) -> int:

@@ -54,7 +54,7 @@ from tracker.storage.estimates.projections import Kept, Row
 from tracker.storage.estimates.slices import delete_slices, list_counted, list_uncounted
 from tracker.storage.estimates.thresholds import Bin, count_pending_confidences
 from tracker.storage.estimates.weeks import count_hours
-from tracker.storage.imports import list_importing
+from tracker.storage.imports import is_importing
 from tracker.storage.queries.finding import index_metadata
 
 # In this order: a checkpoint has the counts as the same label left them.
@@ -275,11 +275,11 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
     the snapshots of this fold have them too, for none of them was looked at yet.
     """
     ids = {one for fold in folds.values() for one in fold.versions}
-    importing = {*folds} if until else list_importing(session, folds)
     settled: list[Version] = []
-    for row, is_due in storage.load_due_versions(session, folds, ids):
+    test = is_importing(Version.detector_id)
+    for row, is_due, waits in storage.load_due_versions(session, folds, ids, test):
         fold = folds[row.detector_id]
-        fold.is_settled = fold.detector_id not in importing
+        fold.is_settled = not (until or waits)
         fold.has_due |= fold.is_settled and is_due
         if row.id in ids or fold.is_settled:
             fold.rows[row.id] = row

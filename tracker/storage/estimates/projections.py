@@ -4,7 +4,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from sqlalchemy import JSON, Text, bindparam, delete, exists, or_, select, tuple_
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, remember
@@ -121,16 +131,22 @@ def load_by_name(  # noqa: PLR0913 - one argument for each filter.
 
 
 def load_due_versions(
-    session: Session, detector_ids: Collection[int], ids: Collection[int]
-) -> list[tuple[Version, bool]]:
-    """Return versions of detectors, and those with a calendar due; whether it is."""
+    session: Session,
+    detector_ids: Collection[int],
+    ids: Collection[int],
+    test: ColumnElement[bool],
+) -> list[tuple[Version, bool, bool]]:
+    """Return versions of detectors, and those with a calendar due.
+
+    After each is whether it is due, and whether the *test* holds.
+    """
     is_due = exists().where(
         is_of_version(Projection), Projection.name == CALENDAR, Projection.key == DUE
     )
-    statement = select(Version, is_due).where(
+    statement = select(Version, is_due, test).where(
         Version.detector_id.in_(detector_ids), or_(Version.id.in_(ids), is_due)
     )
-    return [(row[0], bool(row[1])) for row in session.execute(statement)]
+    return [(row, bool(due), bool(has)) for row, due, has in session.execute(statement)]
 
 
 def find_calendars_again(session: Session, detector_id: int) -> None:
