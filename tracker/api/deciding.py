@@ -34,9 +34,7 @@ class ComparisonChoice(parameters.Parameters):
         default=None,
         description="The new version; by default the one of the newest queries.",
     )
-    confidence_level: parameters.ConfidenceText | None = Field(
-        default=None, description="The confidence level; by default the detector's own."
-    )
+    confidence_level: parameters.OwnLevel = None
     population: Literal["live", "replayed", "unstated"] | None = Field(
         default=None,
         description="Which labels of both versions count; by default live and replayed "
@@ -196,9 +194,7 @@ class PlanChoice(parameters.Parameters):
         default=None,
         description="The version; by default the shown one; * pools all versions.",
     )
-    confidence_level: parameters.ConfidenceText | None = Field(
-        default=None, description="The confidence level; by default the detector's own."
-    )
+    confidence_level: parameters.OwnLevel = None
 
 
 @plans_routes.get(

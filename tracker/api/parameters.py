@@ -137,8 +137,17 @@ DrawLimit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_parse_whole)]
 RowLimit = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_parse_whole)]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Text = Annotated[str, AfterValidator(_check_storable)]
+_SHOWN = "The version; by default the one that is shown"
+ShownVersion = Annotated[Text | None, Field(description=f"{_SHOWN}.")]
+AnyVersion = Annotated[
+    Text | None, Field(description=f"{_SHOWN}; * pools all versions.")
+]
 LevelText = Annotated[fields.Level, BeforeValidator(_parse_number)]
 ConfidenceText = Annotated[fields.ConfidenceLevel, BeforeValidator(_parse_number)]
+OwnLevel = Annotated[
+    ConfidenceText | None,
+    Field(description="The confidence level; by default the detector's own."),
+]
 ShareText = Annotated[fields.Probability, BeforeValidator(_parse_number)]
 Whole = Annotated[int, Field(ge=0, le=stats.MOST_LABELS), BeforeValidator(_parse_whole)]
 # The service checks the method.

@@ -24,17 +24,11 @@ routes = build_routes("estimates", "Accuracies with their intervals.")
 class EstimateChoice(parameters.Window, parameters.Where):
     """Of what the estimate is, and how it is computed."""
 
-    version: parameters.Text | None = Field(
-        default=None,
-        description="The version; by default the one that is shown; * pools all "
-        "versions.",
-    )
+    version: parameters.AnyVersion = None
     method: parameters.Method = Field(
         default="exact", description="How intervals are computed."
     )
-    confidence_level: parameters.ConfidenceText | None = Field(
-        default=None, description="The confidence level; by default the detector's own."
-    )
+    confidence_level: parameters.OwnLevel = None
     measure: parameters.Text = Field(
         default="recall",
         description="What to add to the accuracies of the classes, which are their "

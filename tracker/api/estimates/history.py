@@ -138,9 +138,7 @@ charts_routes = build_routes("charts", "How the intervals tighten as labels arri
 class ChartChoice(parameters.Parameters):
     """What the chart shows, and how."""
 
-    version: parameters.Text | None = Field(
-        default=None, description="The version; by default the one that is shown."
-    )
+    version: parameters.ShownVersion = None
     method: parameters.Method = Field(
         default="exact", description="How intervals are computed."
     )

@@ -34,12 +34,8 @@ class SliceChoice(parameters.Parameters):
         description="metadata.NAME for a key that the detector declares in slices; "
         "version, predicted or week. The last two read every query of the version."
     )
-    version: parameters.Text | None = Field(
-        default=None, description="The version; by default the one that is shown."
-    )
-    confidence_level: parameters.ConfidenceText | None = Field(
-        default=None, description="The confidence level; by default the detector's own."
-    )
+    version: parameters.ShownVersion = None
+    confidence_level: parameters.OwnLevel = None
     format: Literal["json", "csv", "jsonl", "parquet"] = Field(
         default="json", description="All but json are files with a row for each class."
     )
@@ -76,11 +72,7 @@ class CohortChoice(parameters.Parameters):
     """Which cohorts."""
 
     by: cohorts.Cut = Field(default="day", description="A week begins on Monday, UTC.")
-    version: parameters.Text | None = Field(
-        default=None,
-        description="The version; by default the one that is shown; * pools all "
-        "versions.",
-    )
+    version: parameters.AnyVersion = None
     limit: parameters.DrawLimit = Field(
         default=30, description="The number of days or weeks, the newest ones."
     )
@@ -102,9 +94,7 @@ class WeekChoice(parameters.Parameters):
     """Which weeks, days or months."""
 
     by: weeks.Cut = Field(default="week", description="A week begins on Monday.")
-    version: parameters.Text | None = Field(
-        default=None, description="The version; by default the one that is shown."
-    )
+    version: parameters.ShownVersion = None
     measure: parameters.Text | None = Field(
         default=None,
         description="balanced, overall, recall:CLASS or precision:CLASS; by default "
@@ -154,14 +144,8 @@ confidences_routes = build_routes(
 class CalibrationChoice(parameters.Parameters):
     """Of what the calibration is."""
 
-    version: parameters.Text | None = Field(
-        default=None,
-        description="The version; by default the one that is shown; * pools all "
-        "versions.",
-    )
-    confidence_level: parameters.ConfidenceText | None = Field(
-        default=None, description="The confidence level; by default the detector's own."
-    )
+    version: parameters.AnyVersion = None
+    confidence_level: parameters.OwnLevel = None
 
 
 class ThresholdChoice(CalibrationChoice):

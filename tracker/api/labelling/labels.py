@@ -112,11 +112,7 @@ judges_routes = build_routes("judges", "Judgements, which are never the truth.")
 class JudgeChoice(parameters.Parameters):
     """Of which version."""
 
-    version: parameters.Text | None = Field(
-        default=None,
-        description="The version; by default the one that is shown; * pools all "
-        "versions.",
-    )
+    version: parameters.AnyVersion = None
 
 
 class JudgementPage(Shape):

@@ -143,9 +143,7 @@ rechecks_routes = build_routes(
 class RecheckChoice(parameters.Parameters):
     """Of which version."""
 
-    version: parameters.Text | None = Field(
-        default=None, description="The version; by default the one that is shown."
-    )
+    version: parameters.ShownVersion = None
 
 
 @rechecks_routes.post(

@@ -63,9 +63,7 @@ class StudyList(parameters.Page):
 class StudyChoice(parameters.Parameters):
     """How a study is evaluated."""
 
-    confidence_level: parameters.ConfidenceText | None = Field(
-        default=None, description="The confidence level; by default the detector's own."
-    )
+    confidence_level: parameters.OwnLevel = None
 
 
 class RoundsChoice(parameters.Parameters):
