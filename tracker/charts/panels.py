@@ -178,6 +178,12 @@ def _x(panel: Panel, view: View) -> Spec:
     }
 
 
+def _layer(mark: Spec, data: Sequence[Spec] | None = None, **encoding: Any) -> Spec:
+    """Return a layer of its own *data*, or of those of the panel."""
+    own = {} if data is None else {"data": {"values": data}}
+    return {**own, "mark": mark, "encoding": encoding}
+
+
 def _y(field: str, panel: Panel) -> Spec:
     return {
         "field": field,
@@ -199,16 +205,14 @@ def _band(panel: Panel, colours: Colours) -> Spec:
     if not panel.has_y_labels:
         axis |= {"labels": False, "minExtent": 0, "maxExtent": 0}
     mark: Spec = {"type": "area", "interpolate": "step-after", "color": panel.colour}
-    return {
-        "mark": mark | {"fillOpacity": colours.band},
-        # The layers share the axis of the first.
-        "encoding": {"y": _y("low", panel) | {"axis": axis}, "y2": {"field": "high"}},
-    }
+    # The layers share the axis of the first.
+    ends = {"y": _y("low", panel) | {"axis": axis}, "y2": {"field": "high"}}
+    return _layer(mark | {"fillOpacity": colours.band}, None, **ends)
 
 
 def _line(panel: Panel, field: str, look: Spec) -> Spec:
     mark: Spec = {"type": "line", "interpolate": "step-after", "color": panel.colour}
-    return {"mark": mark | look, "encoding": {"y": _y(field, panel)}}
+    return _layer(mark | look, y=_y(field, panel))
 
 
 def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:
@@ -216,13 +220,7 @@ def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:
         return []
     ends = [{"x": place, "target": panel.target} for place in view.x_domain]
     rule: Spec = {"type": "line", "color": colours.text, "strokeDash": [5, 4]}
-    return [
-        {
-            "data": {"values": ends},
-            "mark": rule | {"strokeWidth": 1.25},
-            "encoding": {"y": _y("target", panel)},
-        }
-    ]
+    return [_layer(rule | {"strokeWidth": 1.25}, ends, y=_y("target", panel))]
 
 
 def _window(panel: Panel, view: View, colours: Colours) -> list[Spec]:
@@ -240,18 +238,11 @@ def _window(panel: Panel, view: View, colours: Colours) -> list[Spec]:
         for low, high in [map(float, outward(one.low, one.high, 6))]
     ]
     mark: Spec = {"interpolate": "step-after", "color": colours.lately}
-    data = {"values": rows}
+    area = mark | {"type": "area", "fillOpacity": colours.band}
+    line = mark | {"type": "line", "strokeWidth": 2, "strokeDash": _DASH}
     return [
-        {
-            "data": data,
-            "mark": mark | {"type": "area", "fillOpacity": colours.band},
-            "encoding": {"y": _y("low", panel), "y2": {"field": "high"}},
-        },
-        {
-            "data": data,
-            "mark": mark | {"type": "line", "strokeWidth": 2, "strokeDash": _DASH},
-            "encoding": {"y": _y("accuracy", panel)},
-        },
+        _layer(area, rows, y=_y("low", panel), y2={"field": "high"}),
+        _layer(line, rows, y=_y("accuracy", panel)),
     ]
 
 
@@ -268,16 +259,9 @@ def _events(panel: Panel, view: View, colours: Colours) -> list[Spec]:
     if not ticks:
         return drawn
     what = [{"field": "what", "type": "nominal", "title": "Corrected"}]
-    tick = {
-        "data": {"values": ticks},
-        "mark": {"type": "rule", "color": colours.text, "strokeWidth": 2},
-        "encoding": {
-            "y": {"value": panel.floor - _TICK},
-            "y2": {"value": panel.floor},
-            "tooltip": what,
-        },
-    }
-    return [tick, *drawn]
+    rule = {"type": "rule", "color": colours.text, "strokeWidth": 2}
+    ends = {"y": {"value": panel.floor - _TICK}, "y2": {"value": panel.floor}}
+    return [_layer(rule, ticks, **ends, tooltip=what), *drawn]
 
 
 def _event(
@@ -285,36 +269,26 @@ def _event(
 ) -> list[Spec]:
     is_change = event.kind == "change"
     colour = colours.warn if is_change else colours.text
-    data = {"values": [{"x": place}]}
+    data = [{"x": place}]
     # Above the plot, clear of the band, and on the side with more room.
     begin = TOP - 12 if is_change else TOP
     sign = TOP - 14 if is_change else bottom
     height = TOP - 14 if is_change else bottom - 10
     line = {"type": "rule", "color": colour, "strokeWidth": 1.75 if is_change else 1}
     point = {"type": "point", "filled": True, "size": 70, "opacity": 1, "color": colour}
-    text = {
-        "type": "text",
-        "text": event.text,
-        "align": "right" if is_right else "left",
-        "baseline": "middle",
-        "dx": -10 if is_right else 10,
-        "color": colour,
-        "fontSize": 12,
-        "fontWeight": 600,
-    }
+    point |= {"shape": "triangle-up" if is_change else "circle"}
+    side = "right" if is_right else "left"
+    text = _text(event.text, side, -10 if is_right else 10, colour, 12)
     return [
-        {
-            "data": data,
-            "mark": line,
-            "encoding": {"y": {"value": begin}, "y2": {"value": bottom}},
-        },
-        {
-            "data": data,
-            "mark": point | {"shape": "triangle-up" if is_change else "circle"},
-            "encoding": {"y": {"value": sign}},
-        },
-        {"data": data, "mark": text, "encoding": {"y": {"value": height}}},
+        _layer(line, data, y={"value": begin}, y2={"value": bottom}),
+        _layer(point, data, y={"value": sign}),
+        _layer(text, data, y={"value": height}),
     ]
+
+
+def _text(text: str, align: str, dx: int, colour: str, size: int) -> Spec:
+    place = {"type": "text", "text": text, "align": align, "baseline": "middle"}
+    return place | {"dx": dx, "color": colour, "fontSize": size, "fontWeight": 600}
 
 
 def _share_along(place: float, view: View) -> float:
@@ -334,36 +308,14 @@ def _verdicts(panel: Panel, view: View, colours: Colours) -> list[Spec]:
     for state, (here, there) in zip(states, spans, strict=True):
         if there <= here:
             continue
-        data = {"values": [{"x": here, "until": there}]}
-        found.append(
-            {
-                "data": data,
-                "mark": {"type": "rect", "color": fills[state.verdict], "opacity": 1},
-                "encoding": {
-                    "x2": {"field": "until"},
-                    "y": {"value": bottom - STRIP},
-                    "y2": {"value": bottom},
-                },
-            }
-        )
+        data = [{"x": here, "until": there}]
+        mark = {"type": "rect", "color": fills[state.verdict], "opacity": 1}
+        ends = {"y": {"value": bottom - STRIP}, "y2": {"value": bottom}}
+        found.append(_layer(mark, data, x2={"field": "until"}, **ends))
         room = _share_along(there, view) - _share_along(here, view)
         if room * panel.plot_width >= _LETTER * len(state.verdict) + 2 * _LETTER:
-            found.append(
-                {
-                    "data": data,
-                    "mark": {
-                        "type": "text",
-                        "text": state.verdict,
-                        "align": "left",
-                        "baseline": "middle",
-                        "dx": 6,
-                        "color": colours.text,
-                        "fontSize": 11,
-                        "fontWeight": 600,
-                    },
-                    "encoding": {"y": {"value": bottom - STRIP / 2}},
-                }
-            )
+            text = _text(state.verdict, "left", 6, colours.text, 11)
+            found.append(_layer(text, data, y={"value": bottom - STRIP / 2}))
     return found
 
 
@@ -394,12 +346,9 @@ def _names(panel: Panel, view: View, row: Spec, colours: Colours) -> list[Spec]:
         own = panel.reach(share)
         place = _make_room(own, taken, 0.0, panel.floor - TOP, lines=text.count("\n"))
         taken += [place - line * _APART for line in range(text.count("\n") + 1)]
+        mark = usual | look | {"text": text, "dy": round(own - place)}
         names.append(
-            {
-                "data": {"values": [{"x": view.x_domain[1], "y": share}]},
-                "mark": usual | look | {"text": text, "dy": round(own - place)},
-                "encoding": {"y": _y("y", panel)},
-            }
+            _layer(mark, [{"x": view.x_domain[1], "y": share}], y=_y("y", panel))
         )
     return names
 
@@ -425,29 +374,15 @@ def _make_room(
 
 
 def _now(panel: Panel, colours: Colours, row: Spec) -> list[Spec]:
-    data = {"values": [row]}
     mark: Spec = {"color": panel.colour, "opacity": 1}
-    bar: Spec = {
-        "data": data,
-        "mark": mark | {"type": "rule", "strokeWidth": 3, "strokeCap": "round"},
-        "encoding": {
-            "y": _y("low", panel),
-            "y2": {"field": "high"},
-            "tooltip": _TOOLTIP,
-        },
-    }
+    rule = mark | {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
+    ends = {"y": _y("low", panel), "y2": {"field": "high"}}
+    bar = _layer(rule, [row], **ends, tooltip=_TOOLTIP)
     if row["accuracy"] is None:
         return [bar]
     dot = mark | {"type": "point", "filled": True, "size": 34}
     dot |= {"stroke": colours.background, "strokeWidth": 1}
-    return [
-        bar,
-        {
-            "data": data,
-            "mark": dot,
-            "encoding": {"y": _y("accuracy", panel), "tooltip": _TOOLTIP},
-        },
-    ]
+    return [bar, _layer(dot, [row], y=_y("accuracy", panel), tooltip=_TOOLTIP)]
 
 
 def _readings(panel: Panel, colours: Colours) -> Spec:
