@@ -67,7 +67,6 @@ PROJECTIONS: tuple[type[Projection], ...] = (
     SliceCounts,
 )
 _ENDS: tuple[type[Projection], ...] = (Cells, Checkpoints)
-_UNCUT = tuple(kind for kind in PROJECTIONS if kind is not SliceCounts)
 # A piece has at most so many labels, fewer for more classes: it may make a snapshot of
 # each, with a score for each class.
 _MOST_IN_A_PIECE = 20_000
@@ -229,8 +228,7 @@ def _read(
     folds: dict[int, Fold] = {}
     for key, some in batches.items():
         cut_by = list_counted(by_id[key])
-        kinds = PROJECTIONS if cut_by else _UNCUT
-        folds[key] = Fold(by_id[key], kinds, cut_by, some)
+        folds[key] = Fold(by_id[key], PROJECTIONS, cut_by, some)
     logged = count_hours(session, batches, until=until)
     for one in logged:
         folds[one.detector_id].of_version(one.version_id).queries += one.queries

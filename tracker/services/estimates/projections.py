@@ -65,26 +65,34 @@ class VersionFold:
         self.last_label_at: datetime | None = None
         # The places whose rows were asked for.
         self.known: set[Place] = set()
+        self._all: list[Projection] = []
         self._of: dict[type[Projection], Projection] = {}
         for kind in kinds:
-            self._of[kind] = kind(self)
-        self._takers = [one.add for one in self._of.values()]
+            for one in kind.begin(self):
+                self._all.append(one)
+                self._of[kind] = one
+        self._takers = [one.add for one in self._all]
 
     def of(self, kind: type[_P]) -> _P:
         found: Any = self._of[kind]
         return found  # type: ignore[no-any-return]
 
+    @property
+    def worse(self) -> list[dict[str, Any]]:
+        """The slices that are to be told of."""
+        return [told for one in self._all for told in one.worse]
+
     def missing(self, changes: Sequence[Change]) -> set[Place]:
         """Return the places of the rows that *changes* need, and mark them as known."""
         if self.is_new:
             return set()
-        wanted = set().union(*(one.keys(changes) for one in self._of.values()))
+        wanted = set().union(*(one.keys(changes) for one in self._all))
         wanted -= self.known
         self.known |= wanted
         return wanted
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
-        for one in self._of.values():
+        for one in self._all:
             one.load(rows)
 
     def add(self, change: Change) -> None:
@@ -95,12 +103,12 @@ class VersionFold:
             self.last_label_at = change.created_at
 
     def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
-        for one in self._of.values():
+        for one in self._all:
             one.close(rows)
 
     def dump(self) -> dict[Place, Kept]:
         found: dict[Place, Kept] = {}
-        for one in self._of.values():
+        for one in self._all:
             found |= one.dump()
         return found
 
@@ -115,10 +123,15 @@ class Projection(ABC):
     name: ClassVar[str]
     # What a row is loaded into and dumped from.
     row: ClassVar[Any]
+    worse: Sequence[dict[str, Any]] = ()
 
     def __init__(self, fold: VersionFold) -> None:
         self.fold = fold
         self.rows: dict[str, Any] = {}
+
+    @classmethod
+    def begin(cls, fold: VersionFold) -> "Sequence[Projection]":
+        return [cls(fold)]
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
         """Return the places of the rows that *changes* touch."""

@@ -1,7 +1,8 @@
 """The running counts of slices: while the job folds labels in, and of one value."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy.orm import Session
@@ -43,55 +44,36 @@ def read_value(details: Mapping[str, Any], name: str) -> str:
     return value
 
 
+# Each key reads its value of the metadata of the same change.
+@lru_cache(maxsize=1024)
 def _parse_details(text: str | None) -> Mapping[str, Any]:
     found: Mapping[str, Any] = {} if text is None else json.loads(text)
     return found
 
 
 class SliceCounts(Projection):
-    """The slices of a version by the keys that its detector declares.
+    """The slices of a version by one of the keys that its detector declares.
 
     Only the slices that are touched are read and written, so that a label costs the
     same with five slices and with five hundred.
     """
 
-    def __init__(self, fold: VersionFold) -> None:
+    def __init__(self, fold: VersionFold, name: str = "") -> None:
         super().__init__(fold)
-        self._keys = {name: _SlicesOfKey(name, fold) for name in fold.cut_by}
+        self._name = name
+        self._measure = read_measure(fold.detector.measure)
+        # By what is compared: of the balanced accuracy each class by itself.
+        self._watches: dict[str, stats.SliceWatch] = {}
+        # How many values there are, stored ones included.
+        self._values = 0
+        self._touched: set[str] = set()
+        self._compared: set[tuple[str, str]] = set()
+        self._evidence: Evidence = {}
+        self.worse: list[dict[str, Any]] = []
 
-    @property
-    def worse(self) -> list[dict[str, Any]]:
-        return [one for key in self._keys.values() for one in key.worse]
-
-    def keys(self, changes: Sequence[Change]) -> set[Place]:
-        """Return the places of the slices of *changes*, and of those that they fill."""
-        details = [_parse_details(one.metadata) for one in changes if self._keys]
-        found: set[Place] = set()
-        for name, key in self._keys.items():
-            values = [read_value(one, name) for one in details]
-            found |= key.places(zip(values, changes, strict=True))
-        return found
-
-    def load(self, rows: Mapping[Place, Kept]) -> None:
-        for key in self._keys.values():
-            key.load(rows)
-
-    def add(self, change: Change) -> None:
-        """Count a query, or a label and no longer the one that it replaces."""
-        if self._keys:
-            details = _parse_details(change.metadata)
-            for name, key in self._keys.items():
-                key.add(read_value(details, name), change)
-
-    def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
-        for key in self._keys.values():
-            key.close(rows)
-
-    def dump(self) -> dict[Place, Kept]:
-        found: dict[Place, Kept] = {}
-        for key in self._keys.values():
-            found |= key.dump()
-        return found
+    @classmethod
+    def begin(cls, fold: VersionFold) -> "Sequence[SliceCounts]":
+        return [cls(fold, name) for name in fold.cut_by]
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
@@ -106,28 +88,11 @@ class SliceCounts(Projection):
             numbers[title] = number
         return numbers
 
-
-class _SlicesOfKey:
-    """The slices of one version by one key."""
-
-    def __init__(self, name: str, fold: VersionFold) -> None:
-        self._name = name
-        self._fold = fold
-        self._measure = read_measure(fold.detector.measure)
-        self._rows: dict[str, dict[str, Any]] = {}
-        # By what is compared: of the balanced accuracy each class by itself.
-        self._watches: dict[str, stats.SliceWatch] = {}
-        # How many values there are, stored ones included.
-        self._values = 0
-        self._touched: set[str] = set()
-        self._compared: set[tuple[str, str]] = set()
-        self._evidence: Evidence = {}
-        self.worse: list[dict[str, Any]] = []
-
-    def places(self, changes: Iterable[tuple[str, Change]]) -> set[Place]:
+    def keys(self, changes: Sequence[Change]) -> set[Place]:
         """Return the places of the slices that *changes* touch, and of the rest."""
         values, pairs = {OTHER}, set()
-        for value, change in changes:
+        for change in changes:
+            value = read_value(_parse_details(change.metadata), self._name)
             values.add(value)
             name = self._compare(change)
             if name is not None:
@@ -140,7 +105,7 @@ class _SlicesOfKey:
 
     def _compare(self, change: Change) -> str | None:
         """Return what a label is compared in, if it is."""
-        added, removed, live = change.added, change.removed, self._fold.live
+        added, removed, live = change.added, change.removed, self.fold.live
         if added is None or not added.is_scored(live):
             return None
         # The evidence takes each label as it was first given: what was multiplied in
@@ -157,17 +122,18 @@ class _SlicesOfKey:
                 self._watches[name] = stats.SliceWatch({"all": counted, "slices": {}})
         for (place, key), kept in rows.items():
             if place == SLICE + self._name:
-                self._rows[key] = kept.state | {
+                self.rows[key] = kept.state | {
                     "counts": Counts.load(kept.state["counts"])
                 }
             elif place == EVIDENCE + self._name:
                 name, value = json.loads(key)
                 self._watches[name].restore(value, json.loads(kept.memory or ""))
 
-    def add(self, value: str, change: Change) -> None:
-        value = self._touch(value)
+    def add(self, change: Change) -> None:
+        """Count a query, or a label and no longer the one that it replaces."""
+        value = self._touch(read_value(_parse_details(change.metadata), self._name))
         self._touched.add(value)
-        row = self._rows[value]
+        row = self.rows[value]
         if change.is_query:
             row["queries"] += 1
             return
@@ -180,12 +146,12 @@ class _SlicesOfKey:
 
     def _touch(self, value: str) -> str:
         """Return the value of the slice for *value*, which is there from then on."""
-        if value in self._rows:
+        if value in self.rows:
             return value
         # Two are no values of the metadata, and do not count among them.
         if value not in _SPECIAL and self._values >= MOST_VALUES:
             return self._touch(OTHER)
-        self._rows[value] = {"queries": 0, "counts": Counts(), "is_told": False}
+        self.rows[value] = {"queries": 0, "counts": Counts(), "is_told": False}
         self._values += value not in _SPECIAL
         return value
 
@@ -195,23 +161,23 @@ class _SlicesOfKey:
             for name, watch in self._watches.items()
             for value, one in watch.evidence().items()
         }
-        if self._fold.is_new:
+        if self.fold.is_new:
             self._remember_told(rows)
         # Below the threshold of the last of Holm's steps nothing can be told.
         if not any(one.worse_peak >= 2.0 for one in self._evidence.values()):
             return
         found = dict(self._evidence)
-        if not self._fold.is_new:
+        if not self.fold.is_new:
             for kept in rows(EVIDENCE + self._name):
                 name, value = json.loads(kept.key)
                 found.setdefault((name, value), as_evidence(kept))
         judged = judge_compared(
             found,
-            self._fold.detector.confidence_level,
+            self.fold.detector.confidence_level,
             slices=MOST_VALUES + 2,
-            measures=len(self._measure.list_compared(self._fold.classes)),
+            measures=len(self._measure.list_compared(self.fold.classes)),
         )
-        for value, row in self._rows.items():
+        for value, row in self.rows.items():
             worse = join_states(judged.get(value, {}))
             if worse.state == "worse" and not row["is_told"]:
                 row["is_told"] = True
@@ -220,15 +186,15 @@ class _SlicesOfKey:
     def _remember_told(self, rows: Callable[[str], Sequence[Kept]]) -> None:
         """Tell of no slice once more in a recount, unless the measure is another."""
         told = [one for one in rows(SLICED) if one.key == self._name]
-        if told and told[0].state["measure"] == self._fold.detector.measure:
+        if told and told[0].state["measure"] == self.fold.detector.measure:
             for kept in rows(SLICE + self._name):
-                if kept.key in self._rows:
-                    self._rows[kept.key]["is_told"] = kept.state["is_told"]
+                if kept.key in self.rows:
+                    self.rows[kept.key]["is_told"] = kept.state["is_told"]
 
     def _describe(self, name: str, value: str, counts: Counts) -> dict[str, Any]:
-        cells = counts.select(self._fold.live).confusion
+        cells = counts.select(self.fold.live).confusion
         (correct,), (labelled,) = read_measure(name).count_right(
-            spread(cells, self._fold.classes)
+            spread(cells, self.fold.classes)
         )
         return {
             "by": f"metadata.{self._name}",
@@ -243,13 +209,13 @@ class _SlicesOfKey:
             return {}
         states = {name: watch.dump() for name, watch in self._watches.items()}
         whole = {
-            "measure": self._fold.detector.measure,
+            "measure": self.fold.detector.measure,
             "compared": {name: one["all"] for name, one in states.items()},
             "values": self._values,
         }
         found = {(SLICED, self._name): Kept(self._name, whole)}
         for value in self._touched:
-            row = self._rows[value]
+            row = self.rows[value]
             shown = row | {"counts": row["counts"].dump()}
             found[SLICE + self._name, value] = Kept(value, shown)
         for name, value in self._compared:

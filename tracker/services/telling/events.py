@@ -16,7 +16,6 @@ from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.fold import Fold
 from tracker.services.estimates.projections import Cells
 from tracker.services.estimates.report import report_fold
-from tracker.services.estimates.slice_counts import SliceCounts
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Address, Instant
 from tracker.services.labelling.auditing import audit_estimates, audit_lifecycle, audits
@@ -322,8 +321,7 @@ class FoldEvents:
                 ]
             if version_id in self.verdicts:
                 told.append((VERDICT, self.verdicts[version_id].dump()))
-            if SliceCounts in fold.kinds:
-                told += [(SLICE_WORSE, worse) for worse in folded.of(SliceCounts).worse]
+            told += [(SLICE_WORSE, worse) for worse in folded.worse]
             if told:
                 detector = session.get_one(Detector, fold.detector_id)
                 basis = {"population": LIVE, "unit": unit_of(detector)}
