@@ -119,7 +119,7 @@ def count_changes(
 
     Or what became known from *since* to *until*.
     """
-    changes: dict[tuple[Any, ...], Counts] = {}
+    parts = []
     for is_old in (False, True):
         shown = aliased(Label) if is_old else Label
         kind = (shown.standing, labels.truth_of(shown), Query.predicted)
@@ -127,7 +127,7 @@ def count_changes(
         chosen = select(
             *place,
             *kind,
-            func.count(),
+            -func.count() if is_old else func.count(),
             func.count().filter(corrects),
             func.max(Label.created_at),
         )
@@ -140,13 +140,14 @@ def count_changes(
             statement = statement.where(or_(*(one >= since for one in both)))
         if until is not None:
             statement = statement.where(*(one <= until for one in both))
-        for *key, standing, label, predicted, number, corrected, at in session.execute(
-            statement
-        ):
-            found = changes.setdefault(tuple(key), Counts())
-            found.add(Cell(standing, label, predicted), -number if is_old else number)
-            found.corrections += corrected
-            found.last_label_at = max(found.last_label_at or at, at)
+        parts.append(statement)
+    changes: dict[tuple[Any, ...], Counts] = {}
+    for row in session.execute(union_all(*parts)):
+        *key, standing, label, predicted, number, corrected, at = row
+        found = changes.setdefault(tuple(key), Counts())
+        found.add(Cell(standing, label, predicted), number)
+        found.corrections += corrected
+        found.last_label_at = max(found.last_label_at or at, at)
     return changes
 
 
