@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import ColumnElement, false, select, true
+from sqlalchemy import ColumnElement, literal, select
 
 from tests.conftest import Clock, by
 from tests.services.conftest import Bench
@@ -390,7 +390,7 @@ def test_nothing_is_told_while_a_file_is_being_imported(
     is_importing = [True]
 
     def importing(_: object) -> ColumnElement[bool]:
-        return true() if is_importing[0] else false()
+        return literal(is_importing[0])
 
     monkeypatch.setattr("tracker.services.estimates.fold.is_importing", importing)
     rows = sorted(rows_of([(30, 0.9, 20)]), key=is_wrong)

@@ -135,7 +135,7 @@ def list_imports(
     return session.scalars(statement).all()
 
 
-def is_importing(detector_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[bool]:
     """Return the condition that a detector has a running import."""
     return sa.exists().where(
         FileImport.detector_id == detector_id,

@@ -8,25 +8,11 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.services.evidence.populations import (
-    LIVE,
-    POPULATIONS,
-    Standings,
-    choose_population,
-    compared_standings,
-    standings_of,
-)
+from tracker.services.evidence import populations
 from tracker.services.wording import invalid
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import (
-    Counts,
-    Shares,
-    SharesSource,
-    day_in,
-    midnight_in,
-    pool,
-)
+from tracker.storage.estimates import cells
 from tracker.storage.estimates.counts import (
     count_pending_labels,
     count_weights,
@@ -41,12 +27,14 @@ _BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo
 
 def current_counts(
     session: Session, versions: Collection[Version]
-) -> dict[int, Counts]:
+) -> dict[int, cells.Counts]:
     """Return the counts of each version, including the waiting labels."""
     counts = load_counts(session, versions)
     waiting = count_pending_labels(session, {one.detector_id for one in versions})
     return {
-        version_id: pool([one, waiting[version_id]]) if version_id in waiting else one
+        version_id: cells.pool([one, waiting[version_id]])
+        if version_id in waiting
+        else one
         for version_id, one in counts.items()
     }
 
@@ -58,7 +46,7 @@ def count_asked(
     *,
     since: datetime | None,
     until: datetime | None,
-) -> Counts:
+) -> cells.Counts:
     """Count the labelled queries of *versions* asked from *since* to before *until*.
 
     Whole days are sums of the running counts, and of labels that wait for the job.
@@ -66,43 +54,43 @@ def count_asked(
     """
     ids = [version.id for version in versions]
 
-    def count(since: datetime | None, until: datetime | None) -> list[Counts]:
+    def count(since: datetime | None, until: datetime | None) -> list[cells.Counts]:
         found = count_window(session, detector.id, since=since, until=until)
         return [found[one] for one in ids if one in found]
 
     zone = detector.zone
     first = None if since is None else _next_midnight(since, zone)
-    last = None if until is None else midnight_in(day_in(until, zone), zone)
+    last = None if until is None else cells.midnight_in(cells.day_in(until, zone), zone)
     if (first or _BEGINNING) >= (last or _END):
-        return pool(count(since, until))
+        return cells.pool(count(since, until))
     whole = Between("asked_at", first, below=last).test(session)
     waiting = count_pending_labels(session, [detector.id], [whole])
     parts = [waiting[one] for one in ids if one in waiting]
-    days = first and day_in(first, zone), last and day_in(last, zone)
+    days = first and cells.day_in(first, zone), last and cells.day_in(last, zone)
     parts.append(sum_days(session, versions, since=days[0], until=days[1]))
     if since != first:
         parts += count(since, first)
     if until != last:
         parts += count(last, until)
-    return pool(parts)
+    return cells.pool(parts)
 
 
 def _next_midnight(instant: datetime, zone: tzinfo) -> datetime:
     """Return the first midnight that is not before an instant."""
-    day = day_in(instant, zone)
-    begun = midnight_in(day, zone)
+    day = cells.day_in(instant, zone)
+    begun = cells.midnight_in(day, zone)
     if begun == instant:
         return begun
-    return _END if day == date.max else midnight_in(day + timedelta(days=1), zone)
+    return _END if day == date.max else cells.midnight_in(day + timedelta(days=1), zone)
 
 
 def pick_population(
     detector: Detector,
-    counts: Counts,
+    counts: cells.Counts,
     wanted: str | None = None,
     *,
     is_pooled: bool = False,
-) -> tuple[str, Standings]:
+) -> tuple[str, populations.Standings]:
     """Return a population and its standings: the one *wanted*, else by the counts.
 
     Where versions are pooled, the random label of an input counts for the version that
@@ -110,21 +98,23 @@ def pick_population(
 
     Raises InvalidInputError for a population that there is not.
     """
-    if wanted is not None and wanted not in POPULATIONS:
-        known = ", ".join(POPULATIONS)
+    if wanted is not None and wanted not in populations.POPULATIONS:
+        known = ", ".join(populations.POPULATIONS)
         raise invalid("population", wanted, f"it must be one of {known}")
     word = detector.label_sampling
-    chosen = wanted or choose_population(word, lambda some: counts.count(some) > 0)
+    chosen = wanted or populations.choose_population(
+        word, lambda some: counts.count(some) > 0
+    )
     if is_pooled and chosen != UNSTATED:
-        return chosen, compared_standings(word)
-    return chosen, standings_of(chosen, word)
+        return chosen, populations.compared_standings(word)
+    return chosen, populations.standings_of(chosen, word)
 
 
 def find_standings(
     session: Session, detector: Detector, versions: Iterable[Version]
-) -> Standings:
+) -> populations.Standings:
     counts = current_counts(session, list(versions))
-    return pick_population(detector, pool(counts.values()))[1]
+    return pick_population(detector, cells.pool(counts.values()))[1]
 
 
 class ClassShares(Shape):
@@ -133,7 +123,7 @@ class ClassShares(Shape):
     Were they far off, the interval would only be wider.
     """
 
-    source: SharesSource = Field(
+    source: cells.SharesSource = Field(
         description="Where they come from: `class_shares` of the detector, or the "
         "classes of the first live labels: 100, or 20 for each class up to 1,000."
     )
@@ -145,20 +135,20 @@ class ClassShares(Shape):
 
 
 def known_shares(
-    detector: Detector, shares: Shares | None, known: Counts
-) -> Shares | None:
+    detector: Detector, shares: cells.Shares | None, known: cells.Counts
+) -> cells.Shares | None:
     """Return the *shares* of the classes, if they could be used then."""
-    live = standings_of(LIVE, detector.label_sampling)
+    live = populations.standings_of(populations.LIVE, detector.label_sampling)
     if shares is not None and known.scored(live) < shares.labels:
         return None
     return shares
 
 
 def describe_shares(
-    detector: Detector, counts: Counts, standings: Standings
+    detector: Detector, counts: cells.Counts, standings: populations.Standings
 ) -> ClassShares | None:
     """Return how frequent the classes are taken to be, for the live labels alone."""
-    live = standings_of(LIVE, detector.label_sampling)
+    live = populations.standings_of(populations.LIVE, detector.label_sampling)
     if counts.shares is None or standings != live:
         return None
     parts = counts.shares.of(detector.classes)
@@ -169,7 +159,7 @@ def describe_shares(
 
 
 def find_shares(
-    detector: Detector, counts: Counts, standings: Standings
+    detector: Detector, counts: cells.Counts, standings: populations.Standings
 ) -> tuple[float, ...] | None:
     found = describe_shares(detector, counts, standings)
     return None if found is None else found.parts

@@ -1,8 +1,7 @@
 """The history of a detector's estimates, as they were stored and by days asked."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
@@ -167,22 +166,18 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
         ends = [known_at + timedelta(microseconds=1), *([until] if until else [])]
         until = min(ends)
     is_stored = method in (intervals.ALL, *_stored_methods(measure))
+    read = method if is_stored else words.EXACT
     found = iter_intervals(
         session,
         versions,
         measure=measure,
-        method=None
-        if method == intervals.ALL
-        else method
-        if is_stored
-        else words.EXACT,
+        method=None if read == intervals.ALL else read,
         since=since,
         until=until,
         after=after,
     )
-    names = {one.id: one.name for one in versions}
-    place = _Placing(detector.name, list_scopes(detector, measure), measure)
-    rows = (place(row, names[row.version_id]) for row in found)
+    place = _place_rows(detector, versions, measure)
+    rows = (place(row) for row in found)
     return rows if is_stored else _recomputed(rows, detector, measure, method)
 
 
@@ -346,25 +341,24 @@ def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:
         yield from _ROWS.dump_python(chunk, mode="json")
 
 
-@dataclass(frozen=True, slots=True)
-class _Placing:
-    """How rows of the database become those of a history."""
+def _place_rows(
+    detector: Detector, versions: Iterable[Version], measure: str
+) -> Callable[[Any], PlacedRow]:
+    """Return what makes rows of the database rows of a history."""
+    name, scopes = detector.name, list_scopes(detector, measure)
+    names = {one.id: one.name for one in versions}
 
-    detector: str
-    scopes: Sequence[str]
-    measure: str
-
-    def __call__(self, row: Any, version: str) -> PlacedRow:
+    def place(row: Any) -> PlacedRow:
         # By their order: of thousands of rows a column by its name costs as much as
         # the whole shape.
         version_id, sequence, _, computed_at, level, labels, method, *rest = row
         position, correct, labelled, accuracy, low, high, formula, population = rest
         found = HistoryRow(
             computed_at=computed_at,
-            detector=self.detector,
-            version=version,
+            detector=name,
+            version=names[version_id],
             labels=labels,
-            scope=self.scopes[position],
+            scope=scopes[position],
             correct=correct,
             labelled=labelled,
             accuracy=accuracy,
@@ -373,10 +367,12 @@ class _Placing:
             confidence_level=level,
             method=method,
             formula=formula,
-            measure=self.measure,
+            measure=measure,
             population=population,
         )
         return (version_id, sequence), found
+
+    return place
 
 
 def _stored_methods(measure: str) -> Sequence[str]:
@@ -452,9 +448,9 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
         method=method if is_stored else words.EXACT,
         positions=[names.index(scope) for scope in scopes] if is_stored else None,
     )
-    place = _Placing(detector.name, names, measure)
-    placed = [place(row, version.name) for row in found]
-    rows = placed if is_stored else _recomputed(iter(placed), detector, measure, method)
+    rows: Iterator[PlacedRow] = map(_place_rows(detector, [version], measure), found)
+    if not is_stored:
+        rows = _recomputed(rows, detector, measure, method)
     return [(at, row) for at, row in rows if row.scope in scopes]
 
 

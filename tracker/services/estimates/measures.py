@@ -258,10 +258,8 @@ def add_measure(
         found["measured"] = Measured(measure=measure, **dict(score))
         if measure == words.OVERALL:
             found[measure] = score
-    elif measure == words.PRECISION:
-        found[measure] = _build_precision(estimate)
-    elif measure == words.F1:
-        found[measure] = _build_f1(estimate)
+    elif measure != words.RECALL:
+        found[measure] = _build_each(estimate, measure)
     return MeasuredEstimate(**found)
 
 
@@ -299,42 +297,26 @@ def _count_predicted(estimate: Estimate) -> list[int]:
     return [sum(row.get(name, 0) for row in rows) for name in estimate.confusion]
 
 
-def _build_precision(estimate: Estimate) -> Precision:
-    macro, *scores = score_estimate(estimate, words.PRECISION)
-    return Precision(
-        combination=f"{estimate.method}: {_OF_PRECISION}",
-        classes=[
-            ClassPrecision(
-                name=name,
-                correct=one.correct,
-                predicted=one.labelled,
-                precision=one.accuracy,
-                low=one.low,
-                high=one.high,
-            )
-            for name, one in zip(estimate.confusion, scores, strict=True)
-        ],
-        macro=MacroPrecision(precision=macro.accuracy, low=macro.low, high=macro.high),
-    )
-
-
-def _build_f1(estimate: Estimate) -> F1:
-    macro, *scores = score_estimate(estimate, words.F1)
+def _build_each(estimate: Estimate, measure: str) -> Any:
+    """Return the precision or F1 of each class, and their mean."""
+    is_f1 = measure == words.F1
+    kind: type[Shape] = F1 if is_f1 else Precision
+    macro, *scores = score_estimate(estimate, measure)
     counts = estimate.labelled, _count_predicted(estimate)
-    rows = zip(estimate.confusion, *counts, scores, strict=True)
-    return F1(
-        combination=f"{estimate.method}: {_OF_F1}",
-        classes=[
-            ClassF1(
-                name=name,
-                correct=one.correct,
-                labelled=labelled,
-                predicted=predicted,
-                f1=one.accuracy,
-                low=one.low,
-                high=one.high,
-            )
-            for name, labelled, predicted, one in rows
-        ],
-        macro=MacroF1(f1=macro.accuracy, low=macro.low, high=macro.high),
+    rows = zip(estimate.confusion, scores, *counts, strict=True)
+    return kind.model_validate(
+        {
+            "combination": f"{estimate.method}: {_OF_F1 if is_f1 else _OF_PRECISION}",
+            "classes": [
+                {"name": name, "correct": one.correct, "predicted": predicted}
+                | ({"labelled": labelled} if is_f1 else {})
+                | _name_value(measure, one)
+                for name, one, labelled, predicted in rows
+            ],
+            "macro": _name_value(measure, macro),
+        }
     )
+
+
+def _name_value(measure: str, found: Score) -> dict[str, Any]:
+    return {measure: found.accuracy, "low": found.low, "high": found.high}

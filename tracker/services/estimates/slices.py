@@ -208,24 +208,11 @@ class Slices(OfDetector):
         return [one for one in self.items if one.state == state]
 
 
+_OF_SLICE = ("value", "queries", "share", "labels", "state")
+_OF_SCORE = ("correct", "labelled", "accuracy", "low", "high")
 SLICE_COLUMNS = (
-    "detector",
-    "version",
-    "by",
-    "value",
-    "queries",
-    "share",
-    "labels",
-    "state",
-    "scope",
-    "correct",
-    "labelled",
-    "accuracy",
-    "low",
-    "high",
-    "confidence_level",
-    "method",
-    "measure",
+    *("detector", "version", "by", *_OF_SLICE),
+    *("scope", *_OF_SCORE, "confidence_level", "method", "measure"),
 )
 
 
@@ -419,10 +406,6 @@ def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
         measured=measured,
         where=part.where,
     )
-
-
-_OF_SLICE = ("value", "queries", "share", "labels", "state")
-_OF_SCORE = ("correct", "labelled", "accuracy", "low", "high")
 
 
 def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:

@@ -4,17 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    JSON,
-    ColumnElement,
-    Text,
-    bindparam,
-    delete,
-    exists,
-    or_,
-    select,
-    tuple_,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Name, remember
@@ -55,8 +45,8 @@ class Projection(Base):
     name: Mapped[str] = mapped_column(Name, primary_key=True)
     key: Mapped[str] = mapped_column(Name, primary_key=True)
     # What readers read, and what only the fold continues from.
-    state: Mapped[dict[str, Any]] = mapped_column(JSON)
-    memory: Mapped[str | None] = mapped_column(Text)
+    state: Mapped[dict[str, Any]] = mapped_column(sa.JSON)
+    memory: Mapped[str | None] = mapped_column(sa.Text)
 
 
 class Kept(NamedTuple):
@@ -80,8 +70,8 @@ def load_projections(session: Session, places: Collection[Row]) -> dict[Row, Kep
     found: dict[Row, Kept] = {}
     ordered = sorted(places)
     for start in range(0, len(ordered), _AT_ONCE):
-        among = tuple_(*_PLACE).in_(ordered[start : start + _AT_ONCE])
-        statement = select(*_PLACE, Projection.state, Projection.memory).where(among)
+        among = sa.tuple_(*_PLACE).in_(ordered[start : start + _AT_ONCE])
+        statement = sa.select(*_PLACE, Projection.state, Projection.memory).where(among)
         for *place, state, memory in session.execute(statement):
             found[tuple(place)] = Kept(place[-1], state, memory)
     return found
@@ -90,7 +80,7 @@ def load_projections(session: Session, places: Collection[Row]) -> dict[Row, Kep
 def list_projections(session: Session, version: Version, name: str) -> Sequence[Kept]:
     """Return the states of a projection of *version* under all keys, in order."""
     statement = (
-        select(Projection.key, Projection.state)
+        sa.select(Projection.key, Projection.state)
         .where(
             Projection.detector_id == version.detector_id,
             Projection.version_id == version.id,
@@ -115,9 +105,9 @@ def load_by_name(  # noqa: PLR0913 - one argument for each filter.
     Of some versions if *version_ids* are given, and under one *key*, or under keys up
     to *until*.
     """
-    statement = select(Projection.version_id, Projection.key, Projection.state).where(
-        Projection.detector_id.in_(detector_ids), Projection.name == name
-    )
+    statement = sa.select(
+        Projection.version_id, Projection.key, Projection.state
+    ).where(Projection.detector_id.in_(detector_ids), Projection.name == name)
     if version_ids is not None:
         statement = statement.where(Projection.version_id.in_(version_ids))
     if key is not None:
@@ -134,17 +124,17 @@ def load_due_versions(
     session: Session,
     detector_ids: Collection[int],
     ids: Collection[int],
-    test: ColumnElement[bool],
+    test: sa.ColumnElement[bool],
 ) -> list[tuple[Version, bool, bool]]:
     """Return versions of detectors, and those with a calendar due.
 
     After each is whether it is due, and whether the *test* holds.
     """
-    is_due = exists().where(
+    is_due = sa.exists().where(
         is_of_version(Projection), Projection.name == CALENDAR, Projection.key == DUE
     )
-    statement = select(Version, is_due, test).where(
-        Version.detector_id.in_(detector_ids), or_(Version.id.in_(ids), is_due)
+    statement = sa.select(Version, is_due, test).where(
+        Version.detector_id.in_(detector_ids), sa.or_(Version.id.in_(ids), is_due)
     )
     return [(row, bool(due), bool(has)) for row, due, has in session.execute(statement)]
 
@@ -163,7 +153,7 @@ def list_all_projections(
     session: Session, detector_id: int
 ) -> dict[int, dict[tuple[str, str], Kept]]:
     """Return every state that is kept of a detector, by version, name and key."""
-    statement = select(*_PLACE[1:], Projection.state).where(
+    statement = sa.select(*_PLACE[1:], Projection.state).where(
         Projection.detector_id == detector_id
     )
     found: dict[int, dict[tuple[str, str], Kept]] = {}
@@ -189,7 +179,7 @@ def delete_projections(
     session: Session, detector_id: int, name: str, *, key: str | None = None
 ) -> None:
     """Delete the rows of a projection of all versions, or those under one key."""
-    statement = delete(Projection).where(
+    statement = sa.delete(Projection).where(
         Projection.detector_id == detector_id, Projection.name == name
     )
     if key is not None:
@@ -199,13 +189,13 @@ def delete_projections(
 
 # Built once: every estimate begins with this.
 _KEPT = (
-    select(Version.id, Projection.name, Projection.key, Projection.state)
+    sa.select(Version.id, Projection.name, Projection.key, Projection.state)
     # Joined, or SQLite would look up each of the detectors with each of the versions.
     .join(Projection, is_of_version(Projection))
     .where(
-        Version.detector_id.in_(bindparam("detectors", expanding=True)),
-        Version.id.in_(bindparam("versions", expanding=True)),
-        Projection.name.in_(bindparam("names", expanding=True)),
+        Version.detector_id.in_(sa.bindparam("detectors", expanding=True)),
+        Version.id.in_(sa.bindparam("versions", expanding=True)),
+        Projection.name.in_(sa.bindparam("names", expanding=True)),
     )
 )
 
@@ -246,7 +236,7 @@ def sum_days(
     until: date | None = None,
 ) -> Counts:
     """Return what was counted of the days from *since* to before *until*."""
-    statement = select(Projection.state).where(
+    statement = sa.select(Projection.state).where(
         Projection.detector_id.in_({one.detector_id for one in versions}),
         Projection.version_id.in_([one.id for one in versions]),
         Projection.name == DAYS,

@@ -5,15 +5,7 @@ from datetime import UTC, date, datetime, tzinfo
 from itertools import product
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Select,
-    and_,
-    bindparam,
-    func,
-    select,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import on_postgresql
@@ -77,7 +69,7 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
         corrections = _select_corrections(detector_id, version_ids)
         if known_at is not None:
             corrections = corrections.where(Label.created_at <= known_at)
-        number = session.scalar(corrections.with_only_columns(func.count()))
+        number = session.scalar(corrections.with_only_columns(sa.func.count()))
         counts.corrections = number or 0
     return counts
 
@@ -117,7 +109,7 @@ def _count_arrived(
 ) -> dict[date, Counts]:
     """Count what labels of *row* changed that came by an instant, by day asked."""
 
-    def select_of(columns: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+    def select_of(columns: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
         return (
             columns.select_from(Label)
             .join(Query, is_of_query())
@@ -144,7 +136,7 @@ def list_newest_scored(
     Each row has ``label``, ``predicted``, and when the query was ``asked_at``.
     """
     statement = (
-        select(truth_of(Label).label("label"), Query.predicted, Query.asked_at)
+        sa.select(truth_of(Label).label("label"), Query.predicted, Query.asked_at)
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
         .where(on_postgresql(Label.detector_id == detector_id))
         .where(Label.standing.in_(sorted(standings)), truth_of(Label) != UNCLEAR)
@@ -168,10 +160,10 @@ def list_corrections(
 
 def _select_corrections(
     detector_id: int, version_ids: Sequence[int]
-) -> Select[*tuple[Any, ...]]:
+) -> sa.Select[*tuple[Any, ...]]:
     replaced = aliased(Label)
     return (
-        select(
+        sa.select(
             truth_of(Label).label("label"),
             truth_of(replaced).label("before"),
             Label.created_at,
@@ -187,8 +179,8 @@ def _select_corrections(
 
 
 def _newest_first(
-    statement: Select[*tuple[Any, ...]], *, is_as_known: bool
-) -> Select[*tuple[Any, ...]]:
+    statement: sa.Select[*tuple[Any, ...]], *, is_as_known: bool
+) -> sa.Select[*tuple[Any, ...]]:
     """Put queries in the order of their first labels, those of the last one first.
 
     What is corrected stays in its place: it was chosen, and is no sample of lately.
@@ -203,57 +195,59 @@ def _newest_first(
     is_of_first = Query.id == first.query_id + 0
     return (
         statement.select_from(first)
-        .join(Query, and_(is_of_first, is_near))
+        .join(Query, sa.and_(is_of_first, is_near))
         .join(Label, is_current)
         .where(first.replaces_id.is_(None))
         .order_by(first.id.desc())
     )
 
 
-def _is_current(*, is_as_known: bool) -> ColumnElement[bool]:
+def _is_current(*, is_as_known: bool) -> sa.ColumnElement[bool]:
     if not is_as_known:
         return Query.label_id == Label.id
     newer = aliased(Label)
-    known_at: BindParameter[datetime] = bindparam("known_at")
+    known_at: sa.BindParameter[datetime] = sa.bindparam("known_at")
     replaced = (
-        select(newer.id)
+        sa.select(newer.id)
         .where(newer.query_id == Label.query_id, newer.replaces_id == Label.id)
         .where(on_postgresql(newer.detector_id == Label.detector_id))
         .where(newer.created_at <= known_at)
         .exists()
     )
-    return and_(Label.created_at <= known_at, ~replaced)
+    return sa.and_(Label.created_at <= known_at, ~replaced)
 
 
 def _select_kinds(
-    shape: tuple[bool, bool], limits: Sequence[ColumnElement[bool]] = ()
-) -> Select[*tuple[Any, ...]]:
+    shape: tuple[bool, bool], limits: Sequence[sa.ColumnElement[bool]] = ()
+) -> sa.Select[*tuple[Any, ...]]:
     """Count labels by kind: only the last ones, or those known at an instant."""
     is_of_last, is_as_known = shape
     statement = (
-        select(
+        sa.select(
             Label.id,
             Label.standing,
             truth_of(Label).label("label"),
             Query.predicted,
             Label.created_at,
         )
-        .where(Query.detector_id == bindparam("detector_id"))
-        .where(Query.version_id.in_(bindparam("ids", expanding=True)))
-        .where(on_postgresql(Label.detector_id == bindparam("detector_id")))
+        .where(Query.detector_id == sa.bindparam("detector_id"))
+        .where(Query.version_id.in_(sa.bindparam("ids", expanding=True)))
+        .where(on_postgresql(Label.detector_id == sa.bindparam("detector_id")))
         .where(*limits)
     )
     if is_of_last:
-        among: BindParameter[Any] = bindparam("standings", expanding=True)
+        among: sa.BindParameter[Any] = sa.bindparam("standings", expanding=True)
         scored = Label.standing.in_(among) & (truth_of(Label) != UNCLEAR)
         ordered = _newest_first(statement.where(scored), is_as_known=is_as_known)
-        statement = ordered.limit(bindparam("last"))
+        statement = ordered.limit(sa.bindparam("last"))
     else:
         statement = statement.select_from(Label).join(Query, is_of_query())
         statement = statement.where(_is_current(is_as_known=is_as_known))
     rows = statement.subquery()
     kinds = [rows.c[name] for name in ("standing", "label", "predicted")]
-    return select(*kinds, func.count(), func.max(rows.c.created_at)).group_by(*kinds)
+    return sa.select(*kinds, sa.func.count(), sa.func.max(rows.c.created_at)).group_by(
+        *kinds
+    )
 
 
 # Built once: a page of the history asks for them.

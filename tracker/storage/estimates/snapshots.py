@@ -4,19 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    CheckConstraint,
-    ColumnElement,
-    ForeignKeyConstraint,
-    Index,
-    Select,
-    SmallInteger,
-    Text,
-    func,
-    literal,
-    select,
-    tuple_,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, Key, are_among, stream
@@ -34,11 +22,11 @@ class Snapshot(Base):
     __tablename__ = "snapshots"
     __table_args__ = (
         of_version(),
-        ForeignKeyConstraint(
+        sa.ForeignKeyConstraint(
             ["detector_id", "job_run_id"], [JobRun.detector_id, JobRun.id]
         ),
-        Index(None, "detector_id", "version_id", "kind", "sequence"),
-        CheckConstraint("kind IN ('checkpoint', 'run')", name="kind"),
+        sa.Index(None, "detector_id", "version_id", "kind", "sequence"),
+        sa.CheckConstraint("kind IN ('checkpoint', 'run')", name="kind"),
         {"sqlite_with_rowid": False},
     )
 
@@ -47,12 +35,12 @@ class Snapshot(Base):
     # Order within a version; a clock may be set back, this never is.  Two workers that
     # fold the same labels would give one number twice, should everything else fail.
     sequence: Mapped[int] = mapped_column(BigId, primary_key=True)
-    kind: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(sa.Text)
     computed_at: Mapped[datetime]
     job_run_id: Mapped[int] = mapped_column(BigId)
     confidence_level: Mapped[float]
     # Whose labels it counts: live, replayed or unstated.
-    population: Mapped[str] = mapped_column(Text)
+    population: Mapped[str] = mapped_column(sa.Text)
     # Scored labels of the population.
     labels: Mapped[int] = mapped_column(BigId)
     unclear: Mapped[int] = mapped_column(BigId)
@@ -73,11 +61,11 @@ class _Scored:
     low: Mapped[float]
     high: Mapped[float]
     # Of the method, which may have been made narrower since.
-    formula: Mapped[int] = mapped_column(SmallInteger, server_default="1")
+    formula: Mapped[int] = mapped_column(sa.SmallInteger, server_default="1")
 
 
-def _of_snapshot() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(
+def _of_snapshot() -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint(
         ["detector_id", "version_id", "sequence"],
         [Snapshot.detector_id, Snapshot.version_id, Snapshot.sequence],
     )
@@ -89,9 +77,9 @@ class SnapshotInterval(_Scored, Base):
     __tablename__ = "snapshot_intervals"
     __table_args__ = (_of_snapshot(), {"sqlite_with_rowid": False})
 
-    method: Mapped[str] = mapped_column(Text, primary_key=True)
+    method: Mapped[str] = mapped_column(sa.Text, primary_key=True)
     # 0 for balanced, then the classes of the detector in their order from 1.
-    position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    position: Mapped[int] = mapped_column(sa.SmallInteger, primary_key=True)
 
 
 class SnapshotMeasure(_Scored, Base):
@@ -101,9 +89,9 @@ class SnapshotMeasure(_Scored, Base):
     __table_args__ = (_of_snapshot(), {"sqlite_with_rowid": False})
 
     # overall, precision or f1.
-    measure: Mapped[str] = mapped_column(Text, primary_key=True)
+    measure: Mapped[str] = mapped_column(sa.Text, primary_key=True)
     # 0 for all classes together, then the classes as in the intervals.
-    position: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    position: Mapped[int] = mapped_column(sa.SmallInteger, primary_key=True)
 
 
 def add_snapshots(
@@ -117,7 +105,7 @@ def add_snapshots(
     insert_rows(session, SnapshotMeasure, measures)
 
 
-def _of(version: Version) -> ColumnElement[bool]:
+def _of(version: Version) -> sa.ColumnElement[bool]:
     is_theirs = Snapshot.detector_id == version.detector_id
     return is_theirs & (Snapshot.version_id == version.id)
 
@@ -133,9 +121,9 @@ def list_marks(
     known = [_of(version)]
     if by is not None:
         known.append(Snapshot.computed_at <= by)
-    last = select(func.max(Snapshot.sequence)).where(*known).scalar_subquery()
+    last = sa.select(sa.func.max(Snapshot.sequence)).where(*known).scalar_subquery()
     is_mark = (Snapshot.kind == "checkpoint") | (Snapshot.sequence == last)
-    statement = select(Snapshot.sequence, Snapshot.labels).where(*known, is_mark)
+    statement = sa.select(Snapshot.sequence, Snapshot.labels).where(*known, is_mark)
     return session.execute(statement.order_by(Snapshot.sequence)).all()
 
 
@@ -144,7 +132,10 @@ def find_newest_snapshot(
 ) -> Snapshot | None:
     """Return the last snapshot of a version, or the last *by* an instant."""
     statement = (
-        select(Snapshot).where(_of(version)).order_by(Snapshot.sequence.desc()).limit(1)
+        sa.select(Snapshot)
+        .where(_of(version))
+        .order_by(Snapshot.sequence.desc())
+        .limit(1)
     )
     if by is not None:
         statement = statement.where(Snapshot.computed_at <= by)
@@ -164,7 +155,7 @@ def list_snapshots(
     With *beyond* they begin after the one of that sequence, whichever way they go.
     """
     sequence = Snapshot.sequence
-    statement = select(Snapshot).where(_of(version))
+    statement = sa.select(Snapshot).where(_of(version))
     if beyond is not None:
         statement = statement.where(
             sequence > beyond if is_oldest_first else sequence < beyond
@@ -227,7 +218,7 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     if until is not None:
         statement = statement.where(Snapshot.computed_at < until)
     if after is not None:
-        statement = statement.where(tuple_(*place) > after)
+        statement = statement.where(sa.tuple_(*place) > after)
     return stream(session, statement)
 
 
@@ -254,16 +245,18 @@ def list_intervals_of(  # noqa: PLR0913 - one argument for each filter.
     return session.execute(statement).all()
 
 
-def _rows(measure: str = RECALL, method: str | None = None) -> Select[*tuple[Any, ...]]:
+def _rows(
+    measure: str = RECALL, method: str | None = None
+) -> sa.Select[*tuple[Any, ...]]:
     of: Any = SnapshotInterval if measure == RECALL else SnapshotMeasure
-    statement = select(
+    statement = sa.select(
         Snapshot.version_id,
         Snapshot.sequence,
         Snapshot.kind,
         Snapshot.computed_at,
         Snapshot.confidence_level,
         Snapshot.labels,
-        of.method if measure == RECALL else literal(EXACT).label("method"),
+        of.method if measure == RECALL else sa.literal(EXACT).label("method"),
         of.position,
         of.correct,
         of.labelled,

@@ -7,17 +7,7 @@ the first gap is a random sample of the span.
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    and_,
-    bindparam,
-    case,
-    exists,
-    func,
-    or_,
-    select,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.detectors import Version
@@ -39,7 +29,7 @@ class SpanOfQueries(NamedTuple):
     since: datetime
     until: datetime
 
-    def tests(self) -> list[ColumnElement[bool]]:
+    def tests(self) -> list[sa.ColumnElement[bool]]:
         """Return what is true of them; repeats of an input are no queries of theirs."""
         return [
             Query.detector_id == self.detector_id,
@@ -77,7 +67,7 @@ def find_newest_asked(
 ) -> datetime | None:
     """Return when the newest query of a version was asked that is not of the future."""
     statement = (
-        select(Query.asked_at)
+        sa.select(Query.asked_at)
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
         .where(Query.asked_at <= by)
         .order_by(Query.asked_at.desc())
@@ -99,15 +89,15 @@ def count_span(
     """
     rows = _select_ranked(session, span, predicted, has_groups=has_groups).subquery()
     place, is_gap = rows.c.place, rows.c.gap == 1
-    is_right = and_(rows.c.gap == 0, rows.c.right == 1, rows.c.wrong == 0)
-    is_wrong = and_(rows.c.gap == 0, rows.c.right == 0, rows.c.wrong == 1)
-    counted = func.count()
+    is_right = sa.and_(rows.c.gap == 0, rows.c.right == 1, rows.c.wrong == 0)
+    is_wrong = sa.and_(rows.c.gap == 0, rows.c.right == 0, rows.c.wrong == 1)
+    counted = sa.func.count()
     numbers = (counted, counted.filter(is_right), counted.filter(is_wrong))
-    whole = select(*numbers, func.min(place).filter(is_gap)).select_from(rows)
+    whole = sa.select(*numbers, sa.func.min(place).filter(is_gap)).select_from(rows)
     size, right, wrong, gap = session.execute(whole).one()
     if gap is None:
         return Drawn(size, right, wrong, size, right, size - right - wrong)
-    below = select(*numbers).select_from(rows).where(place < gap)
+    below = sa.select(*numbers).select_from(rows).where(place < gap)
     drawn, drawn_right, drawn_wrong = session.execute(below).one()
     unclear = drawn - drawn_right - drawn_wrong
     return Drawn(size, right, wrong, drawn, drawn_right, unclear)
@@ -121,56 +111,58 @@ def count_below_gap(
     The label is UNCLEAR where there is no clear answer.  Groups are not told apart.
     """
     tests = [*span.tests(), Query.rank.is_not(None)]
-    gap = session.scalar(select(func.min(Query.rank)).where(*tests, _waits()))
+    gap = session.scalar(sa.select(sa.func.min(Query.rank)).where(*tests, _waits()))
     if gap is not None:
         tests.append(Query.rank < gap)
-    label = case((_is_known(), Query.label), else_=UNCLEAR)
-    statement = select(label, Query.predicted, func.count()).where(*tests)
+    label = sa.case((_is_known(), Query.label), else_=UNCLEAR)
+    statement = sa.select(label, Query.predicted, sa.func.count()).where(*tests)
     rows = session.execute(statement.group_by(label, Query.predicted))
     return [(str(label), predicted, number) for label, predicted, number in rows]
 
 
-def _is_known() -> ColumnElement[bool]:
-    return and_(
+def _is_known() -> sa.ColumnElement[bool]:
+    return sa.and_(
         Query.label != UNCLEAR, Query.standing.not_in((OPEN, DISPUTED, GROUPED))
     )
 
 
-def _waits() -> ColumnElement[bool]:
+def _waits() -> sa.ColumnElement[bool]:
     # What is gold, erased or spent is not asked for any more.
-    waits = and_(Query.label.is_(None), Query.queue_rank.is_not(None), ~Query.is_gold)
-    return or_(waits, Query.standing == OPEN)
+    waits = sa.and_(
+        Query.label.is_(None), Query.queue_rank.is_not(None), ~Query.is_gold
+    )
+    return sa.or_(waits, Query.standing == OPEN)
 
 
 def _select_ranked(
     session: Session, span: SpanOfQueries, predicted: str | None, *, has_groups: bool
-) -> Select[*tuple[Any, ...]]:
+) -> sa.Select[*tuple[Any, ...]]:
     states = {
         "gap": _waits(),
-        "right": and_(_is_known(), Query.label == Query.predicted),
-        "wrong": and_(_is_known(), Query.label != Query.predicted),
+        "right": sa.and_(_is_known(), Query.label == Query.predicted),
+        "wrong": sa.and_(_is_known(), Query.label != Query.predicted),
     }
-    flags = {name: case((test, 1), else_=0) for name, test in states.items()}
+    flags = {name: sa.case((test, 1), else_=0) for name, test in states.items()}
     tests = [*span.tests(), Query.rank.is_not(None)]
     if predicted is not None:
         tests.append(Query.predicted == predicted)
     if not has_groups:
         named = [flag.label(name) for name, flag in flags.items()]
-        return select(Query.rank.label("place"), *named).where(*tests)
+        return sa.select(Query.rank.label("place"), *named).where(*tests)
     place = floor(session, Query.rank * _GROUPS)
-    largest = [func.max(flag).label(name) for name, flag in flags.items()]
+    largest = [sa.func.max(flag).label(name) for name, flag in flags.items()]
     # The group of one that was erased has another name, and ranks as before.
-    alone = case((Query.group.is_(None), Query.id))
-    chosen = select(place.label("place"), *largest)
+    alone = sa.case((Query.group.is_(None), Query.id))
+    chosen = sa.select(place.label("place"), *largest)
     return chosen.where(*tests).group_by(place, alone)
 
 
 # Built once: a page asks it of each span.  The index on when queries were asked has
 # all of it.
 _ASKED = Prepared(
-    select(func.count(), func.count(Query.rank)).where(
+    sa.select(sa.func.count(), sa.func.count(Query.rank)).where(
         *SpanOfQueries(
-            *(bindparam(name) for name in SpanOfQueries._fields)  # type: ignore[arg-type]
+            *(sa.bindparam(name) for name in SpanOfQueries._fields)  # type: ignore[arg-type]
         ).tests()
     )
 )
@@ -186,10 +178,10 @@ def find_arrivals(session: Session, span: SpanOfQueries) -> Arrivals:
     """Return when the ranked queries of *span* arrived."""
     is_late = Query.created_at >= span.until
     day = day_of(session, Query.created_at)
-    statement = select(
-        func.max(Query.created_at),
-        func.count().filter(~is_late),
-        func.count(case((is_late, day)).distinct()),
+    statement = sa.select(
+        sa.func.max(Query.created_at),
+        sa.func.count().filter(~is_late),
+        sa.func.count(sa.case((is_late, day)).distinct()),
     ).where(*span.tests(), Query.rank.is_not(None))
     newest, early, days = session.execute(statement).one()
     return Arrivals(newest, early > 0, days)
@@ -216,7 +208,7 @@ def count_hours(
     """
     other = aliased(Query)
     was_put_before = (
-        select(other.id)
+        sa.select(other.id)
         .where(
             other.detector_id == Query.detector_id,
             other.input == Query.input,
@@ -227,9 +219,9 @@ def count_hours(
     )
     # Of a detector with one version no inputs have to be looked up.
     is_other = Version.id != Query.version_id
-    has_others = exists().where(Version.detector_id == Query.detector_id, is_other)
-    is_new = case((and_(has_others, was_put_before), 0), else_=1)
-    each = select(
+    has_others = sa.exists().where(Version.detector_id == Query.detector_id, is_other)
+    is_new = sa.case((sa.and_(has_others, was_put_before), 0), else_=1)
+    each = sa.select(
         Query.detector_id,
         Query.version_id,
         hour_of(session, Query.asked_at, Query.created_at).label("hour"),
@@ -237,5 +229,7 @@ def count_hours(
     )
     found = of_pending(each, Query, batches, until=until).subquery()
     place = (found.c.detector_id, found.c.version_id, found.c.hour)
-    statement = select(*place, func.count(), func.sum(found.c.is_new)).group_by(*place)
+    statement = sa.select(
+        *place, sa.func.count(), sa.func.sum(found.c.is_new)
+    ).group_by(*place)
     return [HourCount(*row) for row in session.execute(statement)]
