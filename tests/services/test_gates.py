@@ -10,7 +10,7 @@ from tracker_client import reports as client_reports
 
 from tests.conftest import by
 from tests.services.conftest import Bench
-from tracker.cli import gates
+from tracker.cli import deciding
 from tracker.errors import ConflictError, TrackerError
 from tracker.services.deciding.gates import Gate, GateChoice, ask_gate
 from tracker.services.estimates.replays import list_replay
@@ -166,14 +166,14 @@ def test_both_report_it_in_the_same_text(
         **one, checks=tuple(client_gate.Check(**check) for check in checks)
     )
 
-    assert gates.FORMATS.keys() == client_reports.FORMATS.keys()
-    for name, report in gates.FORMATS.items():
+    assert deciding.FORMATS.keys() == client_reports.FORMATS.keys()
+    for name, report in deciding.FORMATS.items():
         assert report(mine) == client_reports.FORMATS[name](theirs)
-    assert gates.markdown(mine) == summary.read_text()
+    assert deciding.markdown(mine) == summary.read_text()
 
 
 def test_an_interval_is_drawn_where_it_lies() -> None:
-    line = gates.picture(0.5, 0.6, 0.9)
+    line = deciding.picture(0.5, 0.6, 0.9)
 
     assert line == f"0 % {'─' * 25}{'█' * 5}{'─' * 15}┃{'─' * 4} 100 %"
 

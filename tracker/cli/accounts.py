@@ -1,27 +1,24 @@
-"""The accounts commands."""
+"""The commands of accounts and API keys."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
 
 import click
-from rich.table import Table
 from sqlalchemy.orm import Session
 
-from tracker.cli.options import print_table
+from tracker.cli.options import ask, print_rows
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.people import accounts as services
+from tracker.services.people import sign_ins
+from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.people.second_factors import reset_second_factor
-from tracker.services.people.sign_ins import (
-    INVITATION_LASTS,
-    create_link,
-    invite,
-    sign_out_everywhere,
-)
 from tracker.services.wording import dump_instant
+from tracker.storage import people as storage
 from tracker.storage.base import dump_id, list_detector_ids
-from tracker.storage.people import Account, AccountDetector, list_accounts
-from tracker.words import ADMIN, ROLES
+from tracker.words import ADMIN, KEY_ROLES, ROLES
 
 _NOWHERE = "http://127.0.0.1:8000"
 _sight = (
@@ -73,29 +70,30 @@ def create(
         )
         if password is not None:
             return
-        link = create_link(session, made, by(), lasts=INVITATION_LASTS)
+        link = sign_ins.create_link(
+            session, made, by(), lasts=sign_ins.INVITATION_LASTS
+        )
     _print_link(settings.public_url, link)
 
 
 @accounts.command(name="list")
 def list_them() -> None:
     """List the accounts."""
-    table = Table("name", "role", "sees", "made", "state")
+    rows = []
     with connected(load_settings()) as database, database.read() as session:
-        for row in list_accounts(session):
+        for row in storage.list_accounts(session):
             state = "in use" if row.password_hash or row.identity else "no password yet"
             if row.disabled_at is not None:
                 state = f"disabled {dump_instant(row.disabled_at)}"
-            seen = _describe_sight(session, row)
-            made = dump_instant(row.created_at)
-            table.add_row(row.name, row.role, seen, made, state)
-    print_table(table)
+            seen, made = _describe_sight(session, row), dump_instant(row.created_at)
+            rows.append((row.name, row.role, seen, made, state))
+    print_rows(("name", "role", "sees", "made", "state"), rows)
 
 
-def _describe_sight(session: Session, row: Account) -> str:
+def _describe_sight(session: Session, row: storage.Account) -> str:
     if row.role == ADMIN or row.has_all_detectors:
         return "all"
-    given = list_detector_ids(session, AccountDetector, account_id=row.id)
+    given = list_detector_ids(session, storage.AccountDetector, account_id=row.id)
     return ", ".join(dump_id("det", number) for number in given) or "none"
 
 
@@ -164,7 +162,7 @@ def password(name: str) -> None:
 def link(name: str) -> None:
     """Print a link that signs in as NAME once, within seven days."""
     with _changed(name) as (session, row):
-        made = invite(session, row, by())
+        made = sign_ins.invite(session, row, by())
     _print_link(load_settings().public_url, made)
 
 
@@ -182,12 +180,12 @@ def reset_second_step(name: str) -> None:
 def sign_out(name: str) -> None:
     """Sign the account NAME out of every browser."""
     with _changed(name) as (session, row):
-        sign_out_everywhere(session, row, by())
+        sign_ins.sign_out_everywhere(session, row, by())
     click.echo(f"{name} is signed out everywhere.")
 
 
 @contextmanager
-def _changed(name: str) -> Iterator[tuple[Session, Account]]:
+def _changed(name: str) -> Iterator[tuple[Session, storage.Account]]:
     with connected(load_settings()) as database, database.write() as session:
         yield session, services.get_account(session, name)
 
@@ -208,3 +206,56 @@ def _ask_password() -> str:
         return sys.stdin.readline().rstrip("\r\n")
     text: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     return text
+
+
+@click.group()
+def keys() -> None:
+    """Create, list and revoke API keys."""
+
+
+@keys.command(name="create")
+@click.argument("name")
+@click.option("--role", type=click.Choice(KEY_ROLES), required=True)
+@click.option(
+    "--detector",
+    "detectors",
+    multiple=True,
+    help="A detector that the key sees; repeatable. Without it, all.",
+)
+@click.option("--expires", help="How long it is valid, such as 90d or 12w.")
+@click.option("--owner", help="The person responsible for it; by default you.")
+def create_api_key(
+    name: str, role: str, detectors: tuple[str, ...], **choices: Any
+) -> None:
+    """Create an API key and print it; it is shown once."""
+    with connected(load_settings(), fill=True) as database, database.write() as session:
+        given = detectors or None
+        text = create_key(session, name, role, by(), detectors=given, **choices)
+    click.echo(text)
+
+
+@keys.command(name="list")
+def list_api_keys() -> None:
+    """List the API keys, without the keys themselves."""
+    rows = []
+    with connected(load_settings()) as database, database.read() as session:
+        for key in storage.list_keys(session):
+            used = (key.created_at, key.expires_at, key.last_used_at, key.revoked_at)
+            rows.append((key.name, key.role, key.owner or "", *map(_show, used)))
+    names = ("name", "role", "owner", "made", "expires", "last used", "revoked")
+    print_rows(names, rows)
+
+
+def _show(instant: datetime | None) -> str:
+    return "" if instant is None else dump_instant(instant)
+
+
+@keys.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
+def revoke(name: str, *, yes: bool) -> None:
+    """Revoke the key NAME at once."""
+    ask(f"Programs that use the key {name} will be refused.", yes=yes)
+    with connected(load_settings()) as database, database.write() as session:
+        revoke_key(session, name, by())
+    click.echo(f"The key {name} is revoked.")

@@ -1,9 +1,8 @@
 """The badges commands."""
 
 import click
-from rich.table import Table
 
-from tracker.cli.options import ask, print_table
+from tracker.cli.options import ask, print_rows
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.telling import badges as services
@@ -37,13 +36,13 @@ def create(detector: str) -> None:
 @click.argument("detector")
 def list_them(detector: str) -> None:
     """List the badges of DETECTOR, without their addresses."""
-    table = Table("badge", "made", "by")
     with connected(load_settings()) as database, database.read() as session:
         found = get_detector(session, detector)
-        for badge in list_badges(session, found.id, limit=_MOST):
-            made = dump_instant(badge.created_at)
-            table.add_row(dump_id("bdg", badge.id), made, badge.created_by)
-    print_table(table)
+        rows = [
+            (dump_id("bdg", one.id), dump_instant(one.created_at), one.created_by)
+            for one in list_badges(session, found.id, limit=_MOST)
+        ]
+    print_rows(("badge", "made", "by"), rows)
 
 
 @badges.command()

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 import click
-from rich.table import Table
 
-from tracker.cli.options import print_table
+from tracker.cli.options import print_rows
 from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
+from tracker.services import fields
 from tracker.services.detectors import (
     DetectorChange,
     NewDetector,
@@ -21,13 +21,6 @@ from tracker.services.detectors import (
 )
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.measures import score_own
-from tracker.services.fields import (
-    Consensus,
-    LabelOf,
-    LabelSampling,
-    ShownMethod,
-    parse_input,
-)
 from tracker.services.imports.reading.choices import Mapping
 from tracker.services.imports.reading.files import load_mapping, save_mapping
 from tracker.storage.base import dump_id
@@ -67,7 +60,7 @@ def detectors() -> None:
 )
 @click.option(
     "--label-sampling",
-    type=click.Choice(get_args(LabelSampling)),
+    type=click.Choice(get_args(fields.LabelSampling)),
     help="The sampling of labels that do not say it: at random, all queries, or "
     "targeted.  Asked for at a terminal.",
 )
@@ -103,21 +96,21 @@ def detectors() -> None:
 )
 @click.option(
     "--consensus",
-    type=click.Choice(get_args(Consensus)),
+    type=click.Choice(get_args(fields.Consensus)),
     default="majority",
     show_default=True,
     help="Which label is scored where several people are wanted.",
 )
 @click.option(
     "--label-of",
-    type=click.Choice(get_args(LabelOf)),
+    type=click.Choice(get_args(fields.LabelOf)),
     default="input",
     show_default=True,
     help="Whether a label is the truth of an input, or judges one answer.",
 )
 @click.option(
     "--method",
-    type=click.Choice(get_args(ShownMethod)),
+    type=click.Choice(get_args(fields.ShownMethod)),
     default="joint",
     show_default=True,
     help="The method of the one-look interval that pages show first.",
@@ -147,7 +140,7 @@ def create(  # noqa: PLR0913 - options that are parsed here.
         "slices": _split(slices),
         "text_field": text_field or None,
     }
-    new = parse_input(NewDetector, given)
+    new = fields.parse_input(NewDetector, given)
     with connected(load_settings(), fill=True) as database, database.write() as session:
         detector = create_detector(session, new, by())
         click.echo(dump_id("det", detector.id))
@@ -162,7 +155,7 @@ def _ask_label_sampling() -> str | None:
         "  unsaid    decide later; until then no verdict goes by such labels",
         err=True,
     )
-    choices = (*get_args(LabelSampling), "unsaid")
+    choices = (*get_args(fields.LabelSampling), "unsaid")
     given: str = click.prompt(
         "Labels", type=click.Choice(choices), default="unsaid", err=True
     )
@@ -204,7 +197,7 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 )
 @click.option(
     "--label-sampling",
-    type=click.Choice([*get_args(LabelSampling), ""]),
+    type=click.Choice([*get_args(fields.LabelSampling), ""]),
     help="The sampling of labels that do not say it; '' for not said.",
 )
 @click.option(
@@ -225,7 +218,7 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 )
 @click.option(
     "--consensus",
-    type=click.Choice(get_args(Consensus)),
+    type=click.Choice(get_args(fields.Consensus)),
     help="Which label is scored where several people are wanted.",
 )
 @click.option(
@@ -272,7 +265,7 @@ def change(  # noqa: PLR0913 - options that are parsed here.
         detector = get_open_detector(session, name)
         if added:
             given["classes"] = [*detector.classes, *added]
-        new = parse_input(DetectorChange, given)
+        new = fields.parse_input(DetectorChange, given)
         hosts = settings.predictor_hosts
         change_detector(session, detector, new, by(), predictor_hosts=hosts)
 
@@ -314,18 +307,15 @@ def _split(names: str) -> list[str]:
 @detectors.command(name="list")
 def list_them() -> None:
     """List the detectors with their estimates."""
-    table = Table("id", "name", "version", "labels", "measure", "accuracy", "interval")
+    rows = []
     with connected(load_settings()) as database, database.read() as session:
         for detector in list_detectors(session):
             estimate = get_estimate(session, detector, computed_at=utc_now())
             own = score_own(estimate, detector.measure)
-            table.add_row(
-                dump_id("det", detector.id),
-                detector.name,
-                estimate.version or "",
-                f"{estimate.labels:,} {estimate.population.kind}",
-                detector.measure,
-                "not known" if own.accuracy is None else f"{own.accuracy:.4f}",
-                f"{own.low:.4f} to {own.high:.4f} at {estimate.confidence_level:g}",
-            )
-    print_table(table)
+            row = (dump_id("det", detector.id), detector.name, estimate.version or "")
+            labels = f"{estimate.labels:,} {estimate.population.kind}"
+            said = "not known" if own.accuracy is None else f"{own.accuracy:.4f}"
+            ends = f"{own.low:.4f} to {own.high:.4f} at {estimate.confidence_level:g}"
+            rows.append((*row, labels, detector.measure, said, ends))
+    columns = ("id", "name", "version", "labels", "measure", "accuracy", "interval")
+    print_rows(columns, rows)

@@ -5,9 +5,8 @@ import sys
 from typing import Any
 
 import click
-from rich.table import Table
 
-from tracker.cli.options import format_option, print_as, print_table, version_option
+from tracker.cli import options
 from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.rounding import outward
@@ -27,17 +26,13 @@ from tracker.words import BALANCED
 
 @click.command()
 @click.argument("detector")
-@version_option
+@options.version_option
 @click.option(
     "--method", type=click.Choice(METHODS), default="anytime", show_default=True
 )
-@click.option(
-    "--confidence-level",
-    type=float,
-    help="The confidence level; by default the detector's.",
-)
+@options.choose_level(float)
 @click.option("--include-targeted", is_flag=True, help="Also score targeted labels.")
-@format_option
+@options.choose_format("table", "json")
 def estimate(
     detector: str, format_name: str, confidence_level: float | None, **choices: Any
 ) -> None:
@@ -55,7 +50,7 @@ def estimate(
         errors = find_label_errors(session, measured, found) if is_of_all else None
         found = price_audit(session, measured, found)
         found = add_sentence(measured, add_measure(found, measured.measure, errors))
-        print_as(format_name, found, print_estimate)
+        options.print_as(format_name, found, print_estimate)
 
 
 def check_level(level: float | None) -> float | None:
@@ -76,21 +71,15 @@ def print_estimate(found: MeasuredEstimate) -> None:
         f"method {found.method}{_since(found.span)}"
     )
     click.echo(f"{found.sentence}\n{found.basis[0].upper()}{found.basis[1:]}".strip())
-    table = Table("scope", "correct", "labelled", "accuracy", "low", "high")
+    rows = []
     assert found.measured is not None
     names = [found.measured.measure, *(one.name for one in found.classes)]
     for name, one in zip(names, [found.measured, *found.classes], strict=True):
-        accuracy = one.accuracy
-        low, high = outward(one.low, one.high, 6)
-        table.add_row(
-            name,
-            f"{one.correct:,}",
-            f"{one.labelled:,}",
-            "not known" if accuracy is None else f"{accuracy:.6f}",
-            f"{low:f}",
-            f"{high:f}",
-        )
-    print_table(table)
+        said = "not known" if one.accuracy is None else f"{one.accuracy:.6f}"
+        rows.append((name, *_counts(one), said, *_ends(one, 6)))
+    options.print_rows(
+        ("scope", "correct", "labelled", "accuracy", "low", "high"), rows
+    )
     click.echo(f"Each interval of a class is {found.confidence_level:g} by itself.")
     if found.unanswered:
         click.echo(
@@ -116,10 +105,10 @@ def _print_decisions(found: MeasuredEstimate) -> None:
             if str(found.no_decision_because) not in found.sentence:
                 click.echo(f"no verdict: {found.no_decision_because}")
             continue
-        low, high = outward(decision.low, decision.high, 6)
+        low, high = _ends(decision, 6)
         click.echo(
             f"target {decision.target:g} of {read_measure(decision.measure).name}: "
-            f"{decision.verdict}, by the anytime interval {low:f} to {high:f}"
+            f"{decision.verdict}, by the anytime interval {low} to {high}"
             f"{_since(decision.span)}"
         )
         if decision.advice is not None:
@@ -146,6 +135,15 @@ def _print_left_out(found: Estimate) -> None:
         )
 
 
+def _counts(one: Any) -> tuple[str, str]:
+    return f"{one.correct:,}", f"{one.labelled:,}"
+
+
+def _ends(one: Any, places: int) -> tuple[str, str]:
+    low, high = outward(one.low, one.high, places)
+    return f"{low:f}", f"{high:f}"
+
+
 def _since(span: Span | None) -> str:
     since = None if span is None else span.since
     return f", since {since:%-d %b %Y}" if since else ""
@@ -159,13 +157,13 @@ def _since(span: Span | None) -> str:
     help="metadata.NAME for a slice of the detector, version, predicted or week.",
 )
 @click.option("--version", help="The version; by default the one that pages show.")
-@format_option
+@options.choose_format("table", "json")
 def slices(detector: str, format_name: str, **choices: Any) -> None:
     """Print where DETECTOR is worse: its accuracy on each part of its queries."""
     with connected(load_settings()) as database, database.read() as session:
         named = get_detector(session, detector)
         found = get_slices(session, named, computed_at=utc_now(), **choices)
-    print_as(format_name, found, print_slices)
+    options.print_as(format_name, found, print_slices)
 
 
 def print_slices(found: Slices) -> None:
@@ -182,25 +180,17 @@ def print_slices(found: Slices) -> None:
         click.echo(
             f"left out: {found.unstated_left_out:,} labels without a stated sampling"
         )
-    table = Table("value", "queries", "state", "correct", "labelled", "low", "high")
+    rows = []
     for one in found.items:
-        score = one.measured
-        low, high = outward(score.low, score.high, 4)
         state = one.state.replace("_", " ")
         if found.measure == BALANCED and one.state in {"worse", "better"}:
             state += f" in {', '.join(one.worse_in or one.better_in)}"
             if one.worse_in and one.better_in:
                 state += f", better in {', '.join(one.better_in)}"
-        table.add_row(
-            one.value,
-            f"{one.queries:,}",
-            state,
-            f"{score.correct:,}",
-            f"{score.labelled:,}",
-            f"{low:f}",
-            f"{high:f}",
-        )
-    print_table(table)
+        measured = *_counts(one.measured), *_ends(one.measured, 4)
+        rows.append((one.value, f"{one.queries:,}", state, *measured))
+    columns = ("value", "queries", "state", "correct", "labelled", "low", "high")
+    options.print_rows(columns, rows)
     looks = "at every look" if found.is_for_every_look else "at one look"
     each = ", class by class" if found.measure == BALANCED else ""
     click.echo(f"measure: {found.measure}; slices are compared by it{each}")
@@ -228,19 +218,15 @@ def print_slices(found: Slices) -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 100), default=26, help="How many of the newest."
 )
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-)
+@options.choose_format("table", "json", "csv")
 def weeks(detector: str, format_name: str, **choices: Any) -> None:
     """Print how accurate DETECTOR was on the queries asked in each week."""
     with connected(load_settings()) as database, database.read() as session:
         named = get_detector(session, detector)
         found = get_weeks(session, named, computed_at=utc_now(), **choices)
-    print_as(format_name, found, print_csv if format_name == "csv" else print_weeks)
+    options.print_as(
+        format_name, found, print_csv if format_name == "csv" else print_weeks
+    )
 
 
 def print_csv(found: Weeks) -> None:
@@ -260,24 +246,16 @@ def print_weeks(found: Weeks) -> None:
         f"{found.name}, version {found.version or 'none yet'}, {found.measure} by "
         f"{found.by}, {found.time_zone}"
     )
-    table = Table(
-        *("from", "queries", "labels", "drawn", "correct", "low", "high", "of", "")
-    )
+    rows = []
     for one in found.items:
-        low, high = outward(one.low, one.high, 4)
         notes = [] if one.is_closed else ["open"]
-        table.add_row(
-            found.day_of(one).isoformat(),
-            f"{one.queries:,}",
-            f"{one.labels:,}",
-            f"{one.drawn:,}",
-            f"{one.correct:,}",
-            f"{low:f}",
-            f"{high:f}",
-            "all queries" if one.basis == "queries" else "labelled ones",
-            ", ".join([*notes, *(["below target"] if one.below_target else [])]),
-        )
-    print_table(table)
+        notes += ["below target"] if one.below_target else []
+        counts = (f"{x:,}" for x in (one.queries, one.labels, one.drawn, one.correct))
+        of = "all queries" if one.basis == "queries" else "labelled ones"
+        day = found.day_of(one).isoformat()
+        rows.append((day, *counts, *_ends(one, 4), of, ", ".join(notes)))
+    columns = ("from", "queries", "labels", "drawn", "correct", "low", "high", "of", "")
+    options.print_rows(columns, rows)
     click.echo(
         f"All {found.by}s that are closed hold at once with "
         f"{found.confidence_level:g}, however often you look."

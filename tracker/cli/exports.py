@@ -13,14 +13,7 @@ from sqlalchemy.orm import Session
 
 from tracker.cli.setup import connected, load_settings
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.history import (
-    LABEL_COLUMNS,
-    HistoryOrder,
-    dump_rows,
-    history_columns,
-    iter_history,
-    iter_labels,
-)
+from tracker.services.estimates import history
 from tracker.services.exports import MEDIA_TYPES, write_rows
 from tracker.stats import METHODS
 from tracker.words import MEASURES, RECALL
@@ -92,7 +85,7 @@ def write_pieces(pieces: Iterable[bytes], output: Path | None) -> None:
 )
 @click.option(
     "--by",
-    type=click.Choice(get_args(HistoryOrder)),
+    type=click.Choice(get_args(history.HistoryOrder)),
     default="arrival",
     show_default=True,
     help="For the history: in order of the labels, or of the days of the queries.",
@@ -103,9 +96,9 @@ def export(
     """Write the interval history, or the labels, of DETECTOR."""
     with connected(load_settings()) as database, database.read() as session:
         is_history = what == "history"
-        columns: Sequence[str] = LABEL_COLUMNS
+        columns: Sequence[str] = history.LABEL_COLUMNS
         if is_history:
-            columns = history_columns(choices["measure"], choices["by"])
+            columns = history.history_columns(choices["measure"], choices["by"])
         progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.completed:,} rows"),
@@ -123,8 +116,8 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     detector = get_detector(session, name)
     if what == "labels":
-        return iter_labels(session, detector)
-    return dump_rows(iter_history(session, detector, **choices))
+        return history.iter_labels(session, detector)
+    return history.dump_rows(history.iter_history(session, detector, **choices))
 
 
 def _counted(

@@ -1,13 +1,15 @@
-"""The commands that import a file and undo an import."""
+"""The commands that inspect a file, import it and undo an import."""
 
 import io
+import re
+import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from rich.console import Console
@@ -26,7 +28,11 @@ from tracker.storage.images import open_image_store
 from tracker.storage.queries.queries import list_written_versions
 from tracker.words import REJECT, SKIP
 
+if TYPE_CHECKING:
+    from tracker.services.imports.inspecting import Inspection
+
 _MOST_SHOWN = 50
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 _PIPE = Path("-")
 _BUFFER = 2**20
 
@@ -291,3 +297,66 @@ def undo_file(number: str) -> None:
         f"and {report.references_taken_back:,} references taken back; {verdicts}"
         f"{report.kept:,} queries stay, because labels or audits need them."
     )
+
+
+@click.command(name="inspect")
+@click.argument(
+    "file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+)
+@click.option(
+    "--classes", "named", metavar="YES,NO", help="The classes, if they are not found."
+)
+@reading_options
+def inspect_file(file: Path, *, named: str | None, **choices: Any) -> None:
+    """Print the format of FILE and what an import would add.
+
+    Shows the field of each column, the classes, how many rows have a truth, the rows
+    that would be refused and why, the interval, and the commands that create a detector
+    and import the file.  Nothing is written.
+    """
+    # They load NumPy, which importing does not.
+    from tracker.services.imports.inspecting import (  # noqa: PLC0415 - as said.
+        describe_file,
+        inspect,
+    )
+
+    with opened(file) as stream:
+        rows = open_named(stream, file.name)
+        rows = rows.read_by(read_choices(**choices, usual_extra=METADATA))
+        found = inspect(rows, named.split(",") if named else None)
+    click.echo(f"{file.name}: {rows.format}, {found.report.rows:,} rows")
+    for said in describe_file(rows, found).says:
+        click.echo(said)
+    for warning in found.report.warnings:
+        click.secho(f"warning: {warning}", fg="yellow", bold=True)
+    if len(found.classes) > 1:
+        _print_commands(file, found, choices)
+    else:
+        click.echo(
+            "No two classes were found: name the columns, as in --map label=COLUMN "
+            "--map predicted=COLUMN, or the classes, as in --classes YES,NO."
+        )
+
+
+def _print_commands(file: Path, found: "Inspection", choices: dict[str, Any]) -> None:
+    name = _UNFIT.sub("-", file.stem).strip("-").lower() or "detector"
+    classes = shlex.quote(",".join(found.classes))
+    click.echo("To import it:")
+    click.echo(
+        f'  tracker detectors create {name} --question "What is it?" '
+        f"--classes {classes}"
+    )
+    words = ["tracker", "import", name, str(file)]
+    for option in click.get_current_context().command.params:
+        given = choices.get(option.name or "") or ()
+        if given is True:
+            words.append(option.opts[0])
+            continue
+        for value in given if isinstance(given, tuple) else [given]:
+            words += [option.opts[0], str(value)]
+    for field, column in found.proposed.items():
+        words += ["--map", f"{field}={column}"]
+    if found.report.bad_rows:
+        words.append("--skip-bad-rows")
+    click.echo(f"  {shlex.join(words)}")

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -12,22 +12,25 @@ from rich.table import Table
 
 from tracker.shapes import Shape
 
-format_option = click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-)
+_Command = Callable[..., Any]
+
+
+def choose_format(*names: str) -> Callable[[_Command], _Command]:
+    """Return the option --format of these formats, the first unless chosen."""
+    kind = click.Choice(names)
+    return click.option(
+        "--format", "format_name", type=kind, default=names[0], show_default=True
+    )
+
+
+def choose_level(kind: Any) -> Callable[[_Command], _Command]:
+    text = "The confidence level; by default the detector's."
+    return click.option("--confidence-level", type=kind, help=text)
+
 
 version_option = click.option(
     "--version", help="The version; by default the one that pages show; * pools all."
 )
-
-
-def print_json(found: Shape) -> None:
-    """Print the shape *found* as indented JSON."""
-    click.echo(json.dumps(found.dump(), ensure_ascii=False, indent=1))
 
 
 _Found = TypeVar("_Found", bound=Shape)
@@ -36,9 +39,9 @@ _Found = TypeVar("_Found", bound=Shape)
 def print_as(
     format_name: str, found: _Found, print_text: Callable[[_Found], None]
 ) -> None:
-    """Print *found* as JSON, or with *print_text*."""
+    """Print *found* as indented JSON, or with *print_text*."""
     if format_name == "json":
-        print_json(found)
+        click.echo(json.dumps(found.dump(), ensure_ascii=False, indent=1))
     else:
         print_text(found)
 
@@ -47,11 +50,14 @@ def print_as(
 _WHOLE = 100_000
 
 
-def print_table(table: Table) -> None:
-    """Print *table*, in full width if stdout is no terminal.
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of *rows*, in full width if stdout is no terminal.
 
     Square brackets in names are not markup.
     """
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
     console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         console.width = _WHOLE

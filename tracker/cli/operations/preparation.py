@@ -9,18 +9,9 @@ import sys
 
 import click
 
+from tracker.cli import setup
 from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import Prepared
-from tracker.cli.setup import (
-    by,
-    check_host,
-    check_port,
-    connect,
-    find_address,
-    is_loopback,
-    load_settings,
-    reach,
-)
 from tracker.services.people.accounts import create_account, find_admin_without_password
 from tracker.services.people.sign_ins import create_link
 from tracker.settings import Settings
@@ -42,20 +33,20 @@ _PATIENCE_SECONDS = 5.0
 @click.option("--upgrade", is_flag=True, help="Upgrade the database, and make a link.")
 def prepare(host: str, port: int, *, upgrade: bool) -> None:
     """Check that serving is possible, and print the result for the supervisor."""
-    settings = load_settings()
+    settings = setup.load_settings()
     configure_logging(settings.log_level)
     open_image_store(settings)
     # Before anything is created: the port may be taken.
-    address = find_address(host)
-    check_port(host, address, port, patience=0 if upgrade else _PATIENCE_SECONDS)
-    database = reach(settings) if upgrade else connect(settings, fill=True)
+    address = setup.find_address(host)
+    setup.check_port(host, address, port, patience=0 if upgrade else _PATIENCE_SECONDS)
+    database = setup.reach(settings) if upgrade else setup.connect(settings, fill=True)
     try:
         if upgrade:
             schema.upgrade(database)
-        check_host(settings, host, address)
+        setup.check_host(settings, host, address)
         settings.load_secret_key()
         check_provider(settings)
-        is_local = is_loopback(address)
+        is_local = setup.is_loopback(address)
         if upgrade and not (is_local or settings.public_url or settings.trusted_hosts):
             click.echo(
                 "Requests from other machines are refused until TRACKER_PUBLIC_URL or "
@@ -97,6 +88,6 @@ def _make_link(database: Database) -> str | None:
     """Return the token of a sign-in link for an admin without a password."""
     with database.write() as session:
         if not list_accounts(session):
-            create_account(session, "admin", ADMIN, by())
+            create_account(session, "admin", ADMIN, setup.by())
         admin = find_admin_without_password(session)
-        return None if admin is None else create_link(session, admin, by())
+        return None if admin is None else create_link(session, admin, setup.by())

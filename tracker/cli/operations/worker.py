@@ -10,6 +10,7 @@ from tracker.cli.operations.processes import watch_parent
 from tracker.cli.setup import connected, is_alive, load_settings, process_name
 from tracker.clock import utc_now
 from tracker.errors import ConfigurationError, UnavailableError
+from tracker.jobs import telling
 from tracker.jobs.audits import Audits
 from tracker.jobs.imports import Clearing, Imports
 from tracker.jobs.loop import Handler, Loop
@@ -17,14 +18,6 @@ from tracker.jobs.predictors import Predictions
 from tracker.jobs.recompute import Recompute
 from tracker.jobs.retention import Retention
 from tracker.jobs.scheduler import run_worker
-from tracker.jobs.telling import (
-    AddressMail,
-    Deliveries,
-    DigestMail,
-    Exporter,
-    MailServer,
-    Stalls,
-)
 from tracker.services.sandbox.readers import warm_up
 from tracker.services.telling.mail import Letterhead
 from tracker.services.wording import dump_instant
@@ -70,8 +63,8 @@ def worker(parent: int | None, *, check: bool) -> None:
                 database=database, images=images, most_unpacked=settings.max_body_bytes
             ),
             Clearing(database=database),
-            Deliveries(database=database, allowed_hosts=settings.webhook_hosts),
-            Stalls(database=database),
+            telling.Deliveries(database=database, allowed_hosts=settings.webhook_hosts),
+            telling.Stalls(database=database),
             Audits(database=database),
             Retention(database=database, days=settings.keep_unlabelled_days or 0),
             Predictions(
@@ -94,7 +87,7 @@ def _send_mail(settings: Settings, database: Database) -> list[Handler]:
                 f"TRACKER_{name.upper()} is needed with TRACKER_SMTP_HOST: mail has a "
                 "sender and links"
             )
-    server = MailServer(
+    server = telling.MailServer(
         settings.smtp_host,
         settings.smtp_port,
         settings.smtp_security,
@@ -105,7 +98,7 @@ def _send_mail(settings: Settings, database: Database) -> list[Handler]:
     head = Letterhead(settings.mail_from, settings.public_url, secret_key)
     return [
         kind(database=database, server=server, head=head)
-        for kind in (AddressMail, DigestMail)
+        for kind in (telling.AddressMail, telling.DigestMail)
     ]
 
 
@@ -114,7 +107,7 @@ def _export_estimates(settings: Settings, database: Database) -> list[Handler]:
         return []
     pairs = (pair.split("=", 1) for pair in settings.otlp_headers.split(",") if pair)
     return [
-        Exporter(
+        telling.Exporter(
             database=database, endpoint=settings.otlp_endpoint, headers=dict(pairs)
         )
     ]
