@@ -188,6 +188,12 @@ def remember(
     return known[key]
 
 
+def recall(session: Session, statement: Any, *values: Hashable) -> Sequence[Any] | None:
+    """Return the rows that `remember` keeps of a *statement*, None if it has none."""
+    known: Mapping[Hashable, Sequence[Any]] = session.info.get("remembered", {})
+    return known.get((id(statement), *values))
+
+
 _Row = TypeVar("_Row", bound=Base)
 
 Key = tuple[int, int]

@@ -324,6 +324,9 @@ _NAMED = sa.select(Version).where(
 
 
 def find_version(session: Session, detector_id: int, name: str) -> Version | None:
+    known = base.recall(session, _OF_DETECTORS, (detector_id,))
+    if known is not None:
+        return next((one for (one,) in known if one.name == name), None)
     chosen = {"detector_id": detector_id, "name": name}
     return session.scalars(_NAMED, chosen).one_or_none()
 
