@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from sqlalchemy.orm import Session
 
+from tracker.cli.options import choose_format
 from tracker.cli.setup import connected, load_settings
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import history
@@ -21,14 +22,10 @@ from tracker.words import MEASURES, RECALL
 
 def file_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add --format and --output to a command that writes rows."""
-    formats = click.Choice(list(MEDIA_TYPES))
     place = click.Path(dir_okay=False, path_type=Path)
-    command = click.option("--output", type=place, help="The file; by default stdout.")(
-        command
-    )
-    return click.option(
-        "--format", "format_name", type=formats, default="csv", show_default=True
-    )(command)
+    help_of = "The file; by default stdout."
+    command = click.option("--output", type=place, help=help_of)(command)
+    return choose_format(*MEDIA_TYPES)(command)
 
 
 def write_file(

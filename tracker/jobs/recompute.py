@@ -319,9 +319,6 @@ class Recompute(Handler):
                 started_at=at,
                 seconds=0.0,
                 outcome="failed",
-                batches=0,
-                labels=0,
-                snapshots=0,
                 error=reason,
             )
             add_job_runs(session, [run])

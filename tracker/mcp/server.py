@@ -30,6 +30,7 @@ from tracker.services.detectors import check_class, describe_detectors, get_dete
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
 from tracker.services.estimates.measures import MeasureWord, add_measure
+from tracker.services.estimates.query_lists import QueryFilter, find_and_count
 from tracker.services.estimates.report import add_sentence
 from tracker.services.estimates.slices import get_slices
 from tracker.services.evidence.measure import read_measure
@@ -43,8 +44,6 @@ from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
-from tracker.storage.queries.finding import count_queries, list_sorted
-from tracker.storage.queries.queries import build_conditions
 from tracker.storage.telling import list_detector_events
 
 Answer = dict[str, Any]
@@ -233,22 +232,20 @@ class Desk:
                 if name is not None:
                     check_class(found, name, field=field, may_be_unclear=False)
             chosen = choose_versions(session, found, version)
-            conditions = build_conditions(
-                found.id,
-                label=label,
-                predicted=predicted,
-                version_id=chosen[0].id if len(chosen) == 1 else None,
-                is_wrong=True,
+            one = chosen[0].name if len(chosen) == 1 else None
+            wanted = QueryFilter(
+                label=label, predicted=predicted, version=one, is_wrong=True
             )
-            rows = list_sorted(
+            rows, total = find_and_count(
                 session,
-                conditions,
+                found,
+                wanted,
                 sort="-confidence",
                 after=None,
                 limit=_limit("limit", limit, _MOST_SHOWN),
+                at=self.clock(),
             )
             items = [describe_query(session, row, image=None).dump() for row in rows]
-            total = count_queries(session, conditions)
         wrong = plural(total, "wrong prediction")
         sentence = f"Here are {len(items):,} of {wrong}."
         return _answer(sentence, {"items": items, "total": total})

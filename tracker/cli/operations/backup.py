@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from tracker.charts.words import plural
 from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.errors import InvalidInputError
@@ -58,7 +59,7 @@ def backup(file: Path, *, overwrite: bool) -> None:
     )
     if missing:
         raise click.ClickException(
-            f"{_counted(len(missing), 'image is', 'images are')} missing; everything "
+            f"{plural(len(missing), 'image is', 'images are')} missing; everything "
             "else was saved"
         )
 
@@ -93,16 +94,12 @@ def restore(file: Path) -> None:
 def _described(manifest: Manifest) -> str:
     rows = {entry.name: entry.rows for entry in manifest.tables}
     return (
-        f"{_counted(rows['detectors'], 'detector', 'detectors')}, "
-        f"{_counted(rows['queries'], 'query', 'queries')}, "
-        f"{_counted(rows['labels'], 'label', 'labels')}, "
-        f"{_counted(rows['snapshots'], 'snapshot', 'snapshots')} and "
-        f"{_counted(manifest.images, 'image', 'images')}"
+        f"{plural(rows['detectors'], 'detector')}, "
+        f"{plural(rows['queries'], 'query', 'queries')}, "
+        f"{plural(rows['labels'], 'label')}, "
+        f"{plural(rows['snapshots'], 'snapshot')} and "
+        f"{plural(manifest.images, 'image')}"
     )
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
 
 
 @contextmanager

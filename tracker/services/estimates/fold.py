@@ -495,7 +495,6 @@ def store_folds(
             batches=len(one.batches),
             labels=one.labels,
             snapshots=one.snapshots,
-            error=None,
         )
         for one in folds
     ]

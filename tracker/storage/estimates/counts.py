@@ -30,7 +30,7 @@ from tracker.storage.estimates.pending import (
     of_pending,
 )
 from tracker.storage.labels import Label
-from tracker.storage.queries.finding import Condition
+from tracker.storage.queries.finding import Between, Condition
 from tracker.storage.queries.queries import Query, has_standing
 from tracker.words import GROUPED, REPLAYED, REPLAYED_UNSTATED, SAMPLINGS, UNSTATED
 
@@ -183,14 +183,11 @@ def count_window(  # noqa: PLR0913 - one argument for each filter.
         .where(Query.detector_id == detector_id, Query.label.is_not(None))
         .group_by(*_COUNTED)
     )
-    if since is not None:
-        statement = statement.where(Query.asked_at >= since)
-    if until is not None:
-        statement = statement.where(Query.asked_at < until)
     if are_others:
         # As the index has it, which would not be used for IS false.
         statement = statement.where(text("NOT queries.is_pooled"))
-    statement = statement.where(*(one.test(session) for one in where))
+    span = Between("asked_at", since, below=until)
+    statement = statement.where(*(one.test(session) for one in (span, *where)))
     return _add_up(session.execute(statement))
 
 

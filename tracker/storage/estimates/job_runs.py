@@ -33,9 +33,9 @@ class JobRun(Base):
     started_at: Mapped[datetime]
     seconds: Mapped[float]
     outcome: Mapped[str] = mapped_column(Text)
-    batches: Mapped[int] = mapped_column(BigId)
-    labels: Mapped[int] = mapped_column(BigId)
-    snapshots: Mapped[int] = mapped_column(BigId)
+    batches: Mapped[int] = mapped_column(BigId, default=0)
+    labels: Mapped[int] = mapped_column(BigId, default=0)
+    snapshots: Mapped[int] = mapped_column(BigId, default=0)
     error: Mapped[str | None] = mapped_column(Text)
 
 

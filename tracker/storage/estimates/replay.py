@@ -19,7 +19,7 @@ from tracker.storage.estimates.counts import (
 from tracker.storage.estimates.pending import is_pending
 from tracker.storage.estimates.projections import KNOWN, load_by_name
 from tracker.storage.labels import Label, is_correction, is_of_query, truth_of
-from tracker.storage.queries.finding import Condition
+from tracker.storage.queries.finding import Between, Condition
 from tracker.storage.queries.queries import Query
 from tracker.words import UNCLEAR
 
@@ -46,10 +46,8 @@ def count_known(  # noqa: PLR0913 - one argument for each filter.
     """
     shape = (last is not None, known_at is not None)
     limits = [one.test(session) for one in where]
-    if since is not None:
-        limits.append(Query.asked_at >= since)
-    if until is not None:
-        limits.append(Query.asked_at < until)
+    if since or until:
+        limits.append(Between("asked_at", since, below=until).test(session))
     if are_pooled:
         limits.append(Query.is_pooled.is_(other=True))
     statement = _select_kinds(shape, limits) if limits else _KINDS[shape]

@@ -133,12 +133,14 @@ def count_confidences(
 def _iter_kept(
     session: Session, detector_id: int, version_ids: Collection[int]
 ) -> Iterator[tuple[int, Bin]]:
-    for name in (CONFIDENCES, DELETED):
-        for rows in projections.load_by_name(
-            session, [detector_id], name, version_ids
-        ).values():
-            for state in rows.values():
-                yield from Bins.load(state).items()
+    row = projections.Projection
+    kept = select(row.state).where(
+        row.detector_id == detector_id,
+        row.version_id.in_(version_ids),
+        row.name.in_((CONFIDENCES, DELETED)),
+    )
+    for state in session.scalars(kept):
+        yield from Bins.load(state).items()
 
 
 def _iter_waiting(

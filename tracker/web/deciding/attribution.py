@@ -11,16 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import by, database, now, requires
-from tracker.services.deciding.attribution import (
-    Anchor,
-    NewInvestigation,
-    Shift,
-    begin_investigation,
-    find_answering,
-    get_attribution,
-    list_anchors,
-    propose_weeks,
-)
+from tracker.services.deciding import attribution
 from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.exports import Rows
@@ -62,8 +53,10 @@ def start_investigation(detector_id: str) -> ResponseReturnValue:
 
     def begin(session: Session) -> None:
         detector = get_open_detector(session, detector_id)
-        new = parse_input(NewInvestigation, _read_form(detector, request.form))
-        begin_investigation(session, detector, new, by())
+        new = parse_input(
+            attribution.NewInvestigation, _read_form(detector, request.form)
+        )
+        attribution.begin_investigation(session, detector, new, by())
 
     try:
         database().run(begin)
@@ -81,11 +74,13 @@ def download_anchors(detector_id: str, suffix: str) -> Response:
     number = _read_number()
 
     def rows(session: Session) -> Rows:
-        found = list_anchors(session, get_detector(session, detector_id), number)
+        found = attribution.list_anchors(
+            session, get_detector(session, detector_id), number
+        )
         return [one.dump() | {"needs": ", ".join(one.needs)} for one in found.items]
 
     with database().read() as session:
-        get_attribution(session, get_detector(session, detector_id), number)
+        attribution.get_attribution(session, get_detector(session, detector_id), number)
     return download(detector_id, "anchors", suffix, _COLUMNS, rows)
 
 
@@ -101,14 +96,16 @@ def _propose(session: Session, detector: Detector) -> dict[str, str]:
     """Return the weeks in the address, else the newest, and who answered in them."""
     found = {"anchors": "400"} | filled_in(request.args, *_DAYS)
     for week, days in zip(
-        _WEEKS[::-1], propose_weeks(session, detector, now())[::-1], strict=False
+        _WEEKS[::-1],
+        attribution.propose_weeks(session, detector, now())[::-1],
+        strict=False,
     ):
         if not found.keys() & {*week[:2]}:
             found |= zip(week, map(date.isoformat, days), strict=False)
     for since, until, *who in _WEEKS:
         if {since, until} <= found.keys():
             span = (_read_day(detector, one, found[one]) for one in (since, until))
-            answering = find_answering(session, detector, *span)
+            answering = attribution.find_answering(session, detector, *span)
             found |= zip(who, answering or (), strict=False)
     return found
 
@@ -131,14 +128,14 @@ def _read_day(detector: Detector, name: str, text: str) -> datetime:
 
 
 def _render(session: Session, detector: Detector, form: Form) -> str:
-    found, anchors, number = None, list[Anchor](), _read_number()
+    found, anchors, number = None, list[attribution.Anchor](), _read_number()
     try:
-        found = get_attribution(session, detector, number)
-        anchors = list_anchors(session, detector, number).items
+        found = attribution.get_attribution(session, detector, number)
+        anchors = attribution.list_anchors(session, detector, number).items
     except NotFoundError:
         if number is not None:
             raise
-    rows: list[tuple[Bar, Shift]] = []
+    rows: list[tuple[Bar, attribution.Shift]] = []
     if found is not None:
         # That of the system is the truth; what the judge sees of it is told beside.
         shifts = {"System": found.truth, "Judge": found.judge, "Mix": found.mix}
@@ -160,6 +157,6 @@ def _render(session: Session, detector: Detector, form: Form) -> str:
     )
 
 
-def _draw_shift(name: str, shift: Shift) -> Bar:
+def _draw_shift(name: str, shift: attribution.Shift) -> Bar:
     change = Change(difference=shift.difference, low=shift.low, high=shift.high)
     return draw_change(change, name, 0)
