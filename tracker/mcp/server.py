@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -34,7 +33,7 @@ from tracker.services.estimates.query_lists import QueryFilter, find_and_count
 from tracker.services.estimates.report import add_sentence
 from tracker.services.estimates.slices import get_slices
 from tracker.services.evidence.measure import read_measure
-from tracker.services.fields import parse_when
+from tracker.services.fields import read_when
 from tracker.services.labelling.labelers import get_judges
 from tracker.services.labelling.rechecks import find_label_errors
 from tracker.services.people.keys import actor_of_key, find_valid_key
@@ -122,8 +121,8 @@ class Desk:
                 computed_at=at,
                 version=version,
                 method=method,
-                since=_when("since", since, at),
-                until=_when("until", until, at),
+                since=read_when("since", since, at=at),
+                until=read_when("until", until, at=at),
                 where=where or (),
             )
             is_of_some = since or until or where
@@ -284,13 +283,6 @@ class Desk:
 
 def _answer(sentence: str, answer: Answer) -> Answer:
     return {"sentence": sentence, "answer": answer}
-
-
-def _when(field: str, text: str | None, at: datetime) -> datetime | None:
-    try:
-        return None if text is None else parse_when(text, at=at)
-    except ValueError as error:
-        raise invalid(field, text, str(error)) from error
 
 
 def _limit(field: str, number: int, most: int) -> int:

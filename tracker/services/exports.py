@@ -15,7 +15,7 @@ from itertools import islice
 from typing import IO, Any
 from xml.sax.saxutils import escape
 
-from tracker.services.wording import invalid
+from tracker.services.wording import check_one_of, invalid
 
 # The limit of a sheet, without the line of column names.
 _MOST_ROWS = 2**20 - 1
@@ -147,8 +147,7 @@ Rows = Iterable[dict[str, Any]]
 
 
 def check_format(name: str) -> None:
-    if name not in MEDIA_TYPES:
-        raise invalid("format", name, f"it must be one of {', '.join(MEDIA_TYPES)}")
+    check_one_of("format", name, MEDIA_TYPES)
 
 
 def write_rows(name: str, columns: Sequence[str], rows: Rows) -> Generator[bytes]:

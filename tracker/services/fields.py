@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from tracker.errors import InvalidInputError
-from tracker.services.wording import describe_errors, dump_instant, show
+from tracker.services.wording import describe_errors, dump_instant, invalid, show
 from tracker.words import BALANCED, NO_ANSWER, SAMPLINGS, UNCLEAR
 
 METADATA_BYTES = 256 * 1024
@@ -84,6 +84,14 @@ def is_span(value: object) -> bool:
 
 def _match_span(value: object) -> re.Match[str] | None:
     return _AGO.fullmatch(value) if isinstance(value, str) else None
+
+
+def read_when(field: str, value: object, *, at: datetime) -> datetime | None:
+    """Return what `parse_when` does of a value, if any; raises InvalidInputError."""
+    try:
+        return None if value is None else parse_when(value, at=at)
+    except ValueError as error:
+        raise invalid(field, value, str(error)) from error
 
 
 def parse_when(value: object, *, at: datetime) -> datetime:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
@@ -163,6 +163,12 @@ def _dump_utc(instant: datetime) -> str:
 
 def missing(noun: str, reference: str) -> NotFoundError:
     return NotFoundError(f"there is no {noun} {show(reference)}")
+
+
+def check_one_of(field: str, value: str, known: Collection[str]) -> None:
+    """Raise InvalidInputError unless a value is one of those that are *known*."""
+    if value not in known:
+        raise invalid(field, value, f"it must be one of {', '.join(known)}")
 
 
 def invalid(field: str, value: object, message: str) -> InvalidInputError:

@@ -9,7 +9,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.services.evidence import populations
-from tracker.services.wording import invalid
+from tracker.services.wording import check_one_of
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates import cells
@@ -98,9 +98,8 @@ def pick_population(
 
     Raises InvalidInputError for a population that there is not.
     """
-    if wanted is not None and wanted not in populations.POPULATIONS:
-        known = ", ".join(populations.POPULATIONS)
-        raise invalid("population", wanted, f"it must be one of {known}")
+    if wanted is not None:
+        check_one_of("population", wanted, populations.POPULATIONS)
     word = detector.label_sampling
     chosen = wanted or populations.choose_population(
         word, lambda some: counts.count(some) > 0

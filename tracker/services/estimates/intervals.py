@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracker import stats
-from tracker.services.wording import invalid
+from tracker.services.wording import check_one_of
 from tracker.shapes import Score
 from tracker.stats import Interval, clopper_pearson, window_intervals
 from tracker.words import DECIDING_METHOD, STORED_METHODS, one_of
@@ -36,8 +36,7 @@ IntervalRows = Callable[
 def check_method(method: str, *, or_all: bool = False) -> None:
     """Raise InvalidInputError unless *method* is one that there is, or maybe ``*``."""
     known = (*stats.METHODS, ALL) if or_all else stats.METHODS
-    if method not in known:
-        raise invalid("method", method, f"it must be one of {', '.join(known)}")
+    check_one_of("method", method, known)
 
 
 def max_snapshots(method: str, classes: int, *, of: int) -> int:

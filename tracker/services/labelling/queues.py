@@ -18,7 +18,7 @@ from tracker.services.labelling.golds import choose_gold
 from tracker.services.queries.queries import load_metadata
 from tracker.services.queries.where import parse_where
 from tracker.services.versions import choose_two_versions, choose_versions
-from tracker.services.wording import invalid, missing
+from tracker.services.wording import check_one_of, invalid, missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
@@ -75,8 +75,7 @@ def build_queue(
     queue = choice.queue
     if queue is None:
         queue = RANDOM if given.keys().isdisjoint(_PICKING) else TARGETED
-    if queue not in QUEUES:
-        raise invalid("queue", queue, f"it must be one of {', '.join(QUEUES)}")
+    check_one_of("queue", queue, QUEUES)
     for name in given:
         if queue not in _ONLY_FOR[name]:
             why = ": what is picked is not random" if name in _PICKING else ""
@@ -105,8 +104,8 @@ def build_queue(
 def _build_targeted(
     session: Session, detector: Detector, choice: QueueChoice, by: By
 ) -> queues.TargetedQueue:
-    if choice.order not in {None, *ORDERS}:
-        raise invalid("order", choice.order, f"it must be one of {', '.join(ORDERS)}")
+    if choice.order is not None:
+        check_one_of("order", choice.order, ORDERS)
     if choice.predicted is not None:
         check_class(detector, choice.predicted, field="predicted", may_be_unclear=False)
     low, high = choice.min_confidence, choice.max_confidence

@@ -175,7 +175,7 @@ def create_account(  # noqa: PLR0913 - name, role and access.
     Without a password its first sign-in is by a link.  Raises ConflictError if an
     account or a key has this name or a similar one.
     """
-    _check_role(role)
+    wording.check_one_of("role", role, ROLES)
     check_name(name)
     check_is_free(session, name)
     account = storage.Account(
@@ -225,7 +225,7 @@ def change_account(  # noqa: PLR0913 - role and access.
     details: dict[str, Any] = {}
     if role is not None and role != account.role:
         details["role"] = {"old": account.role, "new": role}
-        _check_role(role)
+        wording.check_one_of("role", role, ROLES)
         if role != ADMIN:
             _check_is_not_last_admin(session, account)
         account.role = role
@@ -298,11 +298,6 @@ def find_admin_without_password(session: Session) -> storage.Account | None:
     ]
     is_let_in = any(row.password_hash or row.identity for row in admins)
     return None if is_let_in or not admins else admins[0]
-
-
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise wording.invalid("role", role, f"it must be one of {', '.join(ROLES)}")
 
 
 def _check_is_not_last_admin(session: Session, account: storage.Account) -> None:

@@ -12,7 +12,7 @@ from tracker.services.by import Actor, By
 from tracker.services.detectors import get_detector
 from tracker.services.fields import is_storable
 from tracker.services.people.accounts import check_is_free, check_name, parse_name
-from tracker.services.wording import dump_instant, invalid, missing
+from tracker.services.wording import check_one_of, dump_instant, invalid, missing
 from tracker.storage import people as storage
 from tracker.storage.base import list_detector_ids
 from tracker.storage.inserting import Asked
@@ -44,8 +44,7 @@ def create_key(  # noqa: PLR0913 - name, role, access and expiry.
     It is for the named *detectors*, or for all, now and later.  It *expires* after a
     time such as 90d.  Its *owner* is responsible for it, by default its creator.
     """
-    if role not in KEY_ROLES:
-        raise invalid("role", role, f"it must be one of {', '.join(KEY_ROLES)}")
+    check_one_of("role", role, KEY_ROLES)
     check_name(name)
     check_is_free(session, name)
     expires_at = None if not expires else _parse_expiry(expires, at=by.at)

@@ -15,25 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import (
-    ColumnElement,
-    CursorResult,
-    ForeignKey,
-    Select,
-    Table,
-    Text,
-    and_,
-    bindparam,
-    case,
-    delete,
-    func,
-    insert,
-    literal,
-    select,
-    tuple_,
-    update,
-)
-from sqlalchemy import cast as sql_cast
+import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql, remember
@@ -55,16 +37,18 @@ class PendingBatch(Base):
 
     __tablename__ = "pending_batches"
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = mapped_column(
+        sa.ForeignKey(Detector.id), primary_key=True
+    )
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     created_at: Mapped[datetime]
     # The first row that waits, of a batch that is folded in part; None: all wait.
     next_id: Mapped[int | None] = mapped_column(BigId)
 
 
-_BATCHES = cast(Table, PendingBatch.__table__)
+_BATCHES = cast(sa.Table, PendingBatch.__table__)
 _ADD = Prepared(
-    insert(_BATCHES).returning(_BATCHES.c.id), columns=("detector_id", "created_at")
+    sa.insert(_BATCHES).returning(_BATCHES.c.id), columns=("detector_id", "created_at")
 )
 _ADD_DRAWN = Prepared.adding(_BATCHES)
 
@@ -79,7 +63,7 @@ def count_groups_again(
     session: Session, detector_id: int, *, created_at: datetime
 ) -> None:
     """Let the job find the groups of all queries again, and what counts for them."""
-    statement = update(Detector).where(Detector.id == detector_id)
+    statement = sa.update(Detector).where(Detector.id == detector_id)
     session.execute(statement.values(groups=STALE))
     # The job takes up a detector that has a batch, be it an empty one.
     add_batch(session, detector_id, created_at=created_at)
@@ -110,28 +94,30 @@ def first_id(batch: int) -> int:
     return batch << _BATCH_BITS
 
 
-def batch_of(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
+def batch_of(column: InstrumentedAttribute[int]) -> sa.ColumnElement[int]:
     return column // BATCH_LIMIT
 
 
-def belongs_to(column: InstrumentedAttribute[int]) -> ColumnElement[bool]:
+def belongs_to(column: InstrumentedAttribute[int]) -> sa.ColumnElement[bool]:
     """Return the condition that an id *column* is that of a row of a pending batch."""
     start = PendingBatch.id * BATCH_LIMIT
-    first = func.coalesce(PendingBatch.next_id, start)
+    first = sa.func.coalesce(PendingBatch.next_id, start)
     in_range = column.between(first, start + (BATCH_LIMIT - 1))
     is_near = on_postgresql(column.class_.detector_id == PendingBatch.detector_id)
     # What PostgreSQL can find by a hash table, instead of batch by batch.
-    return and_(in_range, is_near, on_postgresql(batch_of(column) == PendingBatch.id))
+    return sa.and_(
+        in_range, is_near, on_postgresql(batch_of(column) == PendingBatch.id)
+    )
 
 
 def is_pending(
     detector_id: int, column: InstrumentedAttribute[int]
-) -> ColumnElement[bool]:
+) -> sa.ColumnElement[bool]:
     """Return the condition that a row of a detector waits for the job."""
-    waits = select(PendingBatch.id).where(
+    waits = sa.select(PendingBatch.id).where(
         PendingBatch.detector_id == detector_id,
         PendingBatch.id == batch_of(column),
-        func.coalesce(PendingBatch.next_id, 0) <= column,
+        sa.func.coalesce(PendingBatch.next_id, 0) <= column,
     )
     return waits.exists()
 
@@ -148,12 +134,12 @@ def ends_of(batches: Pending) -> dict[str, int]:
 
 
 def of_pending(
-    columns: Select[*tuple[Any, ...]],
+    columns: sa.Select[*tuple[Any, ...]],
     rows_of: Any,
     batches: Pending,
     *,
     until: int | None = None,
-) -> Select[*tuple[Any, ...]]:
+) -> sa.Select[*tuple[Any, ...]]:
     """Select *columns* of the queries or labels of pending *batches*.
 
     Or of those whose ids are below *until*.
@@ -177,12 +163,12 @@ def _select_pending() -> Any:
     wait.
     """
     oldest = (
-        select(func.min(PendingBatch.id))
+        sa.select(sa.func.min(PendingBatch.id))
         .where(PendingBatch.detector_id == Detector.id)
         .correlate(Detector)
         .scalar_subquery()
     )
-    return select(Detector.id).where(oldest.is_not(None)).order_by(oldest)
+    return sa.select(Detector.id).where(oldest.is_not(None)).order_by(oldest)
 
 
 def list_pending_detectors(session: Session) -> Sequence[int]:
@@ -194,16 +180,16 @@ def _select_unplanned(at: datetime, time_zone: str | None) -> list[Any]:
 
     That is new labels, a run that ended, or days in another zone than *time_zone*.
     """
-    is_open = select(Task.id).where(
+    is_open = sa.select(Task.id).where(
         Task.kind == RECOMPUTE,
-        Task.key == sql_cast(Detector.id, Text),
+        Task.key == sa.cast(Detector.id, sa.Text),
         Task.ended_at.is_(None),
     )
-    due = select(Version.detector_id).where(Version.run_due_at <= at)
-    ended = select(Detector.id).where(Detector.id.in_(due))
+    due = sa.select(Version.detector_id).where(Version.run_due_at <= at)
+    ended = sa.select(Detector.id).where(Detector.id.in_(due))
     found = [_select_pending(), ended]
     if time_zone is not None:
-        found.append(select(Detector.id).where(Detector.time_zone != time_zone))
+        found.append(sa.select(Detector.id).where(Detector.time_zone != time_zone))
     return [one.where(~is_open.exists()) for one in found]
 
 
@@ -227,19 +213,19 @@ def plan_recomputes(
     """
     for one in _select_unplanned(at, time_zone):
         rows = one.with_only_columns(
-            literal(RECOMPUTE),
+            sa.literal(RECOMPUTE),
             Detector.id,
-            sql_cast(Detector.id, Text),
-            literal(""),
-            literal(at, UtcDateTime()),
+            sa.cast(Detector.id, sa.Text),
+            sa.literal(""),
+            sa.literal(at, UtcDateTime()),
         )
         enqueue_each(session, rows)
 
 
 # Built once: every estimate asks this.
 _OF_DETECTORS = (
-    select(PendingBatch.detector_id, PendingBatch.id)
-    .where(PendingBatch.detector_id.in_(bindparam("ids", expanding=True)))
+    sa.select(PendingBatch.detector_id, PendingBatch.id)
+    .where(PendingBatch.detector_id.in_(sa.bindparam("ids", expanding=True)))
     .order_by(PendingBatch.id)
 )
 
@@ -269,22 +255,24 @@ def advance_revisions(
     """
     if len(seen) > 1:
         # In one order everywhere, so that no two workers wait for each other.
-        locked = select(Detector.id).where(Detector.id.in_(seen)).order_by(Detector.id)
+        locked = (
+            sa.select(Detector.id).where(Detector.id.in_(seen)).order_by(Detector.id)
+        )
         session.execute(locked.with_for_update(key_share=True)).all()
     values: dict[Any, Any] = {Detector.revision: Detector.revision + 1}
     for name in next(iter((traffic or {}).values()), ()):
         column: Any = getattr(Detector, name)
         by_id = {
-            key: literal(row[name], column.type) for key, row in (traffic or {}).items()
+            key: sa.literal(row[name], column.type)
+            for key, row in (traffic or {}).items()
         }
-        values[column] = case(by_id, value=Detector.id, else_=column)
-    result = session.execute(
-        update(Detector)
-        .where(tuple_(Detector.id, Detector.revision).in_(seen.items()))
+        values[column] = sa.case(by_id, value=Detector.id, else_=column)
+    result: Any = session.execute(
+        sa.update(Detector)
+        .where(sa.tuple_(Detector.id, Detector.revision).in_(seen.items()))
         .values(values)
     )
-    assert isinstance(result, CursorResult)
-    return result.rowcount == len(seen)
+    return bool(result.rowcount == len(seen))
 
 
 def delete_batches(session: Session, detector_id: int, batches: Sequence[int]) -> int:
@@ -292,8 +280,7 @@ def delete_batches(session: Session, detector_id: int, batches: Sequence[int]) -
     deleted, mine = 0, PendingBatch.detector_id == detector_id
     for start in range(0, len(batches), 500):
         chunk = PendingBatch.id.in_(batches[start : start + 500])
-        result = session.execute(delete(PendingBatch).where(mine, chunk))
-        assert isinstance(result, CursorResult)
+        result: Any = session.execute(sa.delete(PendingBatch).where(mine, chunk))
         deleted += result.rowcount
     return deleted
 
@@ -312,14 +299,13 @@ def end_batches(
                 whole.append(batch)
                 continue
             # Not if the batch is no longer there, or is further.
-            result = session.execute(
-                update(PendingBatch)
+            result: Any = session.execute(
+                sa.update(PendingBatch)
                 .where(PendingBatch.detector_id == detector_id)
                 .where(PendingBatch.id == batch)
-                .where(func.coalesce(PendingBatch.next_id, 0) < until)
+                .where(sa.func.coalesce(PendingBatch.next_id, 0) < until)
                 .values(next_id=until)
             )
-            assert isinstance(result, CursorResult)
             if result.rowcount != 1:
                 return False
         if delete_batches(session, detector_id, whole) < len(whole):

@@ -25,11 +25,11 @@ from tracker.services.estimates.history import list_rows, list_scopes
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
-from tracker.services.fields import parse_when
+from tracker.services.fields import read_when
 from tracker.services.labelling.auditing.audits import find_result
 from tracker.services.telling.events import find_last_verdicts
 from tracker.services.versions import choose_versions
-from tracker.services.wording import invalid
+from tracker.services.wording import check_one_of
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import snapshots as storage
@@ -85,8 +85,7 @@ def show_history(detector_id: str) -> ResponseReturnValue:
     asked = request.args
     is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
     by = asked.get("by") or (_LABELS if is_of_labels else "week")
-    if by not in _VIEWS:
-        raise invalid("by", by, f"it must be one of {', '.join(_VIEWS)}")
+    check_one_of("by", by, _VIEWS)
     with database().read() as session:
         detector = get_detector(session, detector_id)
         chosen = _choose_chart(asked)
@@ -293,9 +292,7 @@ def _find_instant(session: Session, version: Version) -> datetime | None:
 def choose_measure() -> str:
     """Return the measure in the address; raises InvalidInputError for another word."""
     measure = request.args.get("measure") or RECALL
-    if measure not in MEASURES:
-        known = ", ".join(MEASURES)
-        raise invalid("measure", measure, f"it must be one of {known}")
+    check_one_of("measure", measure, MEASURES)
     return measure
 
 
@@ -382,12 +379,7 @@ def _fingerprint_chart(
 
 
 def _parse_instant(field: str) -> datetime | None:
-    """Return the instant in the address under *field*, None where there is none."""
-    text = request.args.get(field, "")
-    try:
-        return parse_when(text, at=now()) if text else None
-    except ValueError as error:
-        raise invalid(field, text, str(error)) from error
+    return read_when(field, request.args.get(field) or None, at=now())
 
 
 def _choose_chart(asked: Mapping[str, str]) -> dict[str, Any]:

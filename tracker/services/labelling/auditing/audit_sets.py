@@ -178,13 +178,8 @@ class NewAudit(fields.Input):
 
     def span(self, at: datetime) -> tuple[datetime | None, datetime | None]:
         """Return since and until, seen at an instant; raises InvalidInputError."""
-        found: dict[str, datetime | None] = {}
-        for name, given in (("since", self.since), ("until", self.until)):
-            try:
-                found[name] = None if given is None else fields.parse_when(given, at=at)
-            except ValueError as error:
-                raise invalid(name, given, str(error)) from error
-        since, until = found["since"], found["until"]
+        since = fields.read_when("since", self.since, at=at)
+        until = fields.read_when("until", self.until, at=at)
         if since and until and since >= until:
             raise InvalidInputError.of("until", "it must be later than since")
         return since, until
