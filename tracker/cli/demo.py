@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -47,7 +48,8 @@ def log_cameras(
     than the queries.
     """
     frames = cameras.load_frames()
-    names = [_store(images, frame) for frame in frames]
+    dark = {"change": cameras.darken}
+    names = [_store(images, one.index, **dark if one.is_dark else {}) for one in frames]
     draw = random.Random(_SEED)  # noqa: S311 - a sample of a demo, not a secret.
     logged_by = replace(by(), at=created_at, credited="demo")
     first = created_at - timedelta(days=cameras.DAYS)
@@ -81,12 +83,8 @@ def log_cameras(
             add_label(session, query_id, given, logged_by)
 
 
-def _store(images: ImageStore, frame: cameras.Frame) -> str:
-    if frame.is_dark:
-        content = digit_png(frame.index, change=cameras.darken)
-    else:
-        content = digit_png(frame.index)
-    image = clean_image(content)
+def _store(images: ImageStore, index: int, **options: Any) -> str:
+    image = clean_image(digit_png(index, **options))
     return images.put(image.content, image.suffix)
 
 
@@ -181,8 +179,7 @@ def fill(
     names: dict[int, str] = {}
     console = Console(stderr=True)
     for digit in follow(digits, "Images", console):
-        image = clean_image(digit_png(digit.index))
-        names[digit.index] = images.put(image.content, image.suffix)
+        names[digit.index] = _store(images, digit.index)
     draw = random.Random(_SEED)  # noqa: S311 - a sample of a demo, not a secret.
     live: list[list[Waiting]] = []
     for demo_detector in DETECTORS:
