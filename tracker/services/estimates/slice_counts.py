@@ -115,6 +115,7 @@ class SliceCounts(Projection):
         return self._measure.compared(added.label, added.predicted)
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
+        """Continue from the slices that were asked for, and from their evidence."""
         whole = rows.get((SLICED, self._name))
         if whole is not None:
             self._values = whole.state["values"]
@@ -156,6 +157,7 @@ class SliceCounts(Projection):
         return value
 
     def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
+        """Find which slices are shown to be worse and were not told of yet."""
         self._evidence = {
             (name, value): one
             for name, watch in self._watches.items()
@@ -205,6 +207,7 @@ class SliceCounts(Projection):
         }
 
     def dump(self) -> dict[Place, Kept]:
+        """Return the slices that were touched, their evidence, and the sums of all."""
         if not self._touched:
             return {}
         states = {name: watch.dump() for name, watch in self._watches.items()}
