@@ -82,8 +82,8 @@ def test_no_chance_of_a_sum_as_high_exceeds_its_bound(k, n):
         score = (weights * np.array(k) / labelled).sum()
         inside = (outcomes / labelled) @ weights >= score - 1e-12
         for tilt in (2.0, 5.0, 9.0):
-            rows = labelled[None], weights[None], tuple(side[None] for side in box)
-            bound = Bound.of(*rows, np.array([tilt]), np.array([score]))
+            rows = (part[None] for part in (labelled, weights, *box, score))
+            bound = Bound.of(np.array([tilt]), tuple(rows), (16, 32, 64))
             first = np.full((1, bound.frequencies), tilt / 2)
             for _ in range(25):
                 p = rng.uniform(*box) if rng.random() < 0.5 else rng.choice(box, axis=0)
@@ -135,8 +135,9 @@ def test_the_work_does_not_depend_on_what_is_correct(monkeypatch):
         for error in (0.25, 0.025, 5e-8):
             asked.clear()
             modulus_limit(k, n, error, expected=0.9)
-            assert len(asked) == 12
-            assert sum(asked) == 12 * 5 * 5 * 5 * 64
+            # Three tilts by 16 waves, and the chosen one by 64, of five classes.
+            assert len(asked) == 6 + 12
+            assert sum(asked) == 6 * 3 * 5 * 3 * 16 + 12 * 5 * 64
 
 
 @pytest.mark.thorough

@@ -26,6 +26,9 @@ _CLOSE_EVIDENCE, _CLOSE_MEAN, _CLOSE_VALUE = 0.02, 1e-5, 1e-7
 _FLATTEST = 1e-9
 _NEAR = 10.0
 
+# Of the fields of a value, how many have a row for each row; the others, for each side.
+_BY_ROW = 3
+
 
 class Bets(NamedTuple):
     """Evidence as a function of one chance in each class.
@@ -130,9 +133,15 @@ class _Value(NamedTuple):
     def take(self, rows: npt.NDArray[np.intp], sides: int) -> "_Value":
         by_side = _sides_of(rows, sides)
         return _Value(
-            *(array[rows] for array in self[:3]),
-            *(array[by_side] for array in self[3:]),
+            *(array[rows] for array in self[:_BY_ROW]),
+            *(array[by_side] for array in self[_BY_ROW:]),
         )
+
+    def put(self, rows: npt.NDArray[np.intp], other: Self, sides: int) -> None:
+        """Set what is known of some of the rows to that of *other*."""
+        by_side = _sides_of(rows, sides)
+        for place, (array, new) in enumerate(zip(self, other, strict=True)):
+            array[rows if place < _BY_ROW else by_side] = new
 
 
 class _Aim(NamedTuple):
@@ -266,11 +275,11 @@ def _step(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> tuple[Floats, _Val
 
     before = merit(p, value.logarithm) + 1e-9
     for _ in range(_MOST_HALVINGS):
-        is_worse = merit(moved, found.logarithm) > before
-        if not is_worse.any():
+        worse = np.flatnonzero(merit(moved, found.logarithm) > before)
+        if not worse.size:
             break
-        moved = np.where(is_worse[:, None], (moved + p) / 2.0, moved)
-        found = _value(bets, moved)
+        moved[worse] = (moved[worse] + p[worse]) / 2.0
+        found.put(worse, _value(bets.take(worse), moved[worse]), bets.sides)
     return moved, found
 
 
@@ -335,13 +344,16 @@ def _hessian(value: _Value) -> Floats:
     diagonal = np.maximum(value.curvature, _FLATTEST)
     if classes > _MOST_CLASSES:
         return diagonal + _sum_of_terms(off * off).reshape(rows, every)
-    blocks = _sum_of_terms(off[:, :, :, None] * off[:, :, None, :])
-    blocks = blocks.reshape(rows, -1, classes, classes)
+    blocks = np.zeros((sides, classes, classes))
+    # Term by term, as sums of all terms at once would need K times the memory.
+    for term in range(off.shape[1]):
+        blocks += off[:, term, :, None] * off[:, term, None, :]
+    of_rows = blocks.reshape(rows, -1, classes, classes)
     # The sides have no terms in common, so their mixed derivatives are 0.
     hessian = np.zeros((rows, every, every))
     for side in range(every // classes):
         own = slice(side * classes, (side + 1) * classes)
-        hessian[:, own, own] = blocks[:, side]
+        hessian[:, own, own] = of_rows[:, side]
     at = np.arange(every)
     hessian[:, at, at] += diagonal
     return hessian
