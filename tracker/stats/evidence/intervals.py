@@ -134,6 +134,9 @@ FORMULA = 3
 USUAL_TILT, LARGEST_TILT = 0.3, 15.0
 _MOST_AT_ONCE = 2**19
 
+# How much of the accuracy that was seen a search begins with at least.
+_LEAST_START = 0.02
+
 
 def anytime(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
     """Return an interval for an accuracy, to be looked at after every label.
@@ -335,6 +338,8 @@ class _Rows:
         spread = rows.costs * middle * (1.0 - middle) / (rows.n + 1.0)
         size = np.sqrt(total_of(rows.costs * spread))[:, None]
         start = middle - math.sqrt(2.0 * (needed + 1.5)) * spread / size
-        found = least_mean(rows._bets(), needed, np.clip(start, 1e-4, 1.0 - 1e-9))
+        # Newton's steps come down to a rare class quicker than up from next to nothing.
+        start = np.clip(start, _LEAST_START * middle, 1.0 - 1e-9)
+        found = least_mean(rows._bets(), needed, start)
         low[searched] = np.maximum(found, 0.0)
         return low

@@ -109,6 +109,8 @@ def _by_class(array: Floats) -> Floats:
 
 
 def _total(array: Floats) -> Floats:
+    if len(array) > FEW_CLASSES:
+        return total_of(np.moveaxis(array, 0, -1))
     total: Floats = array[0].copy()
     for part in array[1:]:
         total += part
@@ -166,15 +168,13 @@ _BOX_PART = 0.02
 # it is close enough: so a row takes the same steps alone as among others.
 _TILTINGS = 2
 _LEVELS = 24
-_HALVINGS = 6
-# Within which part of the first multiplier the others are sought once more.
-_NEAR = 1.0 / 32.0
+_HALVINGS, _HALVINGS_OF_CHOICE = 9, 6
 
 # The tilts that are tried, in parts of what suits a normal sum, and how many steps
 # the chosen one may be away from the middle.
 _TILT_STEP, _FURTHEST = 1.3, 1.25
 _TILTS = np.array([1.0 / _TILT_STEP, 1.0, _TILT_STEP])
-_TILT_OF_MANY = 1.1
+_TILTS_OF_MANY = np.array([1.1])
 
 _LEAST_WEIGHT = 0.1
 _MOST_TILT_PER_LABEL = 50.0
@@ -243,53 +243,48 @@ def _limits(k: Floats, n: Floats, error: float, expected: Floats) -> Floats:
     # Below the box's lowest corner there is nothing left to refute.
     floor = total_of(box[0]) * (1.0 - 2.0**-52 * (classes + 4))
     ends = floor, np.maximum(total_of(k / n), floor)
-    tilts, *guesses = _tilted(k, n, weights, box, z)
-    sums, search = (n, weights, *box, scores), (*ends, *guesses)
-    if classes <= FEW_CLASSES:
-        tilts = _best_of(tilts[:, np.newaxis] * _TILTS, sums, search, allowed)
-        bound = Bound.of(tilts, sums, _STEPS)
-    else:
-        bound = Bound.of(tilts * _TILT_OF_MANY, sums, _STEPS_OF_MANY)
-    found = _largest_totals(bound, search, allowed)
+    tilts, prices, guess = _tilted(k, n, weights, box, z)
+    is_few = classes <= FEW_CLASSES
+    tried = tilts[:, np.newaxis] * (_TILTS if is_few else _TILTS_OF_MANY)
+    sums = n, weights, *box, scores
+    tilts, near = _choose_tilts(tried, sums, (*ends, prices, guess), allowed)
+    bound = Bound.of(tilts, sums, _STEPS if is_few else _STEPS_OF_MANY)
+    found = _largest_totals(bound, (*ends, prices, near), allowed, _HALVINGS)
     return np.asarray(np.nextafter(found / classes, 0.0))
 
 
-def _best_of(tilts: Floats, sums: Rows, search: Rows, allowed: float) -> Floats:
-    """Return a tilt for each row near which few waves give the highest limit.
+def _choose_tilts(
+    tilts: Floats, sums: Rows, search: Rows, allowed: float
+) -> tuple[Floats, Floats]:
+    """Return a tilt for each row, (R,), near which few waves give the highest limit.
 
-    *tilts* (R, 3) are those that are tried.  A bound holds for any tilt, whatever it
-    was chosen by.
+    With them come the highest totals.  Of the *tilts*, (R, 3) or (R, 1), all are
+    tried.  A bound holds for any tilt, whatever it was chosen by.
     """
     sums, search = (
         tuple(np.repeat(part, tilts.shape[-1], axis=0) for part in parts)
         for parts in (sums, search)
     )
     bound = Bound.of(tilts.ravel(), sums, _STEPS_OF_CHOICE)
-    _, found = _first_totals(bound, search, allowed)
-    left, middle, right = found.reshape(tilts.shape).T
+    found = _largest_totals(bound, search, allowed, _HALVINGS_OF_CHOICE)
+    by_tilt = found.reshape(tilts.shape).T
+    near = by_tilt.max(axis=0)
+    if len(by_tilt) == 1:
+        return tilts[:, 0], near
+    left, middle, right = by_tilt
     # The top of a parabola through the three, in steps from the middle.
     bend = np.minimum(left - 2.0 * middle + right, -1e-300)
     steps = np.clip((left - right) / (2.0 * bend), -_FURTHEST, _FURTHEST)
-    return np.asarray(tilts[:, 1] * np.exp(steps * math.log(_TILT_STEP)))
+    return tilts[:, 1] * np.exp(steps * math.log(_TILT_STEP)), near
 
 
-def _first_totals(
-    bound: "Bound", search: Rows, allowed: float
-) -> tuple["Lines", Floats]:
+def _largest_totals(
+    bound: "Bound", search: Rows, allowed: float, halvings: int
+) -> Floats:
     floor, estimate, prices, guess = search
     first = np.repeat(prices[:, np.newaxis], bound.frequencies, axis=1)
-    lines = bound.lines(guess, first, first, _HALVINGS)
-    return lines, bound.largest_total(lines, (floor, estimate), guess, allowed)
-
-
-def _largest_totals(bound: "Bound", search: Rows, allowed: float) -> Floats:
-    floor, estimate, prices, _ = search
-    lines, found = _first_totals(bound, search, allowed)
-    # Where the limit is, other lines are lower than where it was guessed to be.
-    nearest = lines.lowest(found)[1]
-    steps = np.minimum(prices[:, np.newaxis] * _NEAR, nearest)
-    lines = lines.joined(bound.lines(found, nearest, steps, _HALVINGS))
-    return bound.largest_total(lines, (floor, estimate), found, allowed)
+    lines = bound.lines(guess, first, halvings)
+    return bound.largest_total(lines, (floor, estimate), guess, allowed)
 
 
 def _tilted(
@@ -382,13 +377,6 @@ class Lines(NamedTuple):
     slopes: Floats
     values: Floats
 
-    def joined(self, other: "Lines") -> "Lines":
-        """Return the lines of both."""
-        return Lines(
-            np.concatenate([self.slopes, other.slopes]),
-            np.concatenate([self.values, other.values]),
-        )
-
     def lowest(self, totals: Floats) -> tuple[Floats, Floats]:
         """Return the least values at the rows' totals, and the slopes there."""
         values = self.values + self.slopes * totals[:, np.newaxis]
@@ -431,14 +419,12 @@ class Bound(NamedTuple):
         """How many frequencies there are."""
         return max(self.steps)
 
-    def lines(
-        self, totals: Floats, multipliers: Floats, steps: Floats, halvings: int
-    ) -> Lines:
+    def lines(self, totals: Floats, multipliers: Floats, halvings: int) -> Lines:
         """Return lines that are low at these totals.
 
-        The best multipliers are sought from those given, within *steps* of them.
+        The best multipliers are sought from 0 to twice those given.
         """
-        slopes, values = [], []
+        slopes, values, steps = [], [], multipliers
         for _ in range(halvings):
             worth, taken = self.waves.largest(multipliers)
             slopes.append(multipliers)
