@@ -51,6 +51,12 @@ def upgrade() -> None:
             "CREATE INDEX ix_queries_metadata ON queries USING gin"
             " ((metadata::jsonb) jsonb_path_ops) WHERE metadata IS NOT NULL"
         )
+        # Else a table that was analysed while each detector had one row would be
+        # searched along all rows of a detector, however many come later.
+        for table in ("queries", "labels"):
+            op.execute(
+                f"ALTER TABLE {table} ALTER detector_id SET (n_distinct = -0.01)"
+            )
         # By ids that come without their detector.
         for table in ("queries", "waiting_queries", "imports", "events"):
             op.create_index(f"ix_{table}_id", table, ["id"])

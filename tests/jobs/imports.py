@@ -23,6 +23,7 @@ from tracker.services.imports.background import (
 )
 from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.files import RowFile
+from tracker.services.imports.reading.rows import PIECE_ROWS
 from tracker.services.imports.writing import Order, Written
 from tracker.services.people.accounts import iter_rows
 from tracker.services.tasks import POLICIES
@@ -111,14 +112,18 @@ def list_tasks(database: Database) -> list[str]:
         return [kind for kind in session.scalars(kinds) if kind in {IMPORT, CLEARING}]
 
 
-def write_pieces(database: Database, task: Task, clock: Clock) -> Generator[Written]:
+def write_pieces(
+    database: Database, task: Task, clock: Clock, *, most: int = PIECE_ROWS
+) -> Generator[Written]:
     """Write piece by piece as a worker does, and the end too."""
     size = look(database, int(task.key)).bytes
     with attempting(
         task, database.read, None, clock=clock, on_progress=lambda _: None
     ) as second:
         yield from second.write(
-            database.run, lambda session, written: note_written(session, task, written)
+            database.run,
+            lambda session, written: note_written(session, task, written),
+            most=most,
         )
         with database.write() as session:
             rows = second.rows

@@ -108,20 +108,21 @@ def test_a_late_worker_is_refused_and_its_piece_is_undone(
     assert_imported_once(database, import_id, 3)
 
 
-def test_the_next_worker_goes_on_after_the_last_piece_of_one_that_was_killed(
-    database: Database, clock: Clock
+@pytest.mark.parametrize("most", [PIECE_ROWS, 700])
+def test_the_next_worker_goes_on_after_the_last_rows_of_one_that_was_killed(
+    database: Database, clock: Clock, most: int
 ) -> None:
     rows = 3 * PIECE_ROWS + 5
     import_id = add(database, rows_of(rows))
     killed = take(database, "killed", clock)
     assert killed is not None
-    pieces = write_pieces(database, killed, clock)
-    assert [next(pieces).rows_done for _ in range(2)] == [PIECE_ROWS, 2 * PIECE_ROWS]
+    pieces = write_pieces(database, killed, clock, most=most)
+    assert [next(pieces).rows_done for _ in range(2)] == [most, 2 * most]
     pieces.close()
 
     found = look(database, import_id)
-    assert (found.state, found.rows_done) == ("running", 2 * PIECE_ROWS)
-    assert count(database, Query) == count(database, Label) == 2 * PIECE_ROWS
+    assert (found.state, found.rows_done) == ("running", 2 * most)
+    assert count(database, Query) == count(database, Label) == 2 * most
     # Somebody corrects a row that is written; the file is not to say it again.
     with database.write() as session:
         first = session.scalars(select(Query.id).order_by(Query.id)).first()
@@ -138,7 +139,7 @@ def test_the_next_worker_goes_on_after_the_last_piece_of_one_that_was_killed(
         ).all()
         batches = session.scalars(select(Query.id // BATCH_LIMIT).distinct()).all()
         assert sorted(found_batches) == sorted(batches)
-        assert len(batches) == 4
+        assert len(batches) > 3
     assert count(database, Label) == rows + 1
     done = look(database, import_id)
     assert (done.state, done.rows) == ("done", rows)

@@ -273,8 +273,8 @@ def test_a_zip_file_of_one_file_is_read_as_that() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (as_zip(a=b"x", b=b"x"), "it is not an Excel file"),
-        (as_zip(a=as_zip(b=b"pred\nYES\n")), "it is not an Excel file"),
+        (as_zip(a=b"x", b=b"x"), "a zip file and no workbook; send one table"),
+        (as_zip(a=as_zip(b=b"pred\nYES\n")), "a zip file and no workbook; send one"),
         (as_zip(a=b"pred\n" + b"YES\n" * 99).replace(b"YES", b"NO!"), "unpacked"),
     ],
 )

@@ -9,23 +9,37 @@ from sqlalchemy import Select, select, text
 
 from tests.conftest import START, Clock
 from tests.services.conftest import Bench
-from tests.storage.test_query_plans import explain, noting, query_row
+from tests.storage.test_query_plans import explain, label_row, noting, query_row
 from tracker.storage.database import Database
 from tracker.storage.detectors import add_versions
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.queries.lookup import find_queries_by_key, lock_found, look_up
+from tracker.storage.labelling.inputs import find_firsts, find_truths
+from tracker.storage.labels import add_labels
+from tracker.storage.queries.groups import find_groups_of, find_units, list_labels_of
+from tracker.storage.queries.lookup import (
+    find_queries_by_input,
+    find_queries_by_key,
+    lock_found,
+    look_up,
+)
 from tracker.storage.queries.queries import Query, add_queries
 
 QUERIES = 6_000
 
 
-def fill(session: Any, bench: Bench) -> list[int]:
-    """Add queries, of which PostgreSQL has no statistics yet; return their ids."""
+def fill(session: Any, bench: Bench, queries: int) -> list[int]:
+    """Add labelled and other queries, and return their ids."""
     detector_id = bench.detector.id
     versions = add_versions(session, detector_id, ["v1"], created_at=START)
     first = first_id(add_batch(session, detector_id, created_at=START))
-    ids = list(range(first, first + QUERIES))
+    ids = list(range(first, first + queries))
     add_queries(session, [query_row(detector_id, versions["v1"], id_) for id_ in ids])
+    return ids
+
+
+def fill_first(session: Any, bench: Bench) -> list[int]:
+    """Add queries, of which PostgreSQL has no statistics yet; return their ids."""
+    ids = fill(session, bench, QUERIES)
     if session.get_bind().dialect.name == "postgresql":
         session.execute(
             text(
@@ -42,8 +56,8 @@ def bench(database: Database) -> Bench:
 
 
 def rows_read(node: dict[str, Any]) -> Iterator[float]:
-    """Yield how many rows of queries each scan in a plan has looked at."""
-    if node.get("Relation Name", "").startswith("queries"):
+    """Yield how many rows each scan in a plan has looked at."""
+    if "Relation Name" in node:
         looked_at = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
         yield looked_at * node["Actual Loops"]
     for inner in node.get("Plans", []):
@@ -62,7 +76,7 @@ def test_keys_are_looked_up_one_by_one_while_an_import_fills_the_table(
     bench: Bench,
 ) -> None:
     with bench.database.write() as session:
-        fill(session, bench)
+        fill_first(session, bench)
         unknown = [f"new{number}" for number in range(2_000)]
         with noting(session) as statements:
             assert find_queries_by_key(session, bench.detector.id, unknown) == {}
@@ -73,9 +87,50 @@ def test_keys_are_looked_up_one_by_one_while_an_import_fills_the_table(
         assert sum(rows_read(plan_of(session, asked))) == 0
 
 
+def analyse(bench: Bench, others: int) -> None:
+    """Take statistics of *others* detectors with a query and a label each."""
+    for number in range(others):
+        other = Bench(bench.database, Clock(), ["YES", "NO"], f"other {number}")
+        other_id = other.detector.id
+        with bench.database.write() as session:
+            for id_ in fill(session, other, queries=1):
+                add_labels(session, [label_row(other_id, id_)])
+    with bench.database.write() as session:
+        session.execute(text("ANALYZE"))
+
+
+@pytest.mark.parametrize("others", [0, 1, 5, 60])
+def test_rows_are_looked_up_one_by_one_in_tables_analysed_before_the_detector_had_any(
+    bench: Bench, others: int
+) -> None:
+    if bench.database.is_sqlite:
+        pytest.skip("it has no statistics")
+    analyse(bench, others)
+    detector_id, database = bench.detector.id, bench.database
+    with database.write() as session:
+        ids = fill(session, bench, queries=20_000)
+        labels = [label_row(detector_id, id_) for id_ in ids if id_ % 2]
+        add_labels(session, labels)
+        some = ids[::100]
+        inputs = [f"i{id_ // 2}" for id_ in some]
+        groups = [f"g{id_}" for id_ in some]
+        with noting(session) as statements:
+            find_queries_by_key(session, detector_id, [f"k{id_}" for id_ in some])
+            find_queries_by_input(session, detector_id, inputs)
+            find_firsts(session, detector_id, inputs)
+            find_truths(session, detector_id, inputs)
+            find_groups_of(session, detector_id, inputs)
+            find_units(session, detector_id, groups)
+            list_labels_of(session, detector_id, some)
+        assert len(statements) == 8
+        for asked in statements:
+            for read in rows_read(plan_of(session, asked)):
+                assert read <= 3 * len(some), asked[0]
+
+
 def test_what_is_known_is_found_and_locked_in_the_order_of_ids(bench: Bench) -> None:
     with bench.database.write() as session:
-        ids = fill(session, bench)
+        ids = fill_first(session, bench)
         some = ids[::-7]
         keys = [f"k{id_}" for id_ in some] + ["unknown", f"k{some[0]}"]
         found = find_queries_by_key(session, bench.detector.id, keys)
@@ -91,18 +146,15 @@ def test_what_is_known_is_found_and_locked_in_the_order_of_ids(bench: Bench) -> 
 
 
 def test_several_queries_of_one_value_are_all_found(bench: Bench) -> None:
-    def of_detector() -> Select[Any]:
-        mine = Query.detector_id == bench.detector.id
-        return select(Query.id, Query.input).where(mine)
-
+    detector_id = bench.detector.id
+    found: Select[Any] = select(Query.id, Query.input)
     with bench.database.write() as session:
-        ids = fill(session, bench)
+        ids = fill_first(session, bench)
         wanted = {f"i{id_ // 2}" for id_ in ids[:500]}
         expected = [id_ for id_ in ids if id_ % 9 < 2 and f"i{id_ // 2}" in wanted]
         assert len(expected) > 100
         names = sorted(wanted)
         for find in (look_up, lock_found):
-            rows = find(session, of_detector(), Query.input, names)
+            rows = find(session, detector_id, found, Query.input, names)
             assert sorted(row.id for row in rows) == expected
-        assert look_up(session, of_detector(), Query.input, []) == []
-        assert lock_found(session, of_detector(), Query.input, []) == []
+            assert find(session, detector_id, found, Query.input, []) == []

@@ -73,6 +73,21 @@ def test_every_connection_writes_to_the_disk_before_it_answers(
     assert found == [wanted] * 4
 
 
+def test_the_disk_is_waited_for_by_the_next_write_and_not_by_a_piece(
+    database: Database,
+) -> None:
+    if not database.is_sqlite:
+        pytest.skip("a piece says so itself, in its transaction")
+
+    def ask(session: Session) -> str:
+        return settings_of(session, ["synchronous"])["synchronous"]
+
+    assert database.run_piece(ask) == "1"
+    with database.write() as session:
+        assert ask(session) == "2"
+    assert database.run(ask) == "2"
+
+
 def test_an_error_does_not_say_what_stood_in_the_statement(database: Database) -> None:
     statement = text("SELECT :given FROM nowhere")
     with pytest.raises(DBAPIError) as caught, database.read() as session:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from tracker import errors
 from tracker.jobs.loop import Handler, Watch
 from tracker.services.imports import background
-from tracker.services.imports.writing import LARGE_BYTES, Written
+from tracker.services.imports.writing import LARGE_BYTES, Written, most_rows
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.telling.events import tell_failed_import
 from tracker.storage import imports as storage
@@ -91,7 +91,8 @@ class Imports(Handler):
                 on_progress=note,
                 most_unpacked=self.most_unpacked,
             ) as second:
-                for _ in second.write(self.database.run_piece, note_piece):
+                most = most_rows(self.database)
+                for _ in second.write(self.database.run_piece, note_piece, most=most):
                     note(course.progress)
                 state = self.database.run(finish)
             read = course.progress["bytes_read"]

@@ -164,12 +164,13 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
+    def write(self, **options: bool) -> Iterator[Session]:
         """Open a transaction that is committed when the block ends."""
+        engine = self.engine.execution_options(**options) if options else self.engine
         with (
             self._writer,
             translated(self, writes=True),
-            Session(self.engine, **_WRITING) as session,
+            Session(engine, **_WRITING) as session,
             session.begin(),
         ):
             yield session
@@ -190,7 +191,7 @@ class Database:
             stack.enter_context(session.begin())
             yield session
 
-    def run(self, work: Callable[[Session], _Result]) -> _Result:
+    def run(self, work: Callable[[Session], _Result], **options: bool) -> _Result:
         """Run *work* in a write, and retry if that can help.
 
         If two requests bring the same new key or version, the constraint refuses the
@@ -199,19 +200,20 @@ class Database:
         """
         for tried in range(1, _TRIES):
             try:
-                with suppress(IntegrityError), self.write() as session:
+                with suppress(IntegrityError), self.write(**options) as session:
                     return work(session)
             except _CollisionError:
                 time.sleep(_PAUSE_SECONDS * 2**tried)
-        with self.write() as session:
+        with self.write(**options) as session:
             return work(session)
 
     def run_piece(self, work: Callable[[Session], _Result]) -> _Result:
         """Run *work* as ``run``, as one of many consecutive writes.
 
-        On SQLite it then pauses, so that waiting writers get a turn.
+        On SQLite it then pauses, so that waiting writers get a turn, and it is on the
+        disk with the next write that is none of these.
         """
-        result = self.run(work)
+        result = self.run(work, tracker_lasts=False)
         if self.is_sqlite:
             time.sleep(_GAP_SECONDS)
         return result

@@ -449,13 +449,6 @@ def lock_written(
     return queries, labels
 
 
-def list_others(
-    session: Session, detector_id: int, query_ids: Sequence[int]
-) -> Sequence[Any]:
-    statement = sa.select(*Label.__table__.c).where(Label.detector_id == detector_id)
-    return look_up(session, statement, Label.query_id, query_ids)
-
-
 def find_needed(
     session: Session, detector_id: int, batch: int, own: Sequence[int]
 ) -> set[int]:
@@ -542,10 +535,9 @@ def clear_beside(session: Session, detector_id: int, query_ids: Sequence[int]) -
 
 def pool_again(session: Session, detector_id: int, inputs: Sequence[str]) -> Any:
     """Return the queries with these inputs, as they are pooled."""
-    statement = sa.select(
-        Query.id, Query.input, Query.version_id, Query.is_pooled
-    ).where(Query.detector_id == detector_id, ~Query.is_repeat)
-    return look_up(session, statement, Query.input, inputs)
+    columns = Query.id, Query.input, Query.version_id, Query.is_pooled
+    statement = sa.select(*columns).where(~Query.is_repeat)
+    return look_up(session, detector_id, statement, Query.input, inputs)
 
 
 def set_pooled(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:

@@ -107,6 +107,8 @@ def _begin_sqlite(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
         return
     driver.execute(f"PRAGMA cache_size=-{_WRITER_KIB}")
+    lasts = options.get("tracker_lasts", True)
+    driver.execute(f"PRAGMA synchronous={'FULL' if lasts else 'NORMAL'}")
     # A transaction that began as a reader cannot become a writer after another write:
     # it would fail at once, whatever the timeout.
     # Not through SQLAlchemy: they belong to no transaction.

@@ -67,6 +67,9 @@ class Columns:
         }
         return Columns(list(compress(self.numbers, kept)), filled)
 
+    def part(self, start: int, end: int) -> "Columns":
+        return self.pick([start <= place < end for place in range(len(self))])
+
     def get(self, name: str, default: object = None) -> list[Any]:
         """Return a column, with *default* where a row says nothing."""
         values = self.values.get(name)

@@ -21,6 +21,7 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates import pending
 from tracker.storage.imports import DONE, FAILED, UNDONE, FileImport
 from tracker.storage.labels import add_labels
+from tracker.storage.queries.groups import list_labels_of
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.words import REPLAYED, REPLAYED_UNSTATED, TARGETED, WITHDRAWN
 
@@ -89,7 +90,7 @@ class _Undo:
         session, detector_id = self._session, self._detector.id
         queries, _ = storage.lock_written(session, detector_id, batch)
         others: dict[int, list[Any]] = {query.id: [] for query in queries}
-        for label in storage.list_others(session, detector_id, [*others]):
+        for label in list_labels_of(session, detector_id, [*others]):
             others[label.query_id].append(label)
         own = sorted(self._own)
         taken = storage.find_taken_over(session, detector_id, batch, own)

@@ -32,7 +32,7 @@ from tracker.services.imports.contradictions import (
 )
 from tracker.services.imports.reading.files import RowFile, save_reading
 from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import Row
+from tracker.services.imports.reading.rows import PIECE_ROWS, Row
 from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage import dialect
@@ -51,6 +51,7 @@ _BYTES_IN_MEMORY = 2**24
 # One in so many values is measured; none is longer than a note.
 _WEIGHED = 16
 _INSTANTS = {"asked_at", "labelled_at"}
+_ROWS_ON_SQLITE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,15 @@ class CheckedPiece:
 
     def is_new(self) -> bool:
         return self.good.brings_queries() and not self.stored
+
+    def cut(self, most: int) -> Iterator["CheckedPiece"]:
+        """Yield parts of at most so many rows."""
+        for start in range(0, len(self.good), most):
+            part = self.good.part(start, start + most)
+            is_last = start + most >= len(self.good)
+            yield replace(
+                self, good=part, end=self.end if is_last else part.numbers[-1]
+            )
 
 
 class _Spool:
@@ -145,10 +155,11 @@ class Checked:
     def pieces(self, *, after: int = 0) -> Iterator[CheckedPiece]:
         """Yield the pieces that have valid rows after row *after*."""
         for piece in self._spool:
-            good = piece.good
-            if self._bad:
-                good = good.pick([one not in self._bad for one in good.numbers])
-            if piece.end > after and len(good):
+            numbers = piece.good.numbers
+            good = piece.good.pick(
+                [one > after and one not in self._bad for one in numbers]
+            )
+            if len(good):
                 yield replace(piece, good=good)
 
     def check(
@@ -306,6 +317,11 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
+def most_rows(database: Database) -> int:
+    """Return how many rows are written at once: on SQLite all others wait for them."""
+    return _ROWS_ON_SQLITE if database.is_sqlite else PIECE_ROWS
+
+
 CarryOut = Callable[[Session], Outcome]
 # Opens a transaction for some work, and tries it again where that can help.
 Run = Callable[[Callable[[Session], "Written"]], "Written"]
@@ -357,21 +373,24 @@ class SecondPass:
     def rows(self) -> int:
         return self._found.outcome.rows
 
-    def write(self, run: Run, note: Note | None = None) -> Iterator[Written]:
+    def write(
+        self, run: Run, note: Note | None = None, *, most: int = PIECE_ROWS
+    ) -> Iterator[Written]:
         """Write all pieces but the last, and yield what is written after each.
 
-        *run* opens the transaction of a piece, in which *note* is called.  A piece of
-        keys that were new is first written without looking for them again, and *run*
+        *run* opens a transaction for at most so many rows, in which *note* is called.
+        Keys that were new are first written without looking for them again, and *run*
         has to try again after an IntegrityError.  Raises ConflictError for a detector
         that was archived meanwhile; what was written before stays.
         """
         for following in self._rest:
-            piece, self._last, self._is_one = self._last, following, False
-            assert piece is not None
-            are_new = not self._found.repeats_keys and piece.is_new()
-            self.written = run(self._work(piece, note, are_new=are_new))
-            self.batches += self.written.batches
-            yield self.written
+            whole, self._last, self._is_one = self._last, following, False
+            assert whole is not None
+            are_new = not self._found.repeats_keys and whole.is_new()
+            for piece in whole.cut(most):
+                self.written = run(self._work(piece, note, are_new=are_new))
+                self.batches += self.written.batches
+                yield self.written
 
     def _work(
         self, piece: CheckedPiece, note: Note | None, *, are_new: bool
@@ -490,7 +509,7 @@ def importing(
     by = order.by.credit(file.choices.labeler)
     with checked(database.read, detector, file, by, on_read) as rows:
         second = SecondPass(rows, skips=order.on_error == SKIP)
-        for written in second.write(database.run_piece):
+        for written in second.write(database.run_piece, most=most_rows(database)):
             if on_written is not None:
                 on_written(written.rows_done, second.rows)
 

@@ -46,13 +46,9 @@ def find_references(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> dict[str, Any]:
     """Return the references of those of *inputs* that have one, as rows."""
-    statement = sa.select(*Reference.__table__.c).where(
-        Reference.detector_id == detector_id
-    )
-    return {
-        row.input: row
-        for row in look_up(session, statement, Reference.input, [*inputs])
-    }
+    statement = sa.select(*Reference.__table__.c)
+    rows = look_up(session, detector_id, statement, Reference.input, [*inputs])
+    return {row.input: row for row in rows}
 
 
 def put_references(
@@ -132,10 +128,8 @@ def find_firsts(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[tuple[int, str]]:
     """Return of each version, by its id, which of *inputs* were put to it."""
-    statement = sa.select(Query.version_id, Query.input).where(
-        Query.detector_id == detector_id, _ARE_FIRSTS
-    )
-    rows = look_up(session, statement, Query.input, [*inputs])
+    statement = sa.select(Query.version_id, Query.input).where(_ARE_FIRSTS)
+    rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     return {(version_id, name) for version_id, name in rows}
 
 
@@ -176,10 +170,9 @@ def find_truths(
             label.created_at,
         )
         .join(label, on)
-        .where(Query.detector_id == detector_id)
         .where(Query.input.is_not(None) if of_repeats else _ARE_FIRSTS)
     )
-    rows = look_up(session, statement, Query.input, [*inputs])
+    rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     # Before inputs had a truth their queries could be given different ones.
     newest_last = sorted(rows, key=attrgetter("created_at", "id"))
     return {row.input: row for row in newest_last}
@@ -204,8 +197,8 @@ def iter_queries_of(
     )
     for start in range(0, len(inputs), _AT_ONCE):
         piece = list(inputs[start : start + _AT_ONCE])
-        statement = sa.select(*columns).where(Query.detector_id == detector_id)
-        yield from lock_found(session, statement, Query.input, piece)
+        statement = sa.select(*columns)
+        yield from lock_found(session, detector_id, statement, Query.input, piece)
 
 
 def set_inputs(

@@ -186,8 +186,8 @@ def find_judgements(
     """Return query_id, judge, kind, judged and judged_at of what is said of queries."""
     names = ("query_id", "judge", "kind", "judged", "judged_at")
     columns = (Judgement.__table__.c[name] for name in names)
-    statement = sa.select(*columns).where(Judgement.detector_id == detector_id)
-    return look_up(session, statement, Judgement.query_id, query_ids)
+    statement = sa.select(*columns)
+    return look_up(session, detector_id, statement, Judgement.query_id, query_ids)
 
 
 def list_judges(session: Session, detector_id: int) -> Sequence[str]:

@@ -32,18 +32,16 @@ def find_units(
     """Return the queries by which *groups* count, as rows."""
     statement = select(
         Query.group, Query.id, Query.version_id, Query.sampling, Query.is_replayed
-    ).where(Query.detector_id == detector_id, Query.standing.in_(_OF_UNITS))
-    return look_up(session, statement, Query.group, [*groups])
+    ).where(Query.standing.in_(_OF_UNITS))
+    return look_up(session, detector_id, statement, Query.group, [*groups])
 
 
 def find_groups_of(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[str]:
     """Return the groups of the queries with these *inputs*."""
-    statement = select(Query.group, Query.input).where(
-        Query.detector_id == detector_id, Query.group.is_not(None)
-    )
-    rows = look_up(session, statement, Query.input, [*inputs])
+    statement = select(Query.group, Query.input).where(Query.group.is_not(None))
+    rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     return {row.group for row in rows}
 
 
@@ -207,10 +205,8 @@ def lock_answered(
     session: Session, detector_id: int, groups: Collection[str]
 ) -> Sequence[Any]:
     """Return the labelled queries of *groups* as rows, locked."""
-    statement = select(*_MEMBER).where(
-        Query.detector_id == detector_id, Query.label_id.is_not(None)
-    )
-    return lock_found(session, statement, Query.group, [*groups])
+    statement = select(*_MEMBER).where(Query.label_id.is_not(None))
+    return lock_found(session, detector_id, statement, Query.group, [*groups])
 
 
 def lock_left(session: Session, detector_id: int, *, limit: int) -> Sequence[Any]:
@@ -229,6 +225,6 @@ def lock_left(session: Session, detector_id: int, *, limit: int) -> Sequence[Any
 def list_labels_of(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> Sequence[Any]:
-    statement = select(*Label.__table__.c).where(Label.detector_id == detector_id)
-    rows = look_up(session, statement, Label.query_id, query_ids)
+    statement = select(*Label.__table__.c)
+    rows = look_up(session, detector_id, statement, Label.query_id, query_ids)
     return sorted(rows, key=lambda row: int(row.id))

@@ -11,56 +11,56 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from tracker.storage.dialect import is_sqlite, planned_for_now
 from tracker.storage.queries.queries import Query
 
+_KNOWN = (
+    Query.key,
+    Query.id,
+    Query.version_id,
+    Query.input,
+    Query.group,
+    Query.is_group_given,
+    Query.predicted,
+    Query.confidence,
+    Query.asked_at,
+    Query.details.label("metadata"),
+    Query.image,
+    Query.image_url,
+    Query.label,
+    Query.label_id,
+    Query.sampling,
+    Query.standing,
+    Query.is_replayed,
+    Query.agreement,
+    Query.is_repeat,
+    Query.erased_at,
+    Query.image_erased_at,
+)
+
 
 def find_queries_by_key(
     session: Session, detector_id: int, keys: Sequence[str], *, lock: bool = False
 ) -> dict[str, Any]:
     find = lock_found if lock else look_up
-    found = find(session, _known(detector_id), Query.key, keys)
+    found = find(session, detector_id, sa.select(*_KNOWN), Query.key, keys)
     return {row.key: row for row in found}
 
 
 def find_queries_by_input(
     session: Session, detector_id: int, inputs: Sequence[str]
 ) -> dict[str, Any]:
-    found = lock_found(session, _known(detector_id), Query.input, inputs)
+    statement = sa.select(*_KNOWN)
+    found = lock_found(session, detector_id, statement, Query.input, inputs)
     oldest_last = sorted(found, key=attrgetter("id"), reverse=True)
     return {row.input: row for row in oldest_last}
 
 
-def _known(detector_id: int) -> sa.Select[*tuple[Any, ...]]:
-    return sa.select(
-        Query.key,
-        Query.id,
-        Query.version_id,
-        Query.input,
-        Query.group,
-        Query.is_group_given,
-        Query.predicted,
-        Query.confidence,
-        Query.asked_at,
-        Query.details.label("metadata"),
-        Query.image,
-        Query.image_url,
-        Query.label,
-        Query.label_id,
-        Query.sampling,
-        Query.standing,
-        Query.is_replayed,
-        Query.agreement,
-        Query.is_repeat,
-        Query.erased_at,
-        Query.image_erased_at,
-    ).where(Query.detector_id == detector_id)
-
-
 def look_up(
     session: Session,
+    detector_id: int,
     statement: sa.Select[*tuple[Any, ...]],
     column: InstrumentedAttribute[Any],
     values: Sequence[Any],
 ) -> Sequence[Any]:
-    """Return the rows of *statement* whose *column* is one of thousands of *values*.
+    """Return a detector's rows whose *column* is one of thousands of *values*.
 
     On PostgreSQL they come in the order of the values, or sorted by them; each value
     stands once.  It goes by an index, value by value.  Of a join it may read all of a
@@ -68,10 +68,15 @@ def look_up(
     it has no statistics, such as one that an import just fills, for each piece of that
     import.
     """
+    owner = column.class_.detector_id
     if is_sqlite(session):
+        mine = owner == detector_id
         return session.execute(
-            statement.where(column.in_(listed(session, values)))
+            statement.where(mine, column.in_(listed(session, values)))
         ).all()
+    # If the statistics are of before the detector had rows, PostgreSQL takes it for
+    # empty where it sees its id, and goes through all of its rows for each value.
+    mine = owner == sa.select(sa.literal(detector_id, sa.BigInteger)).scalar_subquery()
     is_text = isinstance(column.type, sa.Text)
     # As JSON, which is written in a tenth of the time of an array.
     listed_values = sa.func.json_array_elements_text(sa.literal([*values], sa.JSON()))
@@ -82,7 +87,7 @@ def look_up(
         else sa.cast(given.c.value, sa.BigInteger())
     )
     # What has an offset is not made into a join.
-    found = statement.where(column == value).offset(0).lateral("found")
+    found = statement.where(mine, column == value).offset(0).lateral("found")
     with planned_for_now(session):
         return session.execute(
             sa.select(found).join_from(given, found, sa.true())
@@ -91,6 +96,7 @@ def look_up(
 
 def lock_found(
     session: Session,
+    detector_id: int,
     statement: sa.Select[*tuple[Any, ...]],
     column: InstrumentedAttribute[Any],
     values: Sequence[Any],
@@ -102,11 +108,12 @@ def lock_found(
     SQLite has one writer at a time.
     """
     if is_sqlite(session):
-        return look_up(session, statement.order_by(Query.id), column, values)
-    numbers = look_up(session, statement.with_only_columns(Query.id), column, values)
-    ids = sorted({row.id for row in numbers})
+        ordered = statement.order_by(Query.id)
+        return look_up(session, detector_id, ordered, column, values)
+    numbers = statement.with_only_columns(Query.id)
+    ids = {row.id for row in look_up(session, detector_id, numbers, column, values)}
     locked = statement.with_for_update(key_share=True)
-    rows = look_up(session, locked, Query.id, ids)
+    rows = look_up(session, detector_id, locked, Query.id, sorted(ids))
     # One may have been erased meanwhile.
     known = {*values}
     return [row for row in rows if row._mapping[column.key] in known]

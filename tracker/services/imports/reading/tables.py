@@ -314,6 +314,12 @@ def _check(stream: BinaryIO, unpacked: Unpacked) -> None:
     with zipfile.ZipFile(stream) as archive:
         parts = archive.infolist()
         names = {one.filename for one in parts}
+        if not names & {"[Content_Types].xml", *_OTHER_KINDS}:
+            raise InvalidInputError.of(
+                "file",
+                "it is a zip file and no workbook; send one table, and images beside "
+                "it with --images",
+            )
         if "xl/workbook.xml" not in names or names & _OTHER_KINDS:
             raise InvalidInputError.of(
                 "file", "it is not an Excel file; save it as .xlsx"
