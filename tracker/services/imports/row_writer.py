@@ -24,6 +24,7 @@ from tracker.services.imports.contradictions import brings_input, unknown_key
 from tracker.services.imports.reading.rows import JUDGE, Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import keys_of
+from tracker.services.labelling.predictions import QueryCompletion, complete_waiting
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
@@ -35,7 +36,8 @@ from tracker.storage.labels import Label, add_labels, add_labels_of, iter_words
 from tracker.storage.queries import lookup
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.queries import Query, add_queries
-from tracker.words import GROUPED, TARGETED, UNSTATED
+from tracker.storage.queries.waiting import find_waiting_by_keys
+from tracker.words import GROUPED, NO_ANSWER, TARGETED, UNSTATED
 
 _NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note", "weight")
 
@@ -75,6 +77,8 @@ class RowWriter:
             "is_pooled": True,
         }
         self._batch: int | None = None
+        # The keys of queries that waited for the prediction that their row brought.
+        self._completed: set[str] = set()
         self._decided: dict[int, standing.Decision] = {}
 
     @property
@@ -89,6 +93,8 @@ class RowWriter:
         """
         keys = keys_of(good, self._prefix)
         inputs, groups = good.get("input"), good.values.get("group", [])
+        if "key" in good.values:
+            self._complete(keys, good, inputs, groups)
         if are_new:
             self._truths.hold(inputs, groups)
         known = {} if are_new else self._find(keys, inputs, groups)
@@ -98,6 +104,37 @@ class RowWriter:
             note_groups(self._session, self._detector.id)
         self._truths.units.write()
         self.report.conflicts = self.report.bad_rows
+
+    def _complete(
+        self,
+        keys: list[str],
+        good: Columns,
+        inputs: list[str | None],
+        groups: list[str | None],
+    ) -> None:
+        """Give queries that wait for their prediction the one that a row brings."""
+        waiting = find_waiting_by_keys(
+            self._session, self._detector.id, keys, lock=True
+        )
+        if not waiting:
+            return
+        # In the order in which others hold them.
+        self._truths.lock(
+            [*inputs, *(one.input for one in waiting.values())],
+            [*groups, *(one.group for one in waiting.values())],
+        )
+        for key, row in zip(keys, good.rows(), strict=True):
+            if key in waiting and "predicted" in row.values:
+                said = completion_of(row.values)
+                one = waiting.pop(key)
+                complete_waiting(self._session, self._detector, one, said, self._by)
+                self._completed.add(key)
+        self.report.queries_added += len(self._completed)
+        # Their labels may have chosen units.
+        self._truths = Truths(self._session, self._detector, self._by, self._elected)
+        self._versions = {
+            one.name: one.id for one in list_versions(self._session, self._detector.id)
+        }
 
     def _find(
         self, keys: list[str], inputs: list[str | None], groups: list[str | None]
@@ -312,7 +349,7 @@ class RowWriter:
                 labels.append(label)
                 if key in stored:
                     changed[query["id"]] = self._change(query)
-            elif not (is_new or brings):
+            elif not (is_new or brings or key in self._completed):
                 same.append(query["id"])
             verdicts |= {(query["id"], one): said for one, said in _by_judge(item)}
             if brings:
@@ -497,6 +534,17 @@ class RowWriter:
         if rank is not None or not decision.is_open or query["is_repeat"]:
             return rank
         return draw_rank_of_new(self._detector, query, label=None)
+
+
+def completion_of(item: Mapping[str, Any]) -> QueryCompletion:
+    """Return the prediction of a row, for a query that waits for it."""
+    predicted = item["predicted"]
+    return QueryCompletion(
+        predicted=None if predicted == NO_ANSWER else predicted,
+        confidence=item.get("confidence"),
+        version=item.get("version"),
+        input=item.get("input"),
+    )
 
 
 def _by_judge(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
