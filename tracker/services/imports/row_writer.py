@@ -39,7 +39,7 @@ from tracker.storage.queries.queries import Query, add_queries
 from tracker.storage.queries.waiting import find_waiting_by_keys
 from tracker.words import GROUPED, NO_ANSWER, TARGETED, UNSTATED
 
-_NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note", "weight")
+_NOT_OF_QUERIES = ("labeler", "labelled_at", "note", "weight")
 
 
 class RowWriter:
@@ -170,7 +170,8 @@ class RowWriter:
         queries = self._query_columns(keys, rows)
         self.report.queries_added += len(keys)
         self.report.labels_added += len(keys) - queries["label"].count(None)
-        labels = self._add_new(queries, rows)
+        are_alone = self._truths.are_alone(rows.get("input"))
+        labels = self._add_new(queries, rows, are_alone=are_alone)
         verdicts = {
             (query_id, judge): verdict
             for judge, said in _by_judge(rows.values)
@@ -178,7 +179,7 @@ class RowWriter:
             if verdict is not None
         }
         self._judge(verdicts)
-        if "input" in rows.values:
+        if not are_alone:
             self._truths.arrive(rows_of(queries), rows_of(labels))
         return True
 
@@ -282,16 +283,16 @@ class RowWriter:
                 standings[row] = GROUPED
 
     def _add_new(
-        self, queries: Mapping[str, Sequence[Any]], rows: Columns
+        self, queries: Mapping[str, Sequence[Any]], rows: Columns, *, are_alone: bool
     ) -> Mapping[str, Sequence[Any]]:
         """Insert *queries* that were made of *rows*, and their labels.
 
         The ids follow on each other.  Return the labels as columns, or nothing where
         the database can make them from the queries: the rows say no more of them, and
-        have no input, whose other queries would get the label too.
+        they *are alone*, without others with their input that get the label too.
         """
         insert_columns(self._session, Query, queries)
-        if rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
+        if are_alone and rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
             ends = queries["id"][0], queries["id"][-1]
             by, detector_id = self._by, self._detector.id
             add_labels_of(self._session, detector_id, ends, by.name, by.at)
