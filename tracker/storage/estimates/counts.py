@@ -255,20 +255,18 @@ def count_awaited(
     Those asked at or after *since*, and apart those asked before *until*.  Of groups
     with an answer none is missing.  None if there are more than `MOST_UNLABELLED`.
     """
+    names = ("version_id", "predicted", "group", "asked_at", "created_at", "erased_at")
     waits = (
-        select(Query)
+        select(
+            *(getattr(Query, name) for name in names), Query.is_repeat, Query.is_gold
+        )
         .where(Query.detector_id == version.detector_id, Query.label.is_(None))
         # Of an older version there may be more.
         .order_by(Query.id.desc())
         .limit(MOST_UNLABELLED + 1)
         .subquery()
     )
-    query, other = aliased(Query, waits), aliased(Query)
-    number, first = session.execute(
-        select(func.count(), func.min(query.created_at))
-    ).one()
-    if number > MOST_UNLABELLED and first >= version.created_at:
-        return None
+    query, other = waits.c, aliased(Query)
     has_answer = (
         select(other.id)
         .where(
@@ -279,18 +277,29 @@ def count_awaited(
         )
         .exists()
     )
-    is_old = query.asked_at < until
-    statement = select(query.predicted, is_old, func.count()).where(
+    is_missing = and_(
         query.version_id == version.id,
-        query.is_repeat.is_(False),
-        query.is_gold.is_(False),
+        ~query.is_repeat,
+        ~query.is_gold,
         query.erased_at.is_(None),
         or_(query.group.is_(None), ~has_answer),
     )
     if since is not None:
-        statement = statement.where(query.asked_at >= since)
-    rows = session.execute(statement.group_by(query.predicted, is_old))
-    return [(predicted, bool(old), count) for predicted, old, count in rows]
+        is_missing = and_(query.asked_at >= since, is_missing)
+    is_old = case((query.asked_at < until, 1), else_=0)
+    each = select(
+        query.predicted,
+        is_old.label("is_old"),
+        case((is_missing, 1), else_=0).label("is_missing"),
+        query.created_at,
+    ).subquery()
+    place = (each.c.predicted, each.c.is_old, each.c.is_missing)
+    numbers = (func.count(), func.min(each.c.created_at))
+    rows = session.execute(select(*place, *numbers).group_by(*place)).all()
+    is_whole = sum(row[3] for row in rows) <= MOST_UNLABELLED
+    if not is_whole and min(row[4] for row in rows) >= version.created_at:
+        return None
+    return [(row[0], bool(row[1]), row[3]) for row in rows if row[2]]
 
 
 def list_delays(session: Session, detector_id: int) -> list[timedelta]:
