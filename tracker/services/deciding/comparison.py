@@ -118,31 +118,26 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     *old* and *new*, and what is raised, are those of ``choose_two_versions``.
     """
     level = confidence_level or detector.confidence_level
-    before, after = choose_two_versions(session, detector, old=old, new=new)
+    before, after = two = choose_two_versions(session, detector, old=old, new=new)
     ids: dict[str, Any] = {"old_id": before.id, "new_id": after.id}
     ids["standings"] = compared_standings(detector.label_sampling, population)
     choices: dict[str, Any] = {"confidence_level": level, "computed_at": computed_at}
     choices.update(method=method, population=population, span="all")
     # Pairs are of all labels, and the day of a change was picked by the results.
     estimates = [
-        get_estimate(session, detector, version=one.name, **choices)
-        for one in (before, after)
+        get_estimate(session, detector, version=one.name, **choices) for one in two
     ]
     has_own = detector.label_of == ANSWER
     counts = count_pairs(session, detector.id, **ids, has_own=has_own)
-    because = _refuse(session, detector, (before, after), estimates) if counts else None
     drawn = Drawn(0, 0) if has_own else count_drawn(session, detector.id, **ids)
     decision, shares = None, estimates[0].shares
-    awaited = _count_awaited(session, detector, (before, after), estimates)
-    if awaited is None:
-        because = because or say_missing(awaited)
-    elif because is None:
+    awaited = _count_awaited(session, detector, two, estimates)
+    because = _refuse(session, detector, two, estimates, awaited) if counts else None
+    if because is None and awaited is not None:
         decision = pairs.decide_pairs(detector, counts, drawn, level, shares, awaited)
     verdict: pairs.Outcome = "undecided" if decision is None else decision.verdict
     if decision is None and not counts and detector.measure == BALANCED:
-        all_there = count_unlabelled(session, detector, (before, after)) == NOTHING
-        if all_there:
-            verdict = _judge_unpaired(estimates[0], estimates[1], level)
+        verdict = _judge_unpaired(session, detector, two, estimates, level)
     return Comparison(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -222,11 +217,14 @@ def _refuse(
     detector: Detector,
     versions: Sequence[Version],
     estimates: Sequence[Estimate],
+    awaited: int | None,
 ) -> str | None:
     """Return why pairs that there are decide nothing.
 
     A version without a live label is compared by what it took over, as in a replay.
     """
+    if awaited is None:
+        return say_missing(awaited)
     if detector.label_of == ANSWER and detector.measure != OVERALL:
         return (
             "labels judge answers here, so versions are compared by their overall "
@@ -294,18 +292,25 @@ def _subtract(new: float | None, old: float | None) -> float | None:
     return None if new is None or old is None else new - old
 
 
-def _judge_unpaired(old: Estimate, new: Estimate, level: float) -> pairs.Outcome:
+def _judge_unpaired(
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    estimates: Sequence[Estimate],
+    level: float,
+) -> pairs.Outcome:
     """Return which version is better by its own labels, after every label.
 
     An input that both were put to has one label, so their results depend on each
     other.  Of two intervals, each wrong half as often, that does not matter.
     """
-    if not _are_live([old, new]):
+    are_there = count_unlabelled(session, detector, versions) == NOTHING
+    if not (are_there and _are_live(estimates)):
         return "undecided"
     half = shared_level(level, 2)
     was, now = (
         balanced_anytime(one.correct, one.labelled, half, shares=one.shares)
-        for one in (old, new)
+        for one in estimates
     )
     if now.low > was.high:
         return "better"

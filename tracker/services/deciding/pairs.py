@@ -161,9 +161,8 @@ def decide_pairs(  # noqa: PLR0913, PLR0917 - what is counted of the pairs.
     if is_overall:
         is_better = stats.decide(won, fewer + awaited, level)[0] == "better"
         is_worse = stats.decide(won + awaited, fewer, level)[0] == "worse"
-    verdict: Outcome = "undecided"
-    if (is_better or is_worse) and (is_overall or all(pairs)):
-        verdict = "better" if is_better else "worse"
+    is_told = (is_better or is_worse) and (is_overall or all(pairs))
+    verdict: Outcome = ("better" if is_better else "worse") if is_told else "undecided"
     if is_overall:
         more = _foresee(won, won + fewer, gained[0] + lost[0], pairs[0], level)
     changes = [(b - c) / n for b, c, n in zip(gained, lost, pairs, strict=True) if n]

@@ -17,7 +17,12 @@ from tracker.services.estimates.counts import (
 )
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
-from tracker.services.estimates.missing import NOTHING, Missing, UnclearBounds
+from tracker.services.estimates.missing import (
+    NOTHING,
+    Missing,
+    UnclearBounds,
+    is_all,
+)
 from tracker.services.estimates.slice_counts import count_slice
 from tracker.services.estimates.weeks import count_sample
 from tracker.services.evidence import populations
@@ -252,7 +257,10 @@ def unit_of(detector: Detector) -> Unit:
 def say_basis(detector: Detector, population: str, labels: int, part: str = "") -> str:
     """Return whose labels count, which *part* of them, and what counts once."""
     many = f"{labels:,} label{'' if labels == 1 else 's'}"
-    return f"{many} {_CHOSEN[population]}{part}; each {unit_of(detector)} counts once."
+    chosen = _CHOSEN[population]
+    if population == populations.LIVE and is_all(detector):
+        chosen = "of its own queries, which all get one"
+    return f"{many} {chosen}{part}; each {unit_of(detector)} counts once."
 
 
 def describe_basis(

@@ -262,17 +262,11 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
         more = sum(missing.values()) if missing else None
     elif more is None and is_foreseen:
         more = _count_labels_to_decide(target, right, counted, level, bets)
-    labels = sum(counted)
-    of_all = sum(sum(row.values()) for row in confusion.values())
-    if more and len(counted) == 1 and labels and because is None:
-        # So many of the class; the others come along at random.
-        more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)
+        if more and len(counted) == 1 and any(counted):
+            # So many of the class; the others come along at random.
+            of_all = sum(sum(row.values()) for row in confusion.values())
+            more = min(math.ceil(more * of_all / sum(counted)), MOST_FORESEEN)
     parts = [k / n for k, n in zip(right, counted, strict=True) if n]
-    advice = None
-    if because is not None:
-        advice = _advise_missing(more, because)
-    elif verdict == "undecided" and is_foreseen:
-        advice = advise(measure, confusion, more)
     found = Decision(
         verdict=verdict,
         measure=str(measure),
@@ -281,11 +275,15 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
         accuracy=math.fsum(parts) / len(parts) if all(counted) else None,
         low=low,
         high=high,
-        labels=labels,
+        labels=sum(counted),
         because=because,
         labels_to_decide=more,
         span=span or Span(),
-        advice=advice,
+        advice=_advise_missing(more, because)
+        if because is not None
+        else advise(measure, confusion, more)
+        if verdict == "undecided" and is_foreseen
+        else None,
     )
     found._claim = claim
     return found

@@ -24,7 +24,6 @@ from tracker.services.imports.contradictions import brings_input, unknown_key
 from tracker.services.imports.reading.rows import JUDGE, Row
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.row_keys import keys_of
-from tracker.services.labelling.predictions import QueryCompletion, complete_waiting
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
@@ -118,6 +117,9 @@ class RowWriter:
         )
         if not waiting:
             return
+        # It loads SciPy and Pillow, for which `tracker import` would wait each time.
+        from tracker.services.labelling import predictions  # noqa: PLC0415
+
         # In the order in which others hold them.
         self._truths.lock(
             [*inputs, *(one.input for one in waiting.values())],
@@ -125,9 +127,9 @@ class RowWriter:
         )
         for key, row in zip(keys, good.rows(), strict=True):
             if key in waiting and "predicted" in row.values:
-                said = completion_of(row.values)
-                one = waiting.pop(key)
-                complete_waiting(self._session, self._detector, one, said, self._by)
+                said = predictions.QueryCompletion(**completion_of(row.values))
+                which = (self._session, self._detector, waiting.pop(key), said)
+                predictions.complete_waiting(*which, self._by)
                 self._completed.add(key)
         self.report.queries_added += len(self._completed)
         # Their labels may have chosen units.
@@ -537,15 +539,13 @@ class RowWriter:
         return draw_rank_of_new(self._detector, query, label=None)
 
 
-def completion_of(item: Mapping[str, Any]) -> QueryCompletion:
-    """Return the prediction of a row, for a query that waits for it."""
+def completion_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row says of a query that waits for its prediction."""
     predicted = item["predicted"]
-    return QueryCompletion(
-        predicted=None if predicted == NO_ANSWER else predicted,
-        confidence=item.get("confidence"),
-        version=item.get("version"),
-        input=item.get("input"),
-    )
+    names = ("confidence", "version", "input")
+    return {name: item.get(name) for name in names} | {
+        "predicted": None if predicted == NO_ANSWER else predicted
+    }
 
 
 def _by_judge(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
