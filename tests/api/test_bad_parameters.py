@@ -186,6 +186,10 @@ def test_a_window_ends_after_it_begins(api, query):
         for until in ("2026-01-01T00:00:00Z", "2025-12-31T23:59:59Z"):
             address = f"/detectors/door/{path}?since=2026-01-01T00:00:00Z&until={until}"
             assert_problem(api.get(address), 400, field="until")
+    # The message has what was sent, not the instant that it stands for.
+    problem = assert_problem(api.get("/detectors/door/estimate?since=1d&until=7d"), 400)
+    (error,) = problem["errors"]
+    assert error["message"] == "'7d' is not right: it must be later than since"
 
 
 @pytest.mark.parametrize(

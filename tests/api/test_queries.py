@@ -82,7 +82,8 @@ def test_a_query_without_the_field_predicted_waits_for_its_prediction(
     # The same again is the same query, anything else is not.
     again = api.post("/detectors/door/queries", WAITING)
     assert (again.status_code, again.json) == (200, made.json)
-    for other in ({"input": "b"}, {"predicted": "NO"}, {"label": "YES"}):
+    differs = {"input": "b", "predicted": "NO"}
+    for other in ({"input": "b"}, differs, {"label": "YES"}):
         refused = api.post("/detectors/door/queries", WAITING | other)
         assert refused.status_code == 409, other
     address = f"/queries/{made.json['id']}"
@@ -106,11 +107,60 @@ def test_a_confidence_needs_a_prediction(api, door):
     assert assert_problem(refused, 422)["errors"][0]["field"] == "confidence"
 
 
-def test_a_key_that_a_file_gave_to_another_query_completes_nothing(api, door):
-    made = api.post("/detectors/door/queries", {"key": "a"}).json
-    api.post("/detectors/door/import", {"items": [{"key": "a", "predicted": "NO"}]})
-    refused = api.patch(f"/queries/{made['id']}", {"predicted": "NO"})
-    assert refused.status_code == 409
+@pytest.mark.parametrize("predicted", ["NO", None])
+@pytest.mark.parametrize("door_of", ["import", "queries"])
+def test_a_prediction_that_comes_with_the_key_completes_the_query_that_waits(
+    api, door, door_of, predicted
+):
+    waits = {"key": "a", "metadata": {"camera": 3}, "label": "YES"}
+    made = api.post("/detectors/door/queries", waits).json
+    row = {"key": "a", "predicted": predicted, "version": "v2", "input": "x"}
+    sent, other = row | {"label": "NO"}, row | {"metadata": {"camera": 4}}
+    if door_of == "queries":
+        refused = api.post("/detectors/door/queries", other)
+        assert_problem(refused, 409)
+        answer = api.post("/detectors/door/queries", sent)
+        assert (answer.status_code, answer.json["id"]) == (200, made["id"])
+        again = api.post("/detectors/door/queries", sent)
+        assert (again.status_code, again.json) == (200, answer.json)
+    else:
+        rows = [sent, {"key": "b", "predicted": "NO"}]
+        refused = api.post("/detectors/door/import", {"items": [other, *rows[1:]]})
+        (error,) = refused.json["errors"]
+        assert (error["row"], error["field"]) == (1, "metadata")
+        answer = api.post("/detectors/door/import", {"items": rows})
+        assert (answer.json["queries_added"], answer.json["labels_added"]) == (2, 1)
+        again = api.post("/detectors/door/import", {"items": rows})
+        assert again.json["unchanged"] == 2
+    (found,) = api.get("/detectors/door/queries?key=a").json["items"]
+    assert found["id"] == made["id"]
+    assert (found["predicted"], found["waiting"]) == (predicted, False)
+    assert (found["version"], found["input"]) == ("v2", "x")
+    assert (found["metadata"], found["label"]) == ({"camera": 3}, "NO")
+    labels = api.get(f"/queries/{found['id']}/labels").json["items"]
+    assert [one["label"] for one in labels] == ["NO", "YES"]
+    assert api.get("/detectors/door/queries?waiting=true").json["items"] == []
+    estimate = api.get("/detectors/door/estimate?version=v2").json
+    assert estimate["labels"] == 1
+
+
+def test_queries_that_wait_are_found_by_their_key(api, door):
+    made = [
+        api.post("/detectors/door/queries", {"key": key}).json for key in ("a1", "a2")
+    ]
+    api.post("/detectors/door/queries", {"key": "a3", "predicted": "NO"})
+    api.post("/detectors/door/queries", {"key": "b", "predicted": "NO"})
+    page = api.get("/detectors/door/queries?key=a1").json
+    assert (page["items"], page["total"]) == (made[:1], 1)
+    page = api.get("/detectors/door/queries?key=a*").json
+    assert [one["key"] for one in page["items"]] == ["a3", "a2", "a1"]
+    assert page["total"] == 3
+    for waiting, keys in (("true", ["a2", "a1"]), ("false", ["a3"])):
+        page = api.get(f"/detectors/door/queries?key=a*&waiting={waiting}").json
+        assert [one["key"] for one in page["items"]] == keys
+    # With an order or another filter there are only queries with a prediction.
+    page = api.get("/detectors/door/queries?key=a*&sort=key").json
+    assert [one["key"] for one in page["items"]] == ["a3"]
 
 
 def test_a_label_with_a_query_is_given_by_the_key_that_sent_it(api, door):

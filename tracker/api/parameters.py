@@ -217,13 +217,14 @@ class Window(Parameters):
         default=None, description="Before this instant, in the same format."
     )
 
-    @model_validator(mode="after")
-    def _check_order(self) -> Self:
-        if self.since and self.until and self.since >= self.until:
-            raise wrong_parameter(
-                "until", str(self.until), "it must be later than since"
-            )
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_order(cls, sent: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        found = read(sent)
+        if found.since and found.until and found.since >= found.until:
+            message = "it must be later than since"
+            raise wrong_parameter("until", str(sent["until"]), message)
+        return found
 
 
 class Where(Parameters):

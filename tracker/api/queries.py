@@ -27,6 +27,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.images import name_of
 from tracker.storage.queries import queries as storage
+from tracker.storage.queries.finding import count_queries
 from tracker.storage.queries.waiting import (
     WaitingQuery,
     count_waiting,
@@ -79,7 +80,7 @@ class QueryList(parameters.Page, parameters.Window, parameters.Where):
     waiting: parameters.Flag | None = Field(
         default=None,
         description="true: only queries that wait for their prediction, newest first; "
-        "false: none of these. Without any filter or order, both are listed.",
+        "false: none of these. Without an order and filters but key, both are listed.",
     )
     sort: Literal[
         "newest",
@@ -98,11 +99,12 @@ class QueryList(parameters.Page, parameters.Window, parameters.Where):
     @property
     def takes_waiting(self) -> bool:
         """Whether the list includes queries without a prediction."""
-        asked = self.model_dump(exclude={"waiting", "after", "limit"})
-        usual = type(self)().model_dump(exclude={"waiting", "after", "limit"})
+        others = {"waiting", "after", "limit", "key"}
+        asked = self.model_dump(exclude=others)
+        usual = type(self)().model_dump(exclude=others)
         if self.waiting and asked != usual:
             raise parameters.wrong_parameter(
-                "waiting", "true", "it cannot be combined with other filters"
+                "waiting", "true", "it can be combined with key and no other filter"
             )
         return self.waiting or (self.waiting is None and asked == usual)
 
@@ -118,8 +120,9 @@ class QueryList(parameters.Page, parameters.Window, parameters.Where):
 def log_query(path: parameters.IdPath) -> Response:
     """Log a query, with or without its label.
 
-    Sending the same key and content again returns 200 and the stored query; other
-    content is a 409.  An erased image is not stored again.
+    Sending the same key and content again, or a part of it, returns 200 and the stored
+    query; other content is a 409.  A prediction for the key of a query that waits for
+    it completes that query.  An erased image is not stored again.
     """
     new, image = read_new_query()
     name = None if image is None else name_of(*image)
@@ -198,11 +201,18 @@ def _list_any(
     if query.after is not None and find_waiting(session, query.after) is None:
         _find_place(session, detector, query)
     place: dict[str, Any] = {"before": query.after, "limit": query.limit + 1}
-    found: list[AnyQuery] = [*list_waiting(session, detector.id, **place)]
-    total = count_waiting(session, detector.id)
+    key = query.key
+    found: list[AnyQuery] = [*list_waiting(session, detector.id, key=key, **place)]
+    total = count_waiting(session, detector.id, key)
     if not query.waiting:
-        found += storage.list_queries(session, detector.id, **place)
-        total += query_lists.count_shown(session, detector.id)
+        wanted = query_lists.QueryFilter(key=key)
+        also = query_lists.build_filter(session, detector, wanted, at=http.now())
+        found += storage.list_queries(session, detector.id, also=also, **place)
+        total += (
+            query_lists.count_shown(session, detector.id)
+            if key is None
+            else count_queries(session, also)
+        )
         found.sort(key=lambda one: one.id, reverse=True)
     return found[: query.limit + 1], total
 

@@ -7,12 +7,18 @@ from typing import Any, Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.charts.words import in_points, than
+from tracker.charts.words import in_points, plural, than
 from tracker.services.deciding import pairs
 from tracker.services.estimates.counted import Unit
 from tracker.services.estimates.decision import refuse_unstated
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
+from tracker.services.estimates.missing import (
+    NOTHING,
+    count_unlabelled,
+    is_all,
+    say_missing,
+)
 from tracker.services.estimates.replays import find_replay
 from tracker.services.estimates.report import counting_the_same
 from tracker.services.evidence.measure import read_measure
@@ -26,8 +32,8 @@ from tracker.services.versions import choose_two_versions
 from tracker.shapes import OfClass, Score, Shape
 from tracker.stats import balanced_anytime, shared_level, unpaired_difference
 from tracker.storage.base import dump_id
-from tracker.storage.deciding.comparison import count_pairs
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.deciding.comparison import count_open_pairs, count_pairs
+from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.labelling.reservations import Drawn, count_drawn
 from tracker.words import ANSWER, BALANCED, OVERALL, PRECISION, UNSTATED
 
@@ -112,26 +118,26 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
     *old* and *new*, and what is raised, are those of ``choose_two_versions``.
     """
     level = confidence_level or detector.confidence_level
-    before, after = choose_two_versions(session, detector, old=old, new=new)
+    before, after = two = choose_two_versions(session, detector, old=old, new=new)
     ids: dict[str, Any] = {"old_id": before.id, "new_id": after.id}
     ids["standings"] = compared_standings(detector.label_sampling, population)
     choices: dict[str, Any] = {"confidence_level": level, "computed_at": computed_at}
     choices.update(method=method, population=population, span="all")
     # Pairs are of all labels, and the day of a change was picked by the results.
     estimates = [
-        get_estimate(session, detector, version=one.name, **choices)
-        for one in (before, after)
+        get_estimate(session, detector, version=one.name, **choices) for one in two
     ]
     has_own = detector.label_of == ANSWER
     counts = count_pairs(session, detector.id, **ids, has_own=has_own)
-    because = _refuse(session, detector, (before, after), estimates) if counts else None
     drawn = Drawn(0, 0) if has_own else count_drawn(session, detector.id, **ids)
     decision, shares = None, estimates[0].shares
-    if because is None:
-        decision = pairs.decide_pairs(detector, counts, drawn, level, shares)
+    awaited = _count_awaited(session, detector, two, estimates)
+    because = _refuse(session, detector, two, estimates, awaited) if counts else None
+    if because is None and awaited is not None:
+        decision = pairs.decide_pairs(detector, counts, drawn, level, shares, awaited)
     verdict: pairs.Outcome = "undecided" if decision is None else decision.verdict
     if decision is None and not counts and detector.measure == BALANCED:
-        verdict = _judge_unpaired(estimates[0], estimates[1], level)
+        verdict = _judge_unpaired(session, detector, two, estimates, level)
     return Comparison(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -145,15 +151,52 @@ def get_comparison(  # noqa: PLR0913 - every choice that the API offers.
         unpaired=_build_unpaired(estimates[0], estimates[1], level),
         decision=decision,
         verdict=verdict,
-        sentence=_say(detector, before.name, after.name, decision),
+        sentence=_say(detector, before.name, after.name, decision, awaited),
         verdict_from="unpaired" if decision is None else "paired",
         no_decision_because=because
         or (None if decision else _refuse_unstated(estimates)),
     )
 
 
+def _count_awaited(
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    estimates: Sequence[Estimate],
+) -> int | None:
+    """Return how many inputs of both will get their label, where every query does.
+
+    Of a version that is compared by a replay, which the labels of others decide, it is
+    how many of theirs will.  None for too many.
+    """
+    if not is_all(detector):
+        return 0
+    has_own = detector.label_of == ANSWER
+    ids = [one.id for one in versions]
+    number = count_open_pairs(session, detector.id, *ids, has_own=has_own)
+    for version, one in zip(versions, estimates, strict=True):
+        if not _is_live(one):
+            every = list_versions(session, detector.id)
+            others = [other for other in every if other.id != version.id]
+            missing = count_unlabelled(session, detector, others)
+            if missing is None:
+                return None
+            number = max(number, sum(missing.values()))
+    return number
+
+
+def _is_live(found: Estimate) -> bool:
+    """Return whether a version has live labels, or none at all."""
+    is_live = found.population.kind == LIVE
+    return is_live and bool(found.labels or not found.replayed_left_out)
+
+
 def _say(
-    detector: Detector, old: str, new: str, found: pairs.ComparisonDecision | None
+    detector: Detector,
+    old: str,
+    new: str,
+    found: pairs.ComparisonDecision | None,
+    awaited: int | None,
 ) -> str:
     if found is None:
         return f"Nothing shows yet whether {new} is better than {old}."
@@ -163,7 +206,10 @@ def _say(
     if measure.kind == BALANCED:
         same = f", {counting_the_same(detector.classes)}"
     low, high, _ = in_points(found.low, found.high)
-    return f"{when}{new} is right {than(low, high, old)}{same}."
+    whatever = ""
+    if awaited:
+        whatever = f", whatever the label of {plural(awaited, 'input')} will be"
+    return f"{when}{new} is right {than(low, high, old)}{same}{whatever}."
 
 
 def _refuse(
@@ -171,11 +217,14 @@ def _refuse(
     detector: Detector,
     versions: Sequence[Version],
     estimates: Sequence[Estimate],
+    awaited: int | None,
 ) -> str | None:
     """Return why pairs that there are decide nothing.
 
     A version without a live label is compared by what it took over, as in a replay.
     """
+    if awaited is None:
+        return say_missing(awaited)
     if detector.label_of == ANSWER and detector.measure != OVERALL:
         return (
             "labels judge answers here, so versions are compared by their overall "
@@ -188,8 +237,7 @@ def _refuse(
         kind = one.population.kind
         if kind == UNSTATED:
             return refuse_unstated(one.labels)
-        is_live = kind == LIVE and (one.labels or not one.replayed_left_out)
-        if not is_live and (kind == LIVE or one.labels):
+        if not _is_live(one) and (kind == LIVE or one.labels):
             because = find_replay(session, detector, version).no_pairs_because
             if because is not None:
                 return f"{version.name}: {because}"
@@ -244,18 +292,25 @@ def _subtract(new: float | None, old: float | None) -> float | None:
     return None if new is None or old is None else new - old
 
 
-def _judge_unpaired(old: Estimate, new: Estimate, level: float) -> pairs.Outcome:
+def _judge_unpaired(
+    session: Session,
+    detector: Detector,
+    versions: Sequence[Version],
+    estimates: Sequence[Estimate],
+    level: float,
+) -> pairs.Outcome:
     """Return which version is better by its own labels, after every label.
 
     An input that both were put to has one label, so their results depend on each
     other.  Of two intervals, each wrong half as often, that does not matter.
     """
-    if not _are_live([old, new]):
+    are_there = count_unlabelled(session, detector, versions) == NOTHING
+    if not (are_there and _are_live(estimates)):
         return "undecided"
     half = shared_level(level, 2)
     was, now = (
         balanced_anytime(one.correct, one.labelled, half, shares=one.shares)
-        for one in (old, new)
+        for one in estimates
     )
     if now.low > was.high:
         return "better"

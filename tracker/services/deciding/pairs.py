@@ -117,19 +117,21 @@ class Paired(shapes.Shape):
     )
 
 
-def decide_pairs(
+def decide_pairs(  # noqa: PLR0913, PLR0917 - what is counted of the pairs.
     detector: Detector,
     counts: Sequence[PairCount],
     drawn: Drawn,
     level: float,
     shares: tuple[float, ...] | None = None,
+    awaited: int = 0,
 ) -> ComparisonDecision | None:
     """Return which version is better in the detector's measure.
 
     Overall accuracy goes by disagreements alone, those *drawn* included: agreements
     say nothing of which version is better.  None without a pair that speaks about the
     measure, and for precision, whose pairs are not the same of both versions.
-    *shares* are how frequent the classes are taken to be for the old version.
+    *shares* are how frequent the classes are taken to be for the old version.  Inputs
+    that are *awaited* will get a label, of any class, and either may be right then.
     """
     measure = read_measure(detector.measure)
     by_class = {count.label: count for count in counts}
@@ -149,11 +151,19 @@ def decide_pairs(
         return None
     bets = shares if measure.kind == BALANCED else None
     counted = tuple(gained), tuple(lost), tuple(pairs)
-    found, more = _decide_pairs(*counted, level, bets, foresees=not is_overall)
-    verdict: Outcome = found.verdict if all(pairs) else "undecided"
+    _, more = _decide_pairs(*counted, level, bets, foresees=not is_overall)
+    won, fewer = gained[0] + drawn.won, lost[0] + drawn.lost
+    worst, best = (
+        _complete(counted, some, level, bets)
+        for some in ((0, awaited, awaited), (awaited, 0, awaited))
+    )
+    is_better, is_worse = worst.verdict == "better", best.verdict == "worse"
     if is_overall:
-        won, fewer = gained[0] + drawn.won, lost[0] + drawn.lost
-        verdict = stats.decide(won, fewer, level)[0]
+        is_better = stats.decide(won, fewer + awaited, level)[0] == "better"
+        is_worse = stats.decide(won + awaited, fewer, level)[0] == "worse"
+    is_told = (is_better or is_worse) and (is_overall or all(pairs))
+    verdict: Outcome = ("better" if is_better else "worse") if is_told else "undecided"
+    if is_overall:
         more = _foresee(won, won + fewer, gained[0] + lost[0], pairs[0], level)
     changes = [(b - c) / n for b, c, n in zip(gained, lost, pairs, strict=True) if n]
     return ComparisonDecision(
@@ -161,10 +171,24 @@ def decide_pairs(
         measure=str(measure),
         method=ANYTIME,
         difference=math.fsum(changes) / len(changes) if all(pairs) else None,
-        low=found.low,
-        high=found.high,
+        low=worst.low,
+        high=best.high,
         labels_to_decide=more if verdict == "undecided" else 0,
     )
+
+
+def _complete(
+    counted: tuple[tuple[int, ...], ...],
+    awaited: tuple[int, ...],
+    level: float,
+    shares: tuple[float, ...] | None,
+) -> stats.PairedDecision:
+    """Return what is said once those *awaited* are in, in each class."""
+    whole = [
+        tuple(one + more for one in some)
+        for some, more in zip(counted, awaited, strict=True)
+    ]
+    return _decide_pairs(*whole, level, shares, foresees=False)[0]
 
 
 @lru_cache(maxsize=1024)

@@ -18,6 +18,15 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates.intervals import Claim, bound, bound_all
+from tracker.services.estimates.missing import (
+    NOTHING,
+    Awaited,
+    Missing,
+    add_aside,
+    bound_missing,
+    find_awaited,
+    is_all,
+)
 from tracker.services.evidence.measure import Measure, Right, read_measure
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.fields import Instant
@@ -110,6 +119,11 @@ class Now(NamedTuple):
     change: AccuracyChange | None = None
     # Those asked since the change; None: all of the version.
     counts: Counts | None = None
+    # The last day that counts, None for today, and where every query gets its label
+    # those until then that have none, and all until today; None for too many.
+    until: date | None = None
+    awaited: Missing | None = NOTHING
+    awaited_in_all: Missing | None = NOTHING
 
     @property
     def since(self) -> date | None:
@@ -140,6 +154,8 @@ class Calendar:
     days: Mapping[date, Cells]
     shares: tuple[float, ...] | None
     changes: list[AccuracyChange] = field(default_factory=list)
+    # Where every query gets its label.
+    awaited: Awaited | None = None
     now: Now = field(init=False)
     # The counts and the interval of the measure by what counts now.
     right: Right = field(init=False)
@@ -151,11 +167,12 @@ class Calendar:
         found = _find(table, terms, self.birth, self.shares, _UNTOLD)
         self.changes = [_date(self.state, one) for one in found]
         self.now = _now(self.birth, self.changes, self.days)
-        measure = read_measure(terms.measure)
-        rows = table.days >= (self.now.since or date.min).toordinal()
-        self.right = _sum(table.of(measure, terms.classes), rows)
-        level = self.now.level(stats.shared_level(terms.level, terms.promises))
-        return Claim(*self.right, _shares_of(measure, self.shares), level)
+        if self.awaited is not None:
+            which = (self.awaited, self.days, terms, self.shares)
+            self.now, self.interval = settle(self.now, *which)
+        claim = _claim(table, self.now, terms, self.shares)
+        self.right = claim.right, claim.counted
+        return claim
 
     def list_untold(self, at: datetime) -> list[AccuracyChange]:
         """Return the changes that were told of no day that they may be of."""
@@ -186,7 +203,50 @@ def compute_calendars(calendars: Sequence[Calendar]) -> None:
     """Find the changes, what counts now and the interval that decides, of each."""
     found = bound_all([one.find() for one in calendars])
     for one, interval in zip(calendars, found, strict=True):
-        one.interval = interval
+        if one.awaited is None:
+            one.interval = interval
+
+
+def _claim(
+    table: "_Table", now: Now, terms: Terms, shares: tuple[float, ...] | None
+) -> Claim:
+    """Return what the verdict claims of the labels that count now."""
+    measure = read_measure(terms.measure)
+    first, last = (now.since or date.min), (now.until or date.max)
+    rows = (table.days >= first.toordinal()) & (table.days <= last.toordinal())
+    right = _sum(table.of(measure, terms.classes), rows)
+    level = now.level(stats.shared_level(terms.level, terms.promises))
+    return Claim(*right, _shares_of(measure, shares), level)
+
+
+def settle(
+    now: Now,
+    awaited: Awaited,
+    days: Mapping[date, Cells],
+    terms: Terms,
+    shares: tuple[float, ...] | None,
+) -> tuple[Now, tuple[float, float]]:
+    """Return what counts where every query gets its label, and the bounds of it.
+
+    It is all that counts *now*, or only queries that are old enough to have their
+    label: those of which the bounds are narrower.  Both hold.
+    """
+    table, measure = _tabulate(days, terms), read_measure(terms.measure)
+    now = now._replace(awaited_in_all=awaited.all)
+    parts = []
+    for until, unlabelled in ((None, awaited.all), (awaited.until, awaited.old)):
+        some = _pool(days, now.since, until)
+        missing = add_aside(unlabelled, some)
+        is_whole = now.since is None and until is None
+        part = now._replace(
+            counts=None if is_whole else some, until=until, awaited=missing
+        )
+        claim = _claim(table, part, terms, shares)
+        bounds = bound_missing(claim, measure, terms.classes, missing)
+        if not until and missing is not None and not sum(missing.values()):
+            return part, bounds
+        parts.append((part, bounds))
+    return min(parts, key=lambda one: one[1][1] - one[1][0])
 
 
 def list_now(
@@ -214,7 +274,7 @@ def list_now(
             new = count_known_days(session, *place, known_at)
             told = [one for one in state.get("told", ()) if _told_at(one) <= known_at]
             state = {**state, "told": told} if state else state
-        elif not new and state.get("basis") == terms.basis:
+        elif not new and state.get("basis") == terms.basis and not is_all(detector):
             found[version.id] = _load(state)
             continue
         else:
@@ -225,7 +285,13 @@ def list_now(
         birth = find_birth(session, version, state, detector.zone)
         table = _tabulate(days, terms)
         changes = [_date(state, one) for one in _find(table, terms, birth, shares, at)]
-        found[version.id] = _now(birth, changes, days)
+        now = _now(birth, changes, days)
+        if is_all(detector):
+            awaited = Awaited(None, date.min, None)
+            if known_at is None:
+                awaited = find_awaited(session, detector, version, now.since, at)
+            now, _ = settle(now, awaited, days, terms, shares)
+        found[version.id] = now
     return found
 
 
@@ -282,12 +348,17 @@ def _now(
     now = Now(birth.toordinal(), changes[-1] if changes else None)
     if now.since is None:
         return now
-    parts = [
+    return now._replace(counts=_pool(days, now.since))
+
+
+def _pool(
+    days: Mapping[date, Cells], since: date | None, until: date | None = None
+) -> Counts:
+    return pool(
         Counts.load({"cells": cells, "corrections": 0})
         for day, cells in days.items()
-        if day >= now.since
-    ]
-    return now._replace(counts=pool(parts))
+        if (since or date.min) <= day <= (until or date.max)
+    )
 
 
 def _date(state: Mapping[str, Any], change: AccuracyChange) -> AccuracyChange:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy.orm import Session
@@ -18,15 +17,20 @@ from tracker.services.estimates.counts import (
 )
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
+from tracker.services.estimates.missing import (
+    NOTHING,
+    Missing,
+    UnclearBounds,
+    is_all,
+)
 from tracker.services.estimates.slice_counts import count_slice
-from tracker.services.estimates.warnings import UnclearBounds
 from tracker.services.estimates.weeks import count_sample
 from tracker.services.evidence import populations
 from tracker.services.evidence.measure import read_measure
 from tracker.stats import shared_level
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, Selection, midnight_in, pool
-from tracker.storage.estimates.counts import count_unlabelled, count_window
+from tracker.storage.estimates.cells import Counts, Selection, pool
+from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known, count_known_days
 from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED, UNSTATED
 
@@ -46,8 +50,6 @@ class Counted(NamedTuple):
     is_of_version: bool = False
     now: Now | None = None
     is_now: bool = False
-    # The queries that will get their label, by predicted class.
-    awaited: Mapping[str, int] = MappingProxyType({})
 
     @property
     def decided(self) -> Counts:
@@ -64,7 +66,16 @@ class Counted(NamedTuple):
     def span(self) -> Span | None:
         """The days of the shown counts, if they are of a version."""
         now = self.now if self.is_now else None
-        return Span(since=now and now.since) if self.is_of_version else None
+        if not self.is_of_version:
+            return None
+        return Span(since=now and now.since, until=now and now.until)
+
+    @property
+    def awaited(self) -> Missing | None:
+        """The queries that will get their label, by predicted class."""
+        if self.now is None or (self.now.since and not self.is_now):
+            return NOTHING
+        return self.now.awaited if self.is_now else self.now.awaited_in_all
 
     def decided_level(self, level: float) -> float:
         """Return the level of the deciding interval, of the counts that decide."""
@@ -87,22 +98,6 @@ class Counted(NamedTuple):
         if not self.is_of_version:
             return level
         return method_level(DECIDING_METHOD, level, self.population)
-
-    def with_awaited(
-        self, session: Session, detector: Detector, versions: Sequence[Version]
-    ) -> "Counted":
-        """Count the queries without a label as well, where each gets one.
-
-        Of groups, which have a label once one of their queries has, it is not known.
-        """
-        is_live = self.is_of_version and self.population == populations.LIVE
-        is_all = detector.label_sampling == "all" and detector.groups is None
-        if not (is_live and is_all and versions):
-            return self
-        day = self.span and self.span.since
-        since = midnight_in(day, detector.zone) if day else None
-        awaited = count_unlabelled(session, versions[0], since)
-        return self if awaited is None else self._replace(awaited=awaited)
 
 
 def choose_labels(
@@ -262,7 +257,10 @@ def unit_of(detector: Detector) -> Unit:
 def say_basis(detector: Detector, population: str, labels: int, part: str = "") -> str:
     """Return whose labels count, which *part* of them, and what counts once."""
     many = f"{labels:,} label{'' if labels == 1 else 's'}"
-    return f"{many} {_CHOSEN[population]}{part}; each {unit_of(detector)} counts once."
+    chosen = _CHOSEN[population]
+    if population == populations.LIVE and is_all(detector):
+        chosen = "of its own queries, which all get one"
+    return f"{many} {chosen}{part}; each {unit_of(detector)} counts once."
 
 
 def describe_basis(
@@ -283,8 +281,11 @@ def describe_basis(
         part = ", of the part that was asked for"
     said = say_basis(detector, population, labels, part)
     since = counted.span and counted.span.since
-    if since:
-        said = f"{said[:-1]}; asked since {since:%-d %b %Y}."
+    until = counted.span and counted.span.until
+    if since or until:
+        days = [f"since {since:%-d %b %Y}"] if since else []
+        days += [f"until {until:%-d %b %Y}"] if until else []
+        said = f"{said[:-1]}; asked {' '.join(days)}."
     if unclear is None:
         return said
     low, high = percents(unclear.low, unclear.high)

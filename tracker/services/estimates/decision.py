@@ -1,7 +1,7 @@
 """Whether a target is met at every look, and which labels would decide it."""
 
 import math
-from datetime import date
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -11,10 +11,18 @@ from tracker import stats, words
 from tracker.charts.words import plural
 from tracker.rounding import roughly, rounded_share
 from tracker.services.estimates.intervals import Claim, MethodWord, bound
+from tracker.services.estimates.missing import (
+    NOTHING,
+    Missing,
+    bound_missing,
+    is_all,
+    say_missing,
+)
 from tracker.services.evidence.measure import Confusion, Measure, read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cells import midnight_in
 
 # A forecast is of one made-up audit, and a smaller saving may be none.
 _SAVING = 0.9
@@ -162,7 +170,21 @@ class Span(Shape):
     since: date | None = Field(
         default=None, description="The first day; null for all of the version."
     )
-    until: date | None = Field(default=None, description="null: until now.")
+    until: date | None = Field(
+        default=None,
+        description="The last day; null: until now. Where every query gets its label, "
+        "those count that are old enough to have it, if that tells more.",
+    )
+
+    def instants(self, detector: Detector) -> dict[str, datetime]:
+        """Return the instants that it begins with and ends before."""
+        found = {}
+        if self.since is not None:
+            found["since"] = midnight_in(self.since, detector.zone)
+        if self.until is not None:
+            day = self.until + timedelta(days=1)
+            found["until"] = midnight_in(day, detector.zone)
+        return found
 
 
 class Decision(Shape):
@@ -176,8 +198,14 @@ class Decision(Shape):
     target: float
     method: MethodWord
     accuracy: float | None = Field(description="The measure by the labels so far.")
-    low: float
+    low: float = Field(
+        description="What the verdict goes by: where every query gets its label, the "
+        "bounds had those without one all been wrong, or right."
+    )
     high: float
+    because: str | None = Field(
+        default=None, description="Why the labels that there are do not decide."
+    )
     labels: int = Field(description="How many labels the measure is made of.")
     span: Span = Field(
         description="Of which days they are: since the last proved change."
@@ -207,29 +235,37 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
     level: float,
     *,
     shares: tuple[float, ...] | None = None,
-    since: date | None = None,
+    span: Span | None = None,
+    missing: Missing | None = NOTHING,
     is_foreseen: bool = True,
 ) -> Decision:
-    """Compare *measure* with its target, by labels *since* a day or all of a version.
+    """Compare *measure* with its target, by labels of a *span* or all of a version.
 
     It goes by the interval that holds after every label at once: one that is valid
-    for a single look would in the end meet or miss any target near the truth.
+    for a single look would in the end meet or miss any target near the truth.  Where
+    queries are *missing* that will get their label, it goes by the bounds.
     *level* is that of the interval.  *shares* are of the classes, for their mean.
     How many labels would decide it costs several intervals more, and is left out
     unless it *is_foreseen*.
     """
     right, counted = measure.count_right(confusion)
     bets = shares if len(counted) > 1 else None
-    low, high = bound(right, counted, level, bets)
+    claim = Claim(right, counted, bets, level)
+    low, high = bound(*claim[:2], level, bets)
+    by_labels = compare_with_target(low, high, target)
+    if missing != NOTHING:
+        low, high = bound_missing(claim, measure, [*confusion], missing)
     verdict = compare_with_target(low, high, target)
+    because = None if verdict == by_labels else say_missing(missing)
     more = 0 if verdict != "undecided" else None
-    if more is None and is_foreseen:
+    if because is not None:
+        more = sum(missing.values()) if missing else None
+    elif more is None and is_foreseen:
         more = _count_labels_to_decide(target, right, counted, level, bets)
-    labels = sum(counted)
-    of_all = sum(sum(row.values()) for row in confusion.values())
-    if more and len(counted) == 1 and labels:
-        # So many of the class; the others come along at random.
-        more = min(math.ceil(more * of_all / labels), MOST_FORESEEN)
+        if more and len(counted) == 1 and any(counted):
+            # So many of the class; the others come along at random.
+            of_all = sum(sum(row.values()) for row in confusion.values())
+            more = min(math.ceil(more * of_all / sum(counted)), MOST_FORESEEN)
     parts = [k / n for k, n in zip(right, counted, strict=True) if n]
     found = Decision(
         verdict=verdict,
@@ -239,22 +275,35 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
         accuracy=math.fsum(parts) / len(parts) if all(counted) else None,
         low=low,
         high=high,
-        labels=labels,
+        labels=sum(counted),
+        because=because,
         labels_to_decide=more,
-        span=Span(since=since),
-        advice=advise(measure, confusion, more)
+        span=span or Span(),
+        advice=_advise_missing(more, because)
+        if because is not None
+        else advise(measure, confusion, more)
         if verdict == "undecided" and is_foreseen
         else None,
     )
-    found._claim = Claim(right, counted, bets, level)
+    found._claim = claim
     return found
+
+
+def _advise_missing(missing: int | None, because: str) -> Advice:
+    """Return the advice to label the queries that have no label yet."""
+    text = f"{because[0].upper()}{because[1:]}: label these first."
+    return Advice(
+        name=None, labels=missing, share=None, random_queries=missing, text=text
+    )
 
 
 def foresee(found: Decision, confusion: Confusion) -> Decision:
     """Return a decision by these counts with how many labels would decide it."""
+    if found.because is not None:
+        return found
     measure, claim = read_measure(found.measure), found.claim
     terms = (measure, found.target, confusion, claim.level)
-    return decide_verdict(*terms, shares=claim.shares, since=found.span.since)
+    return decide_verdict(*terms, shares=claim.shares, span=found.span)
 
 
 def method_level(method: str, confidence_level: float, population: str) -> float:
@@ -273,11 +322,12 @@ def is_decided_by(detector: Detector, row: Any) -> bool:
     """Return whether the verdict goes by a stored *row* of the balanced accuracy.
 
     Labels of another population than the live one decide nothing, and another measure
-    or more of them have an interval of their own.
+    or more of them have an interval of their own, as where every query gets its label.
     """
     return (
         row.method == words.DECIDING_METHOD
         and row.population == LIVE
+        and not is_all(detector)
         and detector.measure == words.BALANCED
         and not detector.also
     )

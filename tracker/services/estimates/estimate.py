@@ -36,13 +36,9 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
+from tracker.services.estimates.missing import NOTHING, UnclearBounds, bound_unclear
 from tracker.services.estimates.replays import REPLAYS_ASIDE, decide_replay, find_replay
-from tracker.services.estimates.warnings import (
-    DependentMistakes,
-    UnclearBounds,
-    bound_unclear,
-    find_warnings,
-)
+from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.weeks import AverageWord
 from tracker.services.estimates.windows import check_span, parse_window
 from tracker.services.evidence.measure import Confusion, read_measure, spread
@@ -60,7 +56,7 @@ from tracker.shapes import Accuracy, OfClass, OfDetector, Score, Shape
 from tracker.stats import shared_level
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import midnight_in, pool
+from tracker.storage.estimates.cells import pool
 from tracker.storage.estimates.counts import count_logged
 from tracker.storage.queries.finding import Between, find_asked_span
 
@@ -291,7 +287,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     (counted,) = date_counts(session, [(detector, versions[:1], counted)], level, *when)
     found = _build_estimate(
         detector,
-        counted if as_known_at else counted.with_awaited(session, detector, versions),
+        counted,
         queries=sum(count_logged(session, versions).values()),
         version=version if version == ALL else next((v.name for v in versions), None),
         computed_at=computed_at,
@@ -394,9 +390,8 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     """
     facts = _find_warnings(session, detector, versions, found, filters)
     facts |= _find_replay(session, detector, versions, found)
-    if found.span is not None and found.span.since is not None:
-        start = midnight_in(found.span.since, detector.zone)
-        filters = {**filters, "since": start}
+    if found.span is not None:
+        filters = {**filters, **found.span.instants(detector)}
     is_of_some = found.as_known_at is not None or (found.window or "").isdigit()
     if not found.labels or is_of_some:
         return found.model_copy(update=facts)
@@ -537,7 +532,7 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the cla
     if because or target is None:
         because = decision.NO_TARGET if target is None else because
         return {"decision": None, "no_decision_because": because}
-    wanted = [(detector.measure, target), *detector.also]
+    wanted, now = [(detector.measure, target), *detector.also], counted.now
     found = counted.decided.select(counted.standings)
     confusion = spread(found.confusion, detector.classes)
     level = counted.decided_level(shared_level(level, len(wanted)))
@@ -548,7 +543,8 @@ def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the cla
             confusion,
             level,
             shares=None if shares is None else shares.parts,
-            since=None if counted.now is None else counted.now.since,
+            span=Span() if now is None else Span(since=now.since, until=now.until),
+            missing=NOTHING if now is None else now.awaited,
             is_foreseen=is_foreseen,
         )
         for name, target in wanted

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.estimates import calendar
+from tracker.services.estimates.missing import find_awaited, is_all
 from tracker.services.estimates.projections import (
     Cells,
     Checkpoints,
@@ -281,7 +282,7 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
         fold.has_due |= fold.is_settled and is_due
         if row.id in ids or fold.is_settled:
             fold.rows[row.id] = row
-        if fold.is_settled and (is_due or fold.of_version(row.id).labels):
+        if fold.is_settled and (is_due or _is_moved(fold, row.id)):
             settled.append(row)
     dated = storage.load_states(session, settled, (storage.CALENDAR, storage.DAYS))
     _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
@@ -295,13 +296,27 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
         new = version.of(Days).dump()
         days |= {key: one.state for (_, key), one in new.items()}
         state = kept.get((storage.CALENDAR, ""), {})
-        fold.calendars[row.id] = calendar.Calendar(
+        found = fold.calendars[row.id] = calendar.Calendar(
             calendar.Terms.of(fold.detector),
             calendar.find_birth(session, row, state, fold.detector.zone),
             state,
             calendar.add_days(days, {}),
             version.of(Cells).shares,
         )
+        last = version.last_label_at or row.last_label_at
+        if is_all(fold.detector) and last is not None:
+            found.find()
+            which = (fold.detector, row, found.now.since, last)
+            found.awaited = find_awaited(session, *which)
+
+
+def _is_moved(fold: Fold, version_id: int) -> bool:
+    """Return whether new labels may have moved the verdict of a version.
+
+    Where every query gets its label, one that has none yet may end it.
+    """
+    new = fold.of_version(version_id)
+    return bool(new.labels or (new.queries and is_all(fold.detector)))
 
 
 def replay(

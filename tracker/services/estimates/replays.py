@@ -22,6 +22,7 @@ from tracker.services.estimates.decision import (
     compare_with_target,
     decide_verdict,
 )
+from tracker.services.estimates.missing import NOTHING, Missing, count_unlabelled
 from tracker.services.evidence.measure import read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.evidence.random_queue import draw_rank
@@ -29,7 +30,7 @@ from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
 from tracker.stats import replay_level, shared_level
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import Detector, Version, load_versions
 from tracker.storage.labelling.inputs import iter_replayable, iter_replayed
 from tracker.words import NO_ANSWER
 
@@ -72,6 +73,8 @@ class Replay(NamedTuple):
     # Why it decides nothing, and why it decides nothing about pairs.
     because: str | None = None
     no_pairs_because: str | None = None
+    # The queries of the other versions that will get their label.
+    awaited: Missing | None = NOTHING
     # How many inputs are not among the cells.
     left: int = 0
 
@@ -140,11 +143,14 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         )
     # A pair beyond the first gap, or one with a label that was seen, is counted too.
     is_whole = taken and not missing and cells.total() == put
+    others = load_versions(session, [detector.id], [one for one, _ in streams if one])
+    awaited = count_unlabelled(session, detector, others.values())
     return Replay(
         cells,
         missing,
         None if taken else because,
         None if is_whole else because,
+        awaited,
         len(seen) - cells.total(),
     )
 
@@ -197,6 +203,7 @@ def decide_replay(
         found, low, high = (
             decide_verdict(
                 *(measure, aim, spread(one, detector.classes), at),
+                missing=replay.awaited,
                 is_foreseen=is_foreseen,
             )
             for one in (replay.cells, wrong, right)

@@ -222,6 +222,8 @@ class Report:
         found = self.estimate.decision
         if found:
             said = STATES[found.verdict].said
+            if found.because:
+                said = f"{said}, for {found.because}"
             return f"Target {words.chosen(found.target)}: {said}."
         because = self.estimate.no_decision_because
         if self.estimate.target is None or because is None:

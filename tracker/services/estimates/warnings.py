@@ -1,26 +1,20 @@
-"""What speaks against an estimate: its conditions, and answers that were unclear."""
+"""What speaks against an estimate: mistakes that come in bursts."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates.counts import pick_population
-from tracker.services.estimates.intervals import bound
-from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import standings_of
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, Standings
+from tracker.storage.estimates.cells import Counts
 from tracker.storage.estimates.label_changes import list_first_labelled
 from tracker.storage.estimates.projections import BURSTS, Kept, Row, load_states
-from tracker.words import DISPUTED, OVERALL, PRECISION, RECALL
 
 _FIRST_LOOK = 100
 # The last look is at 6,400 labels: bursts that these do not show are weak.
@@ -141,87 +135,3 @@ def _describe(found: dict[str, Any]) -> DependentMistakes:
         "query, or the detector's group_by"
     )
     return DependentMistakes(message=message, **found)
-
-
-# Bounds are shown where more than this part of the answers is unclear.
-_FEW = 0.05
-
-
-class UnclearBounds(Shape):
-    """The bounds of a measure however answers that are missing would have come out.
-
-    They hold at every look, as those of a decision do.
-    """
-
-    measure: str
-    low: float
-    high: float
-    answers: int = Field(description="Unclear and disputed ones.")
-    unlabelled: int = Field(
-        default=0,
-        description="Queries without a label yet, of a detector whose `label_sampling` "
-        "is `all` and that has no groups.",
-    )
-
-
-def bound_unclear(  # noqa: PLR0913, PLR0917 - what is counted, and what is missing.
-    detector: Detector,
-    counts: Counts,
-    standings: Standings,
-    level: float,
-    shares: tuple[float, ...] | None,
-    awaited: Mapping[str, int],
-) -> UnclearBounds | None:
-    """Return the bounds of the detector's measure, None where few answers are missing.
-
-    *awaited* are the queries that will get their label, by predicted class.
-    """
-    found = counts.select(standings)
-    unclear = dict(found.unclear)
-    for cell, number in counts.cells.items():
-        if cell.standing == DISPUTED:
-            unclear[cell.predicted] = unclear.get(cell.predicted, 0) + number
-    answers = sum(unclear.values())
-    absent = answers + sum(awaited.values())
-    if absent <= _FEW * (absent + sum(found.confusion.values())):
-        return None
-    measure = read_measure(detector.measure)
-    right, counted = measure.count_right(spread(found.confusion, detector.classes))
-    wrong, more = _count_missing(
-        measure, detector.classes, Counter(unclear) + Counter(awaited)
-    )
-
-    def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> stats.Interval:
-        some, of = (tuple(np.asarray(one).tolist()) for one in (k, n))
-        low, high = bound(some, of, level, shares)
-        return stats.Interval(np.asarray(low), np.asarray(high))
-
-    bounds = stats.completed_interval(
-        interval, right, counted, level, wrong=wrong, right=more
-    )
-    return UnclearBounds(
-        measure=str(measure),
-        low=float(bounds.low),
-        high=float(bounds.high),
-        answers=answers,
-        unlabelled=absent - answers,
-    )
-
-
-def _count_missing(
-    measure: Measure, classes: Sequence[str], unclear: Mapping[str, int]
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Return how many may be wrong and right at most, of each number counted."""
-    answers = sum(unclear.values())
-    if measure.kind == OVERALL:
-        return [answers], [answers]
-    if measure.kind == PRECISION:
-        predicted = unclear.get(measure.of or "", 0)
-        return [predicted], [predicted]
-    wrong, right = stats.count_unanswered([unclear.get(name, 0) for name in classes])
-    # What got no answer, or one that is no class, may be of any class, and is wrong.
-    wrong = wrong + (answers - right.sum())
-    if measure.kind == RECALL:
-        place = classes.index(measure.of or "")
-        return [int(wrong[place])], [int(right[place])]
-    return wrong.tolist(), right.tolist()

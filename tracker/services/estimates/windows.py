@@ -88,7 +88,7 @@ class _Labels:
 def check_span(since: datetime | None, until: datetime | None) -> dict[str, Any]:
     """Return the ends of a span by name; raises InvalidInputError for an empty one."""
     if since is not None and until is not None and since >= until:
-        raise invalid("until", until.isoformat(), "it must be later than since")
+        raise InvalidInputError.of("until", "it must be later than since")
     return {"since": since, "until": until}
 
 

@@ -1,5 +1,6 @@
 """The truth belongs to the input: one label for all the queries that share it."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -134,6 +135,8 @@ class Truths:
         self.batches: list[int] = []
         self._ids = self._draw_ids()
         self._firsts: set[tuple[int, str]] = set()
+        # The inputs that any query had when they were held.
+        self._stored: set[str] = set()
         # The inputs that are new no more, without a truth here: of a labelled query
         # that was erased, or of any query where inputs share no label.
         self._spent: set[str] = set()
@@ -175,16 +178,19 @@ class Truths:
         Of other inputs nothing is known any more.
         """
         given = {name for name in inputs if name is not None}
-        self._firsts, self._spent, self._truths = set(), set(), {}
+        self._firsts, self._spent, self._truths, self._stored = set(), set(), {}, set()
         self.lock(given, groups)
         if not given:
             return
         session, detector_id = self._session, self._detector_id
         self._firsts, self._spent = find_firsts(session, self._detector, given)
+        self._stored = {name for _, name in self._firsts}
         if not self._shares:
-            self._spent = {name for _, name in self._firsts}
+            self._spent = set(self._stored)
             return
-        found = storage.find_truths(session, detector_id, given)
+        found: dict[str, Any] = {}
+        if self._stored:
+            found = storage.find_truths(session, detector_id, self._stored)
         left = self._spent - found.keys()
         if left:
             found |= storage.find_truths(session, detector_id, left, of_repeats=True)
@@ -208,6 +214,13 @@ class Truths:
 
     def get(self, name: str | None) -> Truth | None:
         return None if name is None else self._truths.get(name)
+
+    def are_alone(self, names: Collection[str | None]) -> bool:
+        """Return whether inputs that are held have nothing but one new query each."""
+        given = [name for name in names if name is not None]
+        unique = set(given)
+        is_known = unique & self._stored or unique & self._truths.keys()
+        return len(unique) == len(given) and not is_known
 
     def keep_rank(self, query: Mapping[str, Any]) -> float | None:
         """Return the rank that a new query keeps for good, if it waits for a label.
@@ -265,7 +278,13 @@ class Truths:
             truth, known = Truth.of(label, _read_decision(label, query)), self.get(name)
             if known is None or truth.adds_to(known.label, known.decision.standing):
                 given[name] = self._truths[name] = truth
-        self.pass_on(given, first_of=given.keys() - known_before)
+        times = Counter(query["input"] for query in queries)
+        shared = {
+            name: truth
+            for name, truth in given.items()
+            if name in self._stored or times[name] > 1
+        }
+        self.pass_on(shared, first_of=shared.keys() - known_before)
         self._write(
             (self._truths[query["input"]], query)
             for query in queries
@@ -289,11 +308,13 @@ class Truths:
         """
         if not self._shares:
             return
+        if not given:
+            return
         names = list(given)
         found = [*storage.iter_queries_of(self._session, self._detector_id, names)]
         self._pool_once(row for row in found if row.input in first_of)
         self._write(
-            (given[row.input], row._mapping)
+            (given[row.input], row._asdict())
             for row in found
             if row.id != given[row.input].query_id
             and (says_more or given[row.input].adds_to(row.label, row.standing))

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 from tracker.services.evidence import populations
 from tracker.services.evidence.random_queue import group_span, rank_member
 from tracker.storage.labelling.inputs import find_firsts as find_first_inputs
+from tracker.storage.labelling.inputs import has_erased
 from tracker.storage.queries import groups as storage
 from tracker.words import REPLAYED
 
@@ -90,13 +91,13 @@ class Units:
         self._held |= names
         detector = self._detector
         erased = {erased_name(detector.queue_seed, name): name for name in names}
-        wanted = [*names, *erased]
-        for row in storage.find_units(self._session, detector.id, wanted):
-            base = populations.base_standing(row.sampling, is_replayed=row.is_replayed)
+        found = storage.find_units(self._session, detector.id, erased)
+        for group, number, version_id, sampling, is_replayed in found:
+            base = populations.base_standing(sampling, is_replayed=is_replayed)
             population = populations.population_of(base, detector.label_sampling)
             if population is not None:
-                name = erased.get(row.group, row.group)
-                self._units[row.version_id, name, population] = row.id
+                name = erased.get(group, group)
+                self._units[version_id, name, population] = number
 
     def elect(self, members: Iterable[tuple[Mapping[str, Any], str, bool]]) -> None:
         """Let the lowest of *members* be the unit of each group that has none.
@@ -217,7 +218,9 @@ def find_firsts(
     Those of labelled queries that were erased since are among them, and are returned
     by themselves, too.
     """
-    names = {erased_name(detector.queue_seed, name): name for name in inputs}
-    found = find_first_inputs(session, detector.id, [*names.values(), *names])
+    given, names = [*dict.fromkeys(inputs)], dict[str, str]()
+    if has_erased(session, detector.id):
+        names = {erased_name(detector.queue_seed, name): name for name in given}
+    found = find_first_inputs(session, detector.id, [*given, *names])
     firsts = {(version_id, names.get(name, name)) for version_id, name in found}
     return firsts, {names[name] for _, name in found if name in names}

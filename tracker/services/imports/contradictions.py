@@ -23,6 +23,7 @@ from tracker.services.wording import show
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.inputs import find_truths
 from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.storage.queries.waiting import WaitingQuery
 from tracker.words import INPUT, NO_ANSWER, RANDOM, UNSTATED
 
 # What a row says of a known key must be what is known; its version and metadata are
@@ -90,6 +91,15 @@ def brings_input(
             f"{show(item[name])}{way}",
         )
     return given["input"] is not None and query["input"] is None
+
+
+def check_completion(key: str, waiting: WaitingQuery, item: Mapping[str, Any]) -> None:
+    """Raise InvalidInputError if a row contradicts a query that it completes."""
+    stored = {name: getattr(waiting, name, None) for name in _COMPARED}
+    stored |= {"metadata": waiting.details, **_NEVER_ERASED}
+    stored |= {name: item.get(name) for name in ("predicted", "confidence")}
+    version = {item["version"]: -1} if "version" in item else {}
+    brings_input(key, stored | {"version_id": -1}, item, version)
 
 
 def unknown_key(key: str) -> InvalidInputError:

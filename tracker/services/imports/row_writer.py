@@ -35,9 +35,10 @@ from tracker.storage.labels import Label, add_labels, add_labels_of, iter_words
 from tracker.storage.queries import lookup
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.queries import Query, add_queries
-from tracker.words import GROUPED, TARGETED, UNSTATED
+from tracker.storage.queries.waiting import find_waiting_by_keys
+from tracker.words import GROUPED, NO_ANSWER, TARGETED, UNSTATED
 
-_NOT_OF_QUERIES = ("input", "labeler", "labelled_at", "note", "weight")
+_NOT_OF_QUERIES = ("labeler", "labelled_at", "note", "weight")
 
 
 class RowWriter:
@@ -75,6 +76,8 @@ class RowWriter:
             "is_pooled": True,
         }
         self._batch: int | None = None
+        # The keys of queries that waited for the prediction that their row brought.
+        self._completed: set[str] = set()
         self._decided: dict[int, standing.Decision] = {}
 
     @property
@@ -89,6 +92,8 @@ class RowWriter:
         """
         keys = keys_of(good, self._prefix)
         inputs, groups = good.get("input"), good.values.get("group", [])
+        if "key" in good.values:
+            self._complete(keys, good, inputs, groups)
         if are_new:
             self._truths.hold(inputs, groups)
         known = {} if are_new else self._find(keys, inputs, groups)
@@ -98,6 +103,40 @@ class RowWriter:
             note_groups(self._session, self._detector.id)
         self._truths.units.write()
         self.report.conflicts = self.report.bad_rows
+
+    def _complete(
+        self,
+        keys: list[str],
+        good: Columns,
+        inputs: list[str | None],
+        groups: list[str | None],
+    ) -> None:
+        """Give queries that wait for their prediction the one that a row brings."""
+        waiting = find_waiting_by_keys(
+            self._session, self._detector.id, keys, lock=True
+        )
+        if not waiting:
+            return
+        # It loads SciPy and Pillow, for which `tracker import` would wait each time.
+        from tracker.services.labelling import predictions  # noqa: PLC0415
+
+        # In the order in which others hold them.
+        self._truths.lock(
+            [*inputs, *(one.input for one in waiting.values())],
+            [*groups, *(one.group for one in waiting.values())],
+        )
+        for key, row in zip(keys, good.rows(), strict=True):
+            if key in waiting and "predicted" in row.values:
+                said = predictions.QueryCompletion(**completion_of(row.values))
+                which = (self._session, self._detector, waiting.pop(key), said)
+                predictions.complete_waiting(*which, self._by)
+                self._completed.add(key)
+        self.report.queries_added += len(self._completed)
+        # Their labels may have chosen units.
+        self._truths = Truths(self._session, self._detector, self._by, self._elected)
+        self._versions = {
+            one.name: one.id for one in list_versions(self._session, self._detector.id)
+        }
 
     def _find(
         self, keys: list[str], inputs: list[str | None], groups: list[str | None]
@@ -133,7 +172,8 @@ class RowWriter:
         queries = self._query_columns(keys, rows)
         self.report.queries_added += len(keys)
         self.report.labels_added += len(keys) - queries["label"].count(None)
-        labels = self._add_new(queries, rows)
+        are_alone = self._truths.are_alone(rows.get("input"))
+        labels = self._add_new(queries, rows, are_alone=are_alone)
         verdicts = {
             (query_id, judge): verdict
             for judge, said in _by_judge(rows.values)
@@ -141,7 +181,7 @@ class RowWriter:
             if verdict is not None
         }
         self._judge(verdicts)
-        if "input" in rows.values:
+        if not are_alone:
             self._truths.arrive(rows_of(queries), rows_of(labels))
         return True
 
@@ -245,16 +285,16 @@ class RowWriter:
                 standings[row] = GROUPED
 
     def _add_new(
-        self, queries: Mapping[str, Sequence[Any]], rows: Columns
+        self, queries: Mapping[str, Sequence[Any]], rows: Columns, *, are_alone: bool
     ) -> Mapping[str, Sequence[Any]]:
         """Insert *queries* that were made of *rows*, and their labels.
 
         The ids follow on each other.  Return the labels as columns, or nothing where
         the database can make them from the queries: the rows say no more of them, and
-        have no input, whose other queries would get the label too.
+        they *are alone*, without others with their input that get the label too.
         """
         insert_columns(self._session, Query, queries)
-        if rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
+        if are_alone and rows.values.keys().isdisjoint(_NOT_OF_QUERIES):
             ends = queries["id"][0], queries["id"][-1]
             by, detector_id = self._by, self._detector.id
             add_labels_of(self._session, detector_id, ends, by.name, by.at)
@@ -312,7 +352,7 @@ class RowWriter:
                 labels.append(label)
                 if key in stored:
                     changed[query["id"]] = self._change(query)
-            elif not (is_new or brings):
+            elif not (is_new or brings or key in self._completed):
                 same.append(query["id"])
             verdicts |= {(query["id"], one): said for one, said in _by_judge(item)}
             if brings:
@@ -497,6 +537,15 @@ class RowWriter:
         if rank is not None or not decision.is_open or query["is_repeat"]:
             return rank
         return draw_rank_of_new(self._detector, query, label=None)
+
+
+def completion_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row says of a query that waits for its prediction."""
+    predicted = item["predicted"]
+    names = ("confidence", "version", "input")
+    return {name: item.get(name) for name in names} | {
+        "predicted": None if predicted == NO_ANSWER else predicted
+    }
 
 
 def _by_judge(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

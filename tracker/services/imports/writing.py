@@ -28,6 +28,7 @@ from tracker.services.imports.contradictions import (
     Election,
     Names,
     brings_input,
+    check_completion,
     with_groups,
 )
 from tracker.services.imports.reading.files import RowFile, save_reading
@@ -41,6 +42,7 @@ from tracker.storage.detectors import Detector, hold_open, list_versions
 from tracker.storage.estimates.pending import count_groups_again
 from tracker.storage.imports import DONE, FileImport, note_batches, note_file
 from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.storage.queries.waiting import find_waiting_by_keys
 from tracker.words import INPUT, REJECT, SKIP
 
 # What is written in less time than a person notices.
@@ -218,13 +220,19 @@ class Checked:
             known = find_queries_by_key(session, self.detector.id, keys)
             there = list_versions(session, self.detector.id) if known else ()
             versions = {version.name: version.id for version in there}
+            waiting = {}
+            if "key" in good.values:
+                waiting = find_waiting_by_keys(session, self.detector.id, keys)
         stored: dict[str, str | None] = {}
-        if known or None in good.get("predicted"):
+        if known or waiting or None in good.get("predicted"):
             kept = []
             for key, row in zip(keys, good.rows(), strict=True):
                 query = known.get(key)
                 try:
-                    if query is not None:
+                    if query is None and key in waiting and "predicted" in row.values:
+                        check_completion(key, waiting[key], row.values)
+                        stored[key] = waiting[key].input
+                    elif query is not None:
                         brings_input(key, query._mapping, row.values, versions)
                         stored[key] = query.input
                     elif "predicted" not in row.values:

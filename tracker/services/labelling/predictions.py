@@ -20,7 +20,11 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.services import fields, tasks
 from tracker.services.by import Actor, By
-from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.detectors import (
+    check_class,
+    check_prediction,
+    get_open_detector,
+)
 from tracker.services.evidence.truths import join_input, other_input
 from tracker.services.http_client import check_predictor, post
 from tracker.services.images import MEDIA_TYPES
@@ -77,6 +81,8 @@ def log_any(
     """Add a query as ``log_query`` does; without the field *predicted* it waits."""
     if new.key is not None:
         waiting = storage.find_waiting_by_key(session, detector.id, new.key)
+        if waiting is not None and "predicted" in new.model_fields_set:
+            return _complete_by_key(session, detector, waiting, new, by, image), False
         if waiting is not None:
             _check_same_waiting(waiting, new, image)
             return waiting, False
@@ -94,19 +100,59 @@ def log_any(
 def _check_same_waiting(
     waiting: WaitingQuery, new: queries.NewQuery, image: str | None
 ) -> None:
-    if "predicted" in new.model_fields_set:
-        raise ConflictError(
-            f"the query with the key {show(new.key)} waits for its prediction; give "
-            f"it by PATCH /queries/{dump_id('iq', waiting.id)}"
-        )
     sent = _content_of(new, new.asked_at or waiting.asked_at, image)
     stored = {name: getattr(waiting, name) for name in sent}
     labels = {one["label"] for one in waiting.labels}
     if sent != stored or (new.label is not None and new.label not in labels):
-        raise ConflictError(
-            f"a query with the key {show(new.key)} already waits for its prediction, "
-            "with different content"
-        )
+        raise _waits_already(new.key)
+
+
+def _waits_already(key: str | None) -> ConflictError:
+    return ConflictError(
+        f"a query with the key {show(key)} already waits for its prediction, with "
+        "different content"
+    )
+
+
+def _complete_by_key(  # noqa: PLR0913, PLR0917 - what log_any takes, and what waits.
+    session: Session,
+    detector: Detector,
+    waiting: WaitingQuery,
+    new: queries.NewQuery,
+    by: By,
+    image: str | None,
+) -> Query:
+    """Give a waiting query the prediction that is logged with its key.
+
+    What is sent besides must be what it waits with; an input and a label may be new.
+    """
+    place = waiting.detector_id, waiting.id
+    if storage.lock_waiting(session, place) is None:
+        # Somebody else gave it just now.
+        return queries.log_query(session, detector, new, by, image=image)[0]
+    if new.predicted is not None:
+        check_prediction(detector, new.predicted, field="predicted")
+    if new.label is not None:
+        check_class(detector, new.label, field="label", may_be_unclear=True)
+    sent = _content_of(new, new.asked_at or waiting.asked_at, image)
+    del sent["version"]
+    stored = {name: getattr(waiting, name) for name in sent}
+    stored["input"] = stored["input"] or new.input
+    if any(value not in {None, stored[name]} for name, value in sent.items()):
+        raise _waits_already(new.key)
+    labels = {one["label"] for one in waiting.labels}
+    said = QueryCompletion(
+        predicted=new.predicted,
+        confidence=new.confidence,
+        version=new.version if "version" in new.model_fields_set else None,
+        input=new.input,
+    )
+    query = complete_waiting(session, detector, waiting, said, by)
+    if new.label is None or new.label in labels:
+        return query
+    label = NewLabel(label=new.label, sampling=new.sampling)
+    add_label(session, query.id, label, by)
+    return session.get_one(Query, place, populate_existing=True)
 
 
 def _content_of(
@@ -219,9 +265,17 @@ def complete_query(
         raise other_input(waiting.input, new.input)
     detector = get_open_detector(session, dump_id("det", waiting.detector_id))
     check_class(detector, new.predicted, field="predicted", may_be_unclear=False)
-    key = waiting.key
-    if key is not None and find_query_by_key(session, detector.id, key) is not None:
-        raise ConflictError(f"the key {show(key)} has been given to another query")
+    return complete_waiting(session, detector, waiting, new, by)
+
+
+def complete_waiting(
+    session: Session,
+    detector: Detector,
+    waiting: WaitingQuery,
+    new: QueryCompletion,
+    by: By,
+) -> Query:
+    """Give a *waiting* query that is locked its prediction; null is no answer."""
     # Only now, in the transaction of the query, does the job have to count it.
     make_pending(
         session, waiting.id // BATCH_LIMIT, waiting.detector_id, created_at=by.at
@@ -230,7 +284,7 @@ def complete_query(
         session,
         detector,
         queries.NewQuery(
-            key=key,
+            key=waiting.key,
             input=waiting.input or new.input,
             group=waiting.group,
             predicted=new.predicted,

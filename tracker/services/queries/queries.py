@@ -326,7 +326,8 @@ def _check_same(
     if not has_image_erased:
         stored["image_url"] = query.image_url
     for field, value in stored.items():
-        if getattr(new, field) != value:
+        # A prediction may have come without what the query waited with.
+        if field in new.model_fields_set and getattr(new, field) != value:
             _refuse_other(new, field, value)
     # Once another label has come, what the query declared is no longer known.
     is_as_declared = query.label_id in {None, query.id}
@@ -336,7 +337,7 @@ def _check_same(
         _refuse_other(new, "sampling", query.sampling)
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)
-    if image != query.image and not has_image_erased:
+    if image not in {None, query.image} and not has_image_erased:
         raise ConflictError(
             f"a query with the key {show(new.key)} already exists with a different "
             "image"

@@ -65,6 +65,37 @@ def count_pairs(  # noqa: PLR0913 - which versions, and whose labels.
     return [PairCount(*row) for row in session.execute(statement)]
 
 
+def count_open_pairs(
+    session: Session,
+    detector_id: int,
+    old_id: int,
+    new_id: int,
+    *,
+    has_own: bool = False,
+) -> int:
+    """Count the inputs that both versions were given and that have no label yet.
+
+    With *has_own* they have one only if both queries have.
+    """
+    old, new = aliased(Query), aliased(Query)
+    open_old, open_new = (
+        one.label.is_(None) | one.standing.in_((words.TARGETED, words.OPEN))
+        for one in (old, new)
+    )
+    is_open = open_old | open_new if has_own else open_old & open_new
+    statement = sa.select(sa.func.count()).where(
+        old.detector_id == detector_id,
+        new.detector_id == detector_id,
+        old.version_id == old_id,
+        new.version_id == new_id,
+        old.input == new.input,
+        ~old.is_repeat,
+        ~new.is_repeat,
+        is_open,
+    )
+    return session.scalars(statement).one()
+
+
 def _pair_up(
     detector_id: int, old_id: int, new_id: int, standings: Collection[str]
 ) -> sa.CTE:

@@ -1,12 +1,13 @@
 """Counting queries and their labels by the database, and what waits for the job."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Select,
+    and_,
     bindparam,
     case,
     false,
@@ -238,31 +239,80 @@ def count_logged(session: Session, versions: Collection[Version]) -> dict[int, i
     return numbers
 
 
-# Each estimate reads them.
+# Each estimate of a detector where every query gets its label reads them.
 MOST_UNLABELLED = 100_000
+# So many of the last labels tell how long labels take.
+_DELAYS_OF = 500
 
 
-def count_unlabelled(
-    session: Session, version: Version, since: datetime | None
-) -> dict[str, int] | None:
+def count_awaited(
+    session: Session, version: Version, since: datetime | None, until: datetime
+) -> list[tuple[str, bool, int]] | None:
     """Count the queries of *version* that have no label yet by predicted class.
 
-    Or those asked at or after *since*; None for more than `MOST_UNLABELLED`.
+    Those asked at or after *since*, and apart those asked before *until*.  Of groups
+    with an answer none is missing.  None if there are more than `MOST_UNLABELLED`.
     """
-    waits = [
-        Query.detector_id == version.detector_id,
-        Query.version_id == version.id,
-        Query.label.is_(None),
-        Query.is_repeat.is_(False),
-        Query.is_gold.is_(False),
-        Query.erased_at.is_(None),
-    ]
+    names = ("version_id", "predicted", "group", "asked_at", "created_at", "erased_at")
+    waits = (
+        select(
+            *(getattr(Query, name) for name in names), Query.is_repeat, Query.is_gold
+        )
+        .where(Query.detector_id == version.detector_id, Query.label.is_(None))
+        # Of an older version there may be more.
+        .order_by(Query.id.desc())
+        .limit(MOST_UNLABELLED + 1)
+        .subquery()
+    )
+    query, other = waits.c, aliased(Query)
+    has_answer = (
+        select(other.id)
+        .where(
+            other.detector_id == version.detector_id,
+            other.version_id == version.id,
+            other.group == query.group,
+            other.standing.is_not(None),
+        )
+        .exists()
+    )
+    is_missing = and_(
+        query.version_id == version.id,
+        ~query.is_repeat,
+        ~query.is_gold,
+        query.erased_at.is_(None),
+        or_(query.group.is_(None), ~has_answer),
+    )
     if since is not None:
-        waits.append(Query.asked_at >= since)
-    some = select(Query.predicted).where(*waits).limit(MOST_UNLABELLED + 1).subquery()
-    statement = select(some.c.predicted, func.count()).group_by(some.c.predicted)
-    found = dict((*row,) for row in session.execute(statement))
-    return None if sum(found.values()) > MOST_UNLABELLED else found
+        is_missing = and_(query.asked_at >= since, is_missing)
+    is_old = case((query.asked_at < until, 1), else_=0)
+    each = select(
+        query.predicted,
+        is_old.label("is_old"),
+        case((is_missing, 1), else_=0).label("is_missing"),
+        query.created_at,
+    ).subquery()
+    place = (each.c.predicted, each.c.is_old, each.c.is_missing)
+    numbers = (func.count(), func.min(each.c.created_at))
+    rows = session.execute(select(*place, *numbers).group_by(*place)).all()
+    is_whole = sum(row[3] for row in rows) <= MOST_UNLABELLED
+    if not is_whole and min(row[4] for row in rows) >= version.created_at:
+        return None
+    return [(row[0], bool(row[1]), row[3]) for row in rows if row[2]]
+
+
+def list_delays(session: Session, detector_id: int) -> list[timedelta]:
+    """Return how long the last first labels of a detector came after their queries."""
+    last = (
+        select(Label.query_id, Label.created_at)
+        .where(Label.detector_id == detector_id, Label.replaces_id.is_(None))
+        .order_by(Label.id.desc())
+        .limit(_DELAYS_OF)
+        .subquery()
+    )
+    statement = select(last.c.created_at, Query.created_at).join(
+        Query, and_(Query.detector_id == detector_id, Query.id == last.c.query_id)
+    )
+    return [given - arrived for given, arrived in session.execute(statement)]
 
 
 def recount_queries(session: Session, detector_id: int) -> dict[int, tuple[int, int]]:

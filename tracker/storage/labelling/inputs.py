@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 from tracker.storage.base import Base, BigId, Name, delete_rows, on_postgresql, stream
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.inserting import insert_rows
+from tracker.storage.inserting import Prepared, insert_rows
 from tracker.storage.labels import Label, is_of_query
 from tracker.storage.queries.lookup import lock_found, look_up
 from tracker.storage.queries.queries import Query, has_standing, update_each
@@ -124,6 +124,20 @@ def lock_groups(session: Session, detector_id: int, groups: Iterable[str]) -> No
     lock_inputs(session, detector_id, (f"\0group:{name}" for name in groups))
 
 
+# Built once: every query with an input asks this.
+_ERASED = Prepared(
+    sa.select(Query.id)
+    .where(
+        Query.detector_id == sa.bindparam("detector_id"), Query.erased_at.is_not(None)
+    )
+    .limit(1)
+)
+
+
+def has_erased(session: Session, detector_id: int) -> bool:
+    return _ERASED.first(session, {"detector_id": detector_id}) is not None
+
+
 def find_firsts(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[tuple[int, str]]:
@@ -178,27 +192,53 @@ def find_truths(
     return {row.input: row for row in newest_last}
 
 
+class Sharing(NamedTuple):
+    """A query that shares the label of its input."""
+
+    id: int
+    version_id: int
+    key: str | None
+    input: str
+    group: str | None
+    label_id: int | None
+    label: str | None
+    sampling: str
+    standing: str | None
+    is_replayed: bool
+    is_repeat: bool
+
+
+_SHARING = [Query.__table__.c[name] for name in Sharing._fields]
+# Built once: every label of a query with an input asks this.
+_OF_INPUT = Prepared(
+    sa.select(*_SHARING)
+    .where(
+        Query.detector_id == sa.bindparam("detector_id"),
+        Query.input == sa.bindparam("input"),
+    )
+    .order_by(Query.id)
+    .with_for_update(key_share=True)
+)
+
+
 def iter_queries_of(
     session: Session, detector_id: int, inputs: Sequence[str]
-) -> Iterator[Any]:
-    """Yield the queries of a detector with these *inputs* as rows, locked, by id."""
-    columns = (
-        Query.id,
-        Query.version_id,
-        Query.key,
-        Query.input,
-        Query.group,
-        Query.label_id,
-        Query.label,
-        Query.sampling,
-        Query.standing,
-        Query.is_replayed,
-        Query.is_repeat,
-    )
+) -> Iterator[Sharing]:
+    """Yield the queries of a detector with these *inputs*, locked, by id."""
+    if len(inputs) == 1:
+        chosen = {"detector_id": detector_id, "input": inputs[0]}
+        yield from map(Sharing._make, _OF_INPUT.all(session, chosen))
+        return
     for start in range(0, len(inputs), _AT_ONCE):
         piece = list(inputs[start : start + _AT_ONCE])
+<<<<<<< HEAD
         statement = sa.select(*columns)
         yield from lock_found(session, detector_id, statement, Query.input, piece)
+=======
+        statement = sa.select(*_SHARING).where(Query.detector_id == detector_id)
+        found = lock_found(session, statement, Query.input, piece)
+        yield from map(Sharing._make, found)
+>>>>>>> allbounds
 
 
 def set_inputs(

@@ -37,21 +37,21 @@ _LAST_LETTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def begins_with(prefix: str) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions that a key begins with *prefix*, which an index answers."""
+def begins_with(prefix: str, key: Any) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions that *key* begins with *prefix*, which an index answers."""
     stem = prefix.rstrip(chr(_LAST_LETTER))
-    found: list[sa.ColumnElement[bool]] = [Query.key >= prefix]
+    found: list[sa.ColumnElement[bool]] = [key >= prefix]
     if stem:
         following = ord(stem[-1]) + 1
         if following in _SURROGATES:
             following = _SURROGATES.stop
-        found.append(Query.key < stem[:-1] + chr(following))
+        found.append(key < stem[:-1] + chr(following))
     return found
 
 
-def has_key(text: str) -> list[sa.ColumnElement[bool]]:
+def has_key(text: str, key: Any = Query.key) -> list[sa.ColumnElement[bool]]:
     """Return the conditions on a key; with a * at its end all that begin so pass."""
-    return begins_with(text[:-1]) if text.endswith("*") else [Query.key == text]
+    return begins_with(text[:-1], key) if text.endswith("*") else [key == text]
 
 
 def list_sorted(  # noqa: PLR0913 - a place in a list, and which way to go from it.

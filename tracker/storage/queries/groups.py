@@ -26,14 +26,32 @@ from tracker.words import (
 _OF_UNITS = (RANDOM, UNSTATED, REPLAYED, REPLAYED_UNSTATED, OPEN, DISPUTED)
 
 
+_UNITS = select(
+    Query.group, Query.id, Query.version_id, Query.sampling, Query.is_replayed
+).where(or_(*(Query.standing == one for one in _OF_UNITS)))
+# Built once: every label of a query with a group asks this.
+_OF_GROUP = Prepared(
+    _UNITS.where(
+        Query.detector_id == bindparam("detector_id"),
+        or_(Query.group == bindparam("name"), Query.group == bindparam("erased")),
+    )
+)
+
+
 def find_units(
-    session: Session, detector_id: int, groups: Collection[str]
+    session: Session, detector_id: int, groups: Mapping[str, str]
 ) -> Sequence[Any]:
-    """Return the queries by which *groups* count, as rows."""
-    statement = select(
-        Query.group, Query.id, Query.version_id, Query.sampling, Query.is_replayed
-    ).where(Query.standing.in_(_OF_UNITS))
-    return look_up(session, detector_id, statement, Query.group, [*groups])
+    """Return the group, id, version, sampling of the queries by which *groups* count.
+
+    And whether they are replayed.  The groups are given by the names that erased ones
+    have.
+    """
+    if len(groups) == 1:
+        ((erased, name),) = groups.items()
+        chosen = {"detector_id": detector_id, "name": name, "erased": erased}
+        return _OF_GROUP.all(session, chosen)
+    names = [*groups.values(), *groups]
+    return look_up(session, detector_id, _UNITS, Query.group, names)
 
 
 def find_groups_of(

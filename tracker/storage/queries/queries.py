@@ -371,10 +371,11 @@ def list_queries(
     *,
     before: int | None = None,
     limit: int,
+    also: Collection[sa.ColumnElement[bool]] = (),
     **filters: Unpack[Filters],
 ) -> Sequence[Query]:
     """Return queries that pass every filter given, the newest first."""
-    conditions = build_conditions(detector_id, **filters)
+    conditions = [*build_conditions(detector_id, **filters), *also]
     if before is not None:
         conditions.append(Query.id < before)
     statement = sa.select(Query).where(*conditions).order_by(Query.id.desc())

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    ColumnElement,
     ForeignKey,
     Text,
     UniqueConstraint,
@@ -21,6 +22,8 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.storage import base
 from tracker.storage.detectors import Detector
+from tracker.storage.queries.finding import has_key
+from tracker.storage.queries.lookup import listed
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import PREDICTION, withdraw
 from tracker.words import DISPUTED
@@ -64,6 +67,22 @@ def find_waiting_by_key(
     return session.scalar(select(WaitingQuery).where(*own))
 
 
+def find_waiting_by_keys(
+    session: Session, detector_id: int, keys: Sequence[str], *, lock: bool = False
+) -> dict[str, WaitingQuery]:
+    """Return the waiting queries with these keys, in the order of their ids."""
+    if not count_waiting(session, detector_id):
+        return {}
+    statement = select(WaitingQuery).where(
+        WaitingQuery.detector_id == detector_id,
+        WaitingQuery.key.in_(listed(session, keys)),
+    )
+    if lock:
+        statement = statement.with_for_update()
+    found = session.scalars(statement.order_by(WaitingQuery.id))
+    return {one.key: one for one in found if one.key is not None}
+
+
 def lock_waiting(session: Session, key: base.Key) -> WaitingQuery | None:
     """Return a query that nobody else labels or completes in this transaction."""
     options: Any = {"with_for_update": True, "populate_existing": True}
@@ -76,8 +95,9 @@ _NUMBER = select(func.count()).where(
 )
 
 
-def count_waiting(session: Session, detector_id: int) -> int:
-    return session.scalar(_NUMBER, {"detector_id": detector_id}) or 0
+def count_waiting(session: Session, detector_id: int, key: str | None = None) -> int:
+    statement = _NUMBER if key is None else _NUMBER.where(*_named(key))
+    return session.scalar(statement, {"detector_id": detector_id}) or 0
 
 
 def list_asked_detectors(session: Session) -> Sequence[int]:
@@ -124,10 +144,20 @@ def delete_old_waiting(
 
 
 def list_waiting(
-    session: Session, detector_id: int, *, before: int | None, limit: int
+    session: Session,
+    detector_id: int,
+    *,
+    before: int | None,
+    limit: int,
+    key: str | None = None,
 ) -> Sequence[WaitingQuery]:
-    own = WaitingQuery.detector_id == detector_id
-    return base.list_newest(session, WaitingQuery, own, before=before, limit=limit)
+    """Return queries that wait, the newest first; with *key* those that it names."""
+    own = [WaitingQuery.detector_id == detector_id, *_named(key)]
+    return base.list_newest(session, WaitingQuery, *own, before=before, limit=limit)
+
+
+def _named(key: str | None) -> list[ColumnElement[bool]]:
+    return [] if key is None else has_key(key, WaitingQuery.key)
 
 
 def list_page(

@@ -12,7 +12,7 @@ from tracker.services.estimates.calendar import BeforeChange
 from tracker.services.estimates.decision import Decision
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score as score_all
-from tracker.services.estimates.warnings import UnclearBounds
+from tracker.services.estimates.missing import UnclearBounds
 from tracker.shapes import Accuracy, Score
 from tracker.web.drawing.words import narrow
 from tracker.words import EXACT, JOINT

@@ -1,0 +1,204 @@
+"""Answers that are missing: bounds that hold however they would come out.
+
+Answers may be unclear or disputed.  Where every query gets its label sooner or later
+(`label_sampling` is `all`), those that have none yet are missing too, and the verdict
+goes by the bounds.  For with the labels of all queries asked up to a day, intervals
+hold for every such day at once; the bounds hold them, whichever labels came first.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from tracker import stats
+from tracker.services.estimates.intervals import Claim, bound
+from tracker.services.evidence.measure import Measure, read_measure, spread
+from tracker.shapes import Shape
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.estimates.cells import Counts, Standings, day_in, midnight_in
+from tracker.storage.estimates.counts import count_awaited, list_delays
+from tracker.words import DISPUTED, OPEN, OVERALL, PRECISION, RECALL, TARGETED
+
+Missing = Mapping[str | None, int]
+"""How many answers are missing by predicted class, None where that is not known."""
+NOTHING: Missing = MappingProxyType({})
+
+# Bounds are shown where more than this part of the answers is unclear.
+_FEW = 0.05
+
+
+def is_all(detector: Detector) -> bool:
+    """Return whether the owner said that every query gets its label."""
+    return detector.label_sampling == "all"
+
+
+class Awaited(NamedTuple):
+    """The queries of a version that will get their label; None for too many."""
+
+    all: Missing | None
+    # Those asked up to a day: by now nine of ten queries as old have their label.
+    until: date
+    old: Missing | None
+
+
+def find_awaited(
+    session: Session,
+    detector: Detector,
+    version: Version,
+    since: date | None,
+    at: datetime,
+) -> Awaited:
+    """Return which queries asked *since* a day have no label yet."""
+    zone = detector.zone
+    delays = sorted(list_delays(session, detector.id))
+    usual = delays[9 * len(delays) // 10] if delays else timedelta()
+    day = day_in(at - usual, zone)
+    start = None if since is None else midnight_in(since, zone)
+    found = count_awaited(session, version, start, midnight_in(day, zone))
+    before = day - timedelta(days=1)
+    if found is None:
+        return Awaited(None, before, None)
+    every, old = Counter[str | None](), Counter[str | None]()
+    for predicted, is_old, number in found:
+        every[predicted] += number
+        old[predicted] += number * is_old
+    to = version.deleted_to
+    if version.deleted and (start is None or (to is not None and to >= start)):
+        # Deleted before anybody labelled them.
+        every[None] = old[None] = version.deleted
+    return Awaited(+every, before, +old)
+
+
+def count_unlabelled(
+    session: Session, detector: Detector, versions: Iterable[Version]
+) -> Missing | None:
+    """Return how many queries of *versions* will get their label; None for too many.
+
+    Of what they were predicted to be nothing is said.
+    """
+    number = 0
+    for version in versions if is_all(detector) else ():
+        found = count_awaited(session, version, None, version.created_at)
+        if found is None:
+            return None
+        number += version.deleted + sum(one for _, _, one in found)
+    return {None: number} if number else NOTHING
+
+
+def add_aside(missing: Missing | None, counts: Counts) -> Missing | None:
+    """Return what is *missing* with queries whose labels so far do not count."""
+    if missing is None:
+        return None
+    found = Counter(missing)
+    for cell, number in counts.cells.items():
+        if cell.standing in {OPEN, TARGETED}:
+            found[cell.predicted] += number
+    return found
+
+
+def bound_missing(
+    claim: Claim, measure: Measure, classes: Sequence[str], missing: Missing | None
+) -> tuple[float, float]:
+    """Return the interval of a claim if all that is *missing* were wrong, or right."""
+    if missing is None:
+        return 0.0, 1.0
+    right, counted, shares, level = claim
+
+    def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> stats.Interval:
+        some, of = (tuple(np.asarray(one).tolist()) for one in (k, n))
+        low, high = bound(some, of, level, shares)
+        return stats.Interval(np.asarray(low), np.asarray(high))
+
+    wrong, more = _count_missing(measure, classes, missing)
+    bounds = stats.completed_interval(
+        interval, right, counted, level, wrong=wrong, right=more
+    )
+    return float(bounds.low), float(bounds.high)
+
+
+def say_missing(missing: Missing | None) -> str:
+    """Return how many queries have no label yet, in words."""
+    if missing is None:
+        return "too many queries have no label yet, or nobody knows how many had none"
+    number = sum(missing.values())
+    are = "query has" if number == 1 else "queries have"
+    return f"{number:,} {are} no label yet"
+
+
+class UnclearBounds(Shape):
+    """The bounds of a measure however answers that are missing would have come out.
+
+    They hold at every look, as those of a decision do.
+    """
+
+    measure: str
+    low: float
+    high: float
+    answers: int = Field(description="Unclear and disputed ones.")
+    unlabelled: int = Field(
+        default=0,
+        description="Queries without a label yet, of a detector whose `label_sampling` "
+        "is `all`.",
+    )
+
+
+def bound_unclear(  # noqa: PLR0913, PLR0917 - what is counted, and what is missing.
+    detector: Detector,
+    counts: Counts,
+    standings: Standings,
+    level: float,
+    shares: tuple[float, ...] | None,
+    awaited: Missing | None,
+) -> UnclearBounds | None:
+    """Return the bounds of the detector's measure, None where few answers are missing.
+
+    *awaited* are the queries that will get their label; of too many there are none.
+    """
+    if awaited is None:
+        return None
+    found = counts.select(standings)
+    unclear = Counter[str | None](found.unclear)
+    for cell, number in counts.cells.items():
+        if cell.standing == DISPUTED:
+            unclear[cell.predicted] += number
+    missing = unclear + Counter(awaited)
+    absent = missing.total()
+    if absent <= _FEW * (absent + sum(found.confusion.values())):
+        return None
+    measure = read_measure(detector.measure)
+    right, counted = measure.count_right(spread(found.confusion, detector.classes))
+    claim = Claim(right, counted, shares if len(counted) > 1 else None, level)
+    low, high = bound_missing(claim, measure, detector.classes, missing)
+    return UnclearBounds(
+        measure=str(measure),
+        low=low,
+        high=high,
+        answers=unclear.total(),
+        unlabelled=absent - unclear.total(),
+    )
+
+
+def _count_missing(
+    measure: Measure, classes: Sequence[str], missing: Missing
+) -> tuple[Any, Any]:
+    """Return how many may be wrong and right at most, of each number counted."""
+    answers, unknown = sum(missing.values()), missing.get(None, 0)
+    if measure.kind == OVERALL:
+        return [answers], [answers]
+    if measure.kind == PRECISION:
+        predicted = missing.get(measure.of, 0) + unknown
+        return [predicted], [predicted]
+    wrong, right = stats.count_unanswered([missing.get(name, 0) for name in classes])
+    # What got no answer, or one that is no class, may be of any class, and is wrong.
+    wrong, right = wrong + (answers - right.sum()), right + unknown
+    if measure.kind == RECALL:
+        place = [classes.index(measure.of or "")]
+        return wrong[place], right[place]
+    return wrong, right
