@@ -57,8 +57,8 @@ def test_the_sentence_names_what_is_shown_to_be_worse(
     assert page.by_id("answer-title").text == (
         "60 of 70 mistakes come from camera north ."
     )
-    # 60 of 70 is 86 %, by 100 of 300 labels; elsewhere it is 10 of 200.
-    for said in ("86 %", "33 %", "2.6 times its share", "60 % of cases", "5 %"):
+    # 60 of 70 is 85.7 %, by 100 of 300 labels; elsewhere it is 10 of 200.
+    for said in ("85.7 %", "33.3 %", "2.6 times its share", "60.0 % of cases", "5.0 %"):
         assert said in page.text
     found = links(page, "Camera")
     assert [text.split()[:3] for text in found] == [
