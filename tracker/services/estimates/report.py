@@ -171,12 +171,20 @@ class Report:
         return next((one.name for one in classes if not one.labelled), None)
 
     @property
+    def unanswered(self) -> int:
+        """The queries that wait while no label counts: picked ones do not."""
+        found = self.estimate
+        return max(self.queries - found.targeted_left_out - found.unclear, 0)
+
+    @property
     def sentence(self) -> str:
         """The sentence that answers, the same on every page and in every message."""
         if not self.estimate.labels:
             if not self.queries:
                 return "Not measured yet. Send the first prediction."
-            waits = words.plural(self.queries, "query waits", "queries wait")
+            if not self.unanswered:
+                return "Not measured yet: no label counts so far."
+            waits = words.plural(self.unanswered, "query waits", "queries wait")
             return f"Not measured yet: {waits}."
         found = self.estimate.decision
         if found is None and self._verdict and self.estimate.population.kind != LIVE:
