@@ -38,6 +38,21 @@ def docks(shelf: Shelf, fill_once: FillOnce) -> str:
     return fill_once(build)
 
 
+def test_the_sentence_says_nothing_of_the_confidence(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector = shelf.add_detector()
+    rows = [
+        {"predicted": said, "label": "YES", "confidence": sure}
+        for said, sure, number in (("NO", 0.55, 30), ("YES", 0.95, 100))
+        for _ in range(number)
+    ]
+    shelf.add_queries(detector, rows)
+    page = visitor.get(f"/detectors/{detector}/mistakes")
+    assert page.by_id("answer-title").text == "30 mistakes among 130 labelled queries."
+    assert "Apart from the confidence, no value below is shown" in page.text
+
+
 def links(page: Page, facet: str) -> dict[str, str]:
     """Return the values of a facet as they are said, each with its address."""
     part = page.html.partition(f'<nav class="facet" aria-label="{facet}">')[2]

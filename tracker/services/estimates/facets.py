@@ -92,8 +92,12 @@ class Facets:
     is_cut: bool
 
     def find_worst(self) -> tuple[Facet, Value] | None:
-        """Return the value with the highest lift of those shown to be worse."""
-        worse = [(one, worst) for one in self.items if (worst := one.find_worst())]
+        """Return the value with the highest lift of those shown to be worse.
+
+        Of the confidence nothing is said: where it is low, mistakes always are more.
+        """
+        told = (one for one in self.items if one.key != CONFIDENCE)
+        worse = [(one, worst) for one in told if (worst := one.find_worst())]
         return max(worse, key=lambda each: each[1].lift or 0.0, default=None)
 
 
@@ -134,10 +138,7 @@ def get_facets(  # noqa: PLR0913 - which queries, which facets, how many.
 def list_differences(
     session: Session, detector: Detector, version: str, since: date, *, at: datetime
 ) -> list[Difference]:
-    """Return what the mistakes since a day have in common; the classes come first.
-
-    Of the confidence nothing is said: where it is low there are more mistakes always.
-    """
+    """Return what the mistakes since a day have in common; the classes come first."""
     keys = [CLASS, *(_METADATA + name for name in detector.slices), LABELER, TAG]
     spans = (f"asked_at:{since}..", f"asked_at:..{since - timedelta(days=1)}")
     now, before = (
