@@ -53,7 +53,8 @@ def counting_the_same(classes: Sequence[str]) -> str:
 
 def say_change(change: AccuracyChange) -> str:
     """Return what changed and about when, as the beginning of a sentence."""
-    name, day = read_measure(change.measure).name, f"{change.since:%-d %B %Y}"
+    measure, day = read_measure(change.measure), f"{change.since:%-d %B %Y}"
+    name = "mean of the classes" if measure.kind == BALANCED else measure.name
     if change.reference is None:
         return f"the {name} {change.state}, about {day}"
     stated = words.chosen(change.reference)
