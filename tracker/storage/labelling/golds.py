@@ -55,10 +55,10 @@ class GoldAnswer(Base):
 
 
 def count_golds(session: Session, detector_id: int) -> int:
+    """Count the queries that are gold, from those that are or were."""
     near = on_postgresql(Query.detector_id == Gold.detector_id)
     statement = (
         sa.select(sa.func.count())
-        # The queries are many, and those that are or were gold few.
         .select_from(Gold)
         .join(Query, (Query.id == Gold.query_id) & near)
         .where(Gold.detector_id == detector_id, Query.is_gold)
