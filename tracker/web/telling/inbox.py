@@ -126,9 +126,8 @@ def _count_disputed(session: Session) -> Sequence[tuple[int, str, int]]:
 
 
 def count_needy(session: Session) -> int:
-    """Count the lines of the visitor's inbox that need somebody."""
-    needy = {x.detector_id for x in _find_news(session) if _kind_of(x) in _NEEDY}
-    return sum(map(len, (needy, _list_asked(session), _count_disputed(session))))
+    """Count the detectors with new events that need somebody."""
+    return len({x.detector_id for x in _find_news(session) if _kind_of(x) in _NEEDY})
 
 
 def _find_news(session: Session) -> list[Event]:
