@@ -101,7 +101,7 @@ def test_the_legend_says_what_random_labels_are_simulated_from(
 ) -> None:
     address = begin(visitor, sheep)
     page = visitor.get(address).text
-    assert "Balanced accuracy of the set, by number of labels" in page
+    assert "Mean of the classes of the set, by number of labels" in page
     assert "simulated from the detector's confidences" in page
     # The labels of one audit are known to the next from its beginning.
     label(visitor, sheep, 3)

@@ -68,3 +68,23 @@ def test_the_steps_are_ticked_off(
     assert "Label the first 20" in page.text
     shelf.add_queries(detector_id, [{"predicted": "YES", "label": "YES"}] * 20)
     assert "Label the first 20" not in visitor.get(path).text
+
+
+def test_picked_labels_leave_nothing_that_waits(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector_id = shelf.add_detector()
+    picked = {"predicted": "YES", "label": "NO", "sampling": "targeted"}
+    shelf.add_queries(detector_id, [picked] * 3)
+    recompute()
+    page = visitor.get(f"/detectors/{detector_id}")
+    assert page.by_id("answer-title").text == (
+        "Not measured yet: no label counts so far."
+    )
+    assert "Not counted: 3 picked." in page.text
+    assert "No query waits for a label now" in page.text
+    assert "Label the first 20" not in page.text
+    assert "no label counts yet" in visitor.get("/").text
+    mistakes = visitor.get(f"/detectors/{detector_id}/mistakes")
+    assert mistakes.by_id("answer-title").text == "No label counts yet."
+    assert "See the 3 mistakes that count nowhere" in mistakes.text

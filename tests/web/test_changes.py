@@ -28,7 +28,7 @@ def words(day: date) -> str:
 
 
 def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
-    said = f"balanced accuracy dropped, about {words(FALL)}."
+    said = f"mean of the classes dropped, about {words(FALL)}."
     short = f"{FALL.day} {FALL:%b}"
     page = visitor.get(f"/detectors/{dropped}")
     sentence = page.by_id("answer-title").text
@@ -97,7 +97,9 @@ def test_a_fall_below_the_reference_says_what_it_is_compared_with(
     assert said.startswith("It is below the stated 95 % on average: ")
     assert "most likely began" not in history.text
     told = visitor.get(f"/detectors/{always}/events").text
-    assert "balanced accuracy is below the stated 95 % on average, since about" in told
+    assert (
+        "mean of the classes is below the stated 95 % on average, since about" in told
+    )
 
 
 def test_metrics_say_since_when(visitor: Visitor, dropped: str) -> None:

@@ -339,10 +339,11 @@ def test_labels_that_do_not_count_are_no_scored_ones(
     shelf.add_queries(detector, [row])
     recompute()
     page = visitor.get(f"/detectors/{detector}")
-    assert _measure(page)[0] == "Not measured yet: 1 query waits."
+    assert _measure(page)[0] == "Not measured yet: no label counts so far."
     listed = visitor.get("/").text
     assert "○ Not measured" in listed
-    assert "Label the first 20 of door" in listed
+    assert "no label counts yet" in listed
+    assert "Label the first 20" not in listed
 
 
 def test_what_is_left_out_is_counted(visitor: Visitor, shelf: Shelf) -> None:

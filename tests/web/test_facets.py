@@ -38,6 +38,21 @@ def docks(shelf: Shelf, fill_once: FillOnce) -> str:
     return fill_once(build)
 
 
+def test_the_sentence_says_nothing_of_the_confidence(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector = shelf.add_detector()
+    rows = [
+        {"predicted": said, "label": "YES", "confidence": sure}
+        for said, sure, number in (("NO", 0.55, 30), ("YES", 0.95, 100))
+        for _ in range(number)
+    ]
+    shelf.add_queries(detector, rows)
+    page = visitor.get(f"/detectors/{detector}/mistakes")
+    assert page.by_id("answer-title").text == "30 mistakes among 130 labelled queries."
+    assert "Apart from the confidence, no value below is shown" in page.text
+
+
 def links(page: Page, facet: str) -> dict[str, str]:
     """Return the values of a facet as they are said, each with its address."""
     part = page.html.partition(f'<nav class="facet" aria-label="{facet}">')[2]
@@ -57,8 +72,8 @@ def test_the_sentence_names_what_is_shown_to_be_worse(
     assert page.by_id("answer-title").text == (
         "60 of 70 mistakes come from camera north ."
     )
-    # 60 of 70 is 86 %, by 100 of 300 labels; elsewhere it is 10 of 200.
-    for said in ("86 %", "33 %", "2.6 times its share", "60 % of cases", "5 %"):
+    # 60 of 70 is 85.7 %, by 100 of 300 labels; elsewhere it is 10 of 200.
+    for said in ("85.7 %", "33.3 %", "2.6 times its share", "60.0 % of cases", "5.0 %"):
         assert said in page.text
     found = links(page, "Camera")
     assert [text.split()[:3] for text in found] == [

@@ -151,7 +151,26 @@ def test_only_the_last_verdict_and_change_of_a_version_stand_there(
         happen(door, "slice.worse", value=value, correct=7, labelled=9, **SLICE)
     tags = [" ".join(text.split()[:2]) for text in lines(visitor.get("/inbox"))]
     assert tags == ["✕ Missed", "✕ Slice", "✕ Slice", "↑ Rose"]
-    assert count(visitor.get("/")) == "Inbox 3 new"
+
+
+def test_a_detector_has_one_line_with_the_rest_folded_behind_it(
+    visitor: Visitor, shelf: Shelf, happen: Teller
+) -> None:
+    lid = shelf.add_detector(name="lid", target=0.9)
+    for version in ("v1", "v2"):
+        shelf.add_queries(lid, [{"predicted": "YES", "version": version}])
+        happen(lid, "verdict.changed", verdict="missed", **VERDICT)
+    happen(lid, "slice.worse", value="3", correct=7, labelled=9, **SLICE)
+    page = visitor.get("/inbox")
+    assert "Needs you · 1" in page.text
+    assert count(page) == "Inbox 1 new"
+    assert [one.text for one in page.find("summary")] == ["2 more of lid"]
+    newest, *folded = lines(page)
+    assert newest.startswith("✕ Missed lid, version v2")
+    assert [text.split(": ")[0] for text in folded] == [
+        "✕ Missed lid, version v1",
+        "✕ Slice worse lid",
+    ]
 
 
 def test_a_verdict_that_a_drop_outranks_is_seen_with_it(

@@ -83,9 +83,9 @@ def test_the_page_names_the_class_and_the_measure_in_which_a_slice_is_worse(
     assert page.by_id("answer-title").text == said
     assert "with all and classes tested together" not in page.text
     assert "↓ Worse in YES" in page.text
-    assert "Balanced accuracy; slices are compared class by class." in page.text
+    assert "Mean of the classes; slices are compared class by class." in page.text
     picked = page.by_id("picked-title").text
-    assert picked.startswith("The balanced accuracy of north is ")
+    assert picked.startswith("The mean of the classes of north is ")
     assert picked.endswith(" points lower than that of south.")
 
 

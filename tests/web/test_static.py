@@ -2,13 +2,18 @@
 
 import gzip
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from werkzeug.test import TestResponse
 
+from tests.conftest import SECRET_KEY
 from tests.web.conftest import Visitor
+from tracker.app import create_app
 from tracker.files import shipped_folder, zipped
+from tracker.settings import Settings
+from tracker.storage.database import Database
 
 FILES = ("tracker.css", "vendor/vega.min.js", "label.js")
 GZIP = {"Accept-Encoding": "br;q=0.5, gzip"}
@@ -98,3 +103,16 @@ def test_a_page_weighs_at_most_250_kilobytes_without_the_charts(
     assert any("tracker.css" in file for file in files)
     weight = len(page) + sum(len(fetch(visitor, file).data) for file in files)
     assert weight < 250_000
+
+
+@pytest.mark.parametrize("is_blocked", [False, True])
+def test_a_compiled_template_is_kept_where_it_can_be(
+    database: Database, tmp_path: Path, *, is_blocked: bool
+) -> None:
+    kept = tmp_path / "templates"
+    if is_blocked:
+        kept.symlink_to(tmp_path / "nowhere" / "else")
+    settings = Settings(data_dir=tmp_path, secret_key=SECRET_KEY)
+    client = create_app(settings, database).test_client()
+    assert client.get("/sign-in").status_code == 200
+    assert is_blocked or len(list(kept.iterdir())) > 1

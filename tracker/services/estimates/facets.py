@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
@@ -91,8 +92,12 @@ class Facets:
     is_cut: bool
 
     def find_worst(self) -> tuple[Facet, Value] | None:
-        """Return the value with the highest lift of those shown to be worse."""
-        worse = [(one, worst) for one in self.items if (worst := one.find_worst())]
+        """Return the value with the highest lift of those shown to be worse.
+
+        Of the confidence nothing is said: where it is low, mistakes always are more.
+        """
+        told = (one for one in self.items if one.key != CONFIDENCE)
+        worse = [(one, worst) for one in told if (worst := one.find_worst())]
         return max(worse, key=lambda each: each[1].lift or 0.0, default=None)
 
 
@@ -121,8 +126,9 @@ def get_facets(  # noqa: PLR0913 - which queries, which facets, how many.
     cuts = [_METADATA + name for name in detector.slices]
     keys = keys or [PAIR, *cuts, CONFIDENCE, WEEK, LABELER, TAG]
     zone = detector.zone
+    wanted_keys = {*keys, *chosen}
     read = [
-        (row.label != row.predicted, _read(row, {*keys, *chosen}, zone))
+        (row.label != row.predicted, _read(row, wanted_keys, zone))
         for row in rows[:most]
     ]
     facets = [_count(key, read, chosen) for key in keys]
@@ -132,10 +138,7 @@ def get_facets(  # noqa: PLR0913 - which queries, which facets, how many.
 def list_differences(
     session: Session, detector: Detector, version: str, since: date, *, at: datetime
 ) -> list[Difference]:
-    """Return what the mistakes since a day have in common; the classes come first.
-
-    Of the confidence nothing is said: where it is low there are more mistakes always.
-    """
+    """Return what the mistakes since a day have in common; the classes come first."""
     keys = [CLASS, *(_METADATA + name for name in detector.slices), LABELER, TAG]
     spans = (f"asked_at:{since}..", f"asked_at:..{since - timedelta(days=1)}")
     now, before = (
@@ -195,14 +198,11 @@ def _read(
             text = value if isinstance(value, str) else json.dumps(value)
             found[key] = [] if value is None else [(f"{key}:{text}", text)]
         elif key == PAIR:
-            said = row.predicted
-            said = "no answer" if said == NO_ANSWER else shorten(said, 20)
-            name = f"{shorten(row.label, 20)} taken for {said}"
-            found[key] = [(join_pair(row.label, row.predicted), name)]
+            found[key] = [_read_pair(row.label, row.predicted)]
         elif key == CONFIDENCE:
             found[key] = list(_read_confidence(row.confidence))
         elif key == WEEK:
-            found[key] = [_read_week(row.asked_at, zone)]
+            found[key] = [_read_week(day_in(row.asked_at, zone))]
         elif key == TAG:
             found[key] = [(tag, tag) for tag in load_tags(row.tags)]
         else:
@@ -222,8 +222,15 @@ def _read_confidence(value: float | None) -> Iterator[tuple[str, str]]:
             return
 
 
-def _read_week(at: datetime, zone: tzinfo) -> tuple[str, str]:
-    day = day_in(at, zone)
+@lru_cache(maxsize=1000)
+def _read_pair(label: str, predicted: str) -> tuple[str, str]:
+    said = "no answer" if predicted == NO_ANSWER else shorten(predicted, 20)
+    name = f"{shorten(label, 20)} taken for {said}"
+    return join_pair(label, predicted), name
+
+
+@lru_cache(maxsize=1000)
+def _read_week(day: date) -> tuple[str, str]:
     first = begin(day, "week")
     return (
         f"asked_at:{first}..{first + timedelta(days=6)}",
@@ -241,7 +248,7 @@ def _count(
     names: dict[str, str] = {}
     wrong = total = 0
     for is_wrong, values in read:
-        if any(
+        if others and any(
             text not in (one for one, _ in values[other])
             for other, text in others.items()
         ):

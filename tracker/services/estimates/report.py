@@ -53,7 +53,8 @@ def counting_the_same(classes: Sequence[str]) -> str:
 
 def say_change(change: AccuracyChange) -> str:
     """Return what changed and about when, as the beginning of a sentence."""
-    name, day = read_measure(change.measure).name, f"{change.since:%-d %B %Y}"
+    measure, day = read_measure(change.measure), f"{change.since:%-d %B %Y}"
+    name = "mean of the classes" if measure.kind == BALANCED else measure.name
     if change.reference is None:
         return f"the {name} {change.state}, about {day}"
     stated = words.chosen(change.reference)
@@ -171,12 +172,20 @@ class Report:
         return next((one.name for one in classes if not one.labelled), None)
 
     @property
+    def unanswered(self) -> int:
+        """The queries that wait while no label counts: picked ones do not."""
+        found = self.estimate
+        return max(self.queries - found.targeted_left_out - found.unclear, 0)
+
+    @property
     def sentence(self) -> str:
         """The sentence that answers, the same on every page and in every message."""
         if not self.estimate.labels:
             if not self.queries:
                 return "Not measured yet. Send the first prediction."
-            waits = words.plural(self.queries, "query waits", "queries wait")
+            if not self.unanswered:
+                return "Not measured yet: no label counts so far."
+            waits = words.plural(self.unanswered, "query waits", "queries wait")
             return f"Not measured yet: {waits}."
         found = self.estimate.decision
         if found is None and self._verdict and self.estimate.population.kind != LIVE:

@@ -55,8 +55,13 @@ class GoldAnswer(Base):
 
 
 def count_golds(session: Session, detector_id: int) -> int:
-    statement = sa.select(sa.func.count()).where(
-        Query.detector_id == detector_id, Query.is_gold
+    """Count the queries that are gold, from those that are or were."""
+    near = on_postgresql(Query.detector_id == Gold.detector_id)
+    statement = (
+        sa.select(sa.func.count())
+        .select_from(Gold)
+        .join(Query, (Query.id == Gold.query_id) & near)
+        .where(Gold.detector_id == detector_id, Query.is_gold)
     )
     return session.scalars(statement).one()
 

@@ -231,14 +231,9 @@ def iter_queries_of(
         return
     for start in range(0, len(inputs), _AT_ONCE):
         piece = list(inputs[start : start + _AT_ONCE])
-<<<<<<< HEAD
-        statement = sa.select(*columns)
-        yield from lock_found(session, detector_id, statement, Query.input, piece)
-=======
-        statement = sa.select(*_SHARING).where(Query.detector_id == detector_id)
-        found = lock_found(session, statement, Query.input, piece)
+        statement = sa.select(*_SHARING)
+        found = lock_found(session, detector_id, statement, Query.input, piece)
         yield from map(Sharing._make, found)
->>>>>>> allbounds
 
 
 def set_inputs(

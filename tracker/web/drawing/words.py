@@ -121,7 +121,7 @@ def lasting(seconds: float) -> str:
     return plural(round(seconds), "second") if seconds >= 0.5 else "a second"
 
 
-def share_of(value: float, places: int = 2) -> str:
+def share_of(value: float, places: int = 1) -> str:
     """Return a share to so many places of a percent, such as "86.33 %".
 
     Only all of something is 100 %, and only none of it 0 %; these have no decimals.

@@ -17,7 +17,7 @@ from tracker.services.evidence.measure import read_measure
 from tracker.shapes import Score
 from tracker.stats import TOO_WIDE, slice_intervals
 from tracker.storage.base import dump_id
-from tracker.web.blueprint import Sort, pages, sort_rows
+from tracker.web.blueprint import Sort, name_measure, pages, sort_rows
 from tracker.web.downloads import download
 from tracker.web.drawing.answers import near_axis
 from tracker.web.drawing.differences import Bar, draw_change
@@ -139,7 +139,7 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             picked=picked,
             to_tell=_count_to_tell(found, picked.slices[0]) if picked.slices else None,
             worst=_find_worst(found),
-            measured=read_measure(found.measure).name,
+            measured=name_measure(found.measure),
             points=build_points([picked.bar]) if picked.bar else None,
             whole=read(found.measured, name="All together", tone=0),
             axis=near_axis(*(lows or [_USUAL])),

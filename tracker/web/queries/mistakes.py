@@ -100,20 +100,29 @@ def _choose(session: Session, detector: Detector) -> Filter:
     """Return the filter: of the shown version, and the surest mistakes first."""
     asked = Filter.parse(request.args)
     shown = choose_default_versions(session, [detector]).get(detector.id)
-    is_large = sum(v.queries for v in list_versions(session, detector.id)) >= MANY
     return replace(
         asked,
         show="wrong",
         version=asked.version or (shown.name if shown else ""),
         counted=asked.counted or "yes",
-        sort=request.args.get("sort") or ("newest" if is_large else "-confidence"),
+        sort=request.args.get("sort")
+        or ("newest" if _is_large(session, detector) else "-confidence"),
     )
 
 
-def _count_others(session: Session, detector: Detector, asked: Filter) -> int:
-    """Return how many more mistakes there are that no estimate counts."""
+def _is_large(session: Session, detector: Detector) -> bool:
+    return sum(v.queries for v in list_versions(session, detector.id)) >= MANY
+
+
+def _count_others(session: Session, detector: Detector, asked: Filter) -> int | None:
+    """Return how many more mistakes there are that no estimate counts.
+
+    None for many queries: to find a few of them takes a walk along all mistakes.
+    """
     if asked.counted != "yes":
         return 0
+    if _is_large(session, detector):
+        return None
     wanted = replace(asked.wanted, is_counted=False)
     options: dict[str, Any] = {"sort": "newest", "after": None, "limit": 1}
     return find_and_count(

@@ -22,7 +22,7 @@ from tracker.services.telling.deliveries import say, say_in_full
 from tracker.storage.base import dump_id, list_detector_ids, parse_id
 from tracker.storage.detectors import Detector, list_detectors, zone_of
 from tracker.storage.estimates.cells import day_in
-from tracker.storage.labelling.labelers import list_asked
+from tracker.storage.labelling.labelers import Assignment, list_asked
 from tracker.storage.labelling.queues import Work, count_all
 from tracker.storage.people import Account, Pin, seen_by, set_pin
 from tracker.storage.queries.queries import count_all_disputed, list_by_key
@@ -74,18 +74,20 @@ def show_inbox() -> ResponseReturnValue:
         news = _read(session, _find_news(session))
         today, since = map(_day, (now(), own.last_looked_at or own.created_at))
         needy = [one for one in news if one.kind in _NEEDY]
-        rest = sorted(news, key=attrgetter("day"), reverse=True)
-        days = groupby((one for one in rest if one not in needy), attrgetter("day"))
-        asked = list_asked(session, account().name)
+        needy.sort(key=lambda one: _NEEDY.index(one.kind))
+        rest = [one for one in news if one not in needy]
+        rest.sort(key=attrgetter("day"), reverse=True)
+        days = groupby(_fold(rest), lambda lines: lines[0].day)
+        asked, disputed = _list_asked(session), _count_disputed(session)
         return render_template(
             "inbox/inbox.html",
             own=own,
             headline=_sum_up(news),
             since=short_day(since, today),
-            needy=sorted(needy, key=lambda one: _NEEDY.index(one.kind)),
+            needy=_fold(needy),
             days=[(short_day(day, today), list(of_day)) for day, of_day in days],
-            asked=[one for one in asked if account().sees(one[0].detector_id)],
-            disputed=count_all_disputed(session, among=account().detectors),
+            asked=asked,
+            disputed=disputed,
             # The newest event, even if its line is hidden behind another one.
             last=dump_id("evt", find_newest_id(session)) if news else None,
         )
@@ -102,9 +104,30 @@ def mark_inbox() -> ResponseReturnValue:
     return lead_to("show_inbox")
 
 
+def _fold(news: Iterable[News]) -> list[list[News]]:
+    """Return the events of each detector, with detectors in order of their first."""
+    lines: dict[int, list[News]] = {}
+    for one in news:
+        lines.setdefault(one.event.detector_id, []).append(one)
+    return list(lines.values())
+
+
+def _list_asked(session: Session) -> list[tuple[Assignment, str]]:
+    """Return the labels that the visitor was asked for, where they may give them."""
+    asked = list_asked(session, account().name) if account().may("labeler") else []
+    return [one for one in asked if account().sees(one[0].detector_id)]
+
+
+def _count_disputed(session: Session) -> Sequence[tuple[int, str, int]]:
+    """Return the disputed queries of each detector, which an editor settles."""
+    if not account().may("editor"):
+        return []
+    return count_all_disputed(session, among=account().detectors)
+
+
 def count_needy(session: Session) -> int:
-    """Count the new events in the visitor's inbox that need somebody."""
-    return sum(_kind_of(one) in _NEEDY for one in _find_news(session))
+    """Count the detectors with new events that need somebody."""
+    return len({x.detector_id for x in _find_news(session) if _kind_of(x) in _NEEDY})
 
 
 def _find_news(session: Session) -> list[Event]:
