@@ -289,6 +289,21 @@ def test_a_round_of_an_audit_goes_from_the_labels_to_its_queries(
         assert "ix_audit_items_query_id" in plan.first()[3]
 
 
+def test_a_new_query_is_compared_with_those_of_its_input_alone(
+    database: Database,
+) -> None:
+    if not database.is_sqlite:
+        pytest.skip("PostgreSQL plans by its statistics")
+    with database.write() as session, noting(session) as statements:
+        count_hours(session, {1: [1]})
+        [(statement, values)] = statements
+        plan = session.connection().exec_driver_sql(
+            f"EXPLAIN QUERY PLAN {statement}", values
+        )
+        compared = [row[3] for row in plan if "queries_1 " in row[3]]
+    assert "detector_id=? AND input=?" in compared[0]
+
+
 def is_whole(reads: set[tuple[str, str]]) -> bool:
     """Whether a table of queries or labels is read from end to end."""
     return any(

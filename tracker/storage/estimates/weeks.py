@@ -213,7 +213,8 @@ def count_hours(
             other.detector_id == Query.detector_id,
             other.input == Query.input,
             other.version_id != Query.version_id,
-            other.id < Query.id,
+            # SQLite would go along all queries before, not along the few of an input.
+            other.id + 0 < Query.id,
         )
         .exists()
     )
