@@ -83,7 +83,7 @@ def test_no_chance_of_a_sum_as_high_exceeds_its_bound(k, n):
         inside = (outcomes / labelled) @ weights >= score - 1e-12
         for tilt in (2.0, 5.0, 9.0):
             rows = (part[None] for part in (labelled, weights, *box, score))
-            bound = Bound.of(np.array([tilt]), tuple(rows), (16, 32, 64))
+            bound = Bound.of(np.array([tilt]), tuple(rows), (16, 32, 48))
             first = np.full((1, bound.frequencies), tilt / 2)
             for _ in range(25):
                 p = rng.uniform(*box) if rng.random() < 0.5 else rng.choice(box, axis=0)
@@ -135,9 +135,9 @@ def test_the_work_does_not_depend_on_what_is_correct(monkeypatch):
         for error in (0.25, 0.025, 5e-8):
             asked.clear()
             modulus_limit(k, n, error, expected=0.9)
-            # Three tilts by 16 waves, and the chosen one by 64, of five classes.
+            # Three tilts by 16 waves, and the chosen one by 48, of five classes.
             assert len(asked) == 6 + 9
-            assert sum(asked) == 6 * 3 * 5 * 3 * 16 + 9 * 5 * 64
+            assert sum(asked) == 6 * 3 * 5 * 3 * 16 + 9 * 5 * 48
 
 
 @pytest.mark.thorough

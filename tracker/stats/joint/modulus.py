@@ -356,7 +356,7 @@ def _weights(labelled: Floats, expected: Floats, z: float) -> Floats:
 # Into how many steps a period may be cut.  The more classes there are, the smoother
 # is their sum.
 FEW_CLASSES = 24
-_STEPS = 16, 32, 64
+_STEPS = 16, 32, 48
 _STEPS_OF_MANY = (24,)
 # Of the bounds that choose a tilt.
 _STEPS_OF_CHOICE = (16,)
