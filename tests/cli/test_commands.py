@@ -418,7 +418,7 @@ def test_the_accuracy_to_be_told_below_is_stated(shell: Shell) -> None:
     shell(*make, "--reference", "0.95")
     shell("import", "d", shell.file("r.csv", "predicted,label\n" + "YES,NO\n" * 99))
     said = shell("estimate", "d").stdout
-    assert "The balanced accuracy is below the stated 95 % on average" in said
+    assert "The mean of the classes is below the stated 95 % on average" in said
     wrong = shell("detectors", "change", "d", "--reference", "95 %", status=2)
     assert "is not a number between 0 and 1" in wrong.stderr
     shell("detectors", "change", "d", "--reference", "")

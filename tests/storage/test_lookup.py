@@ -120,7 +120,7 @@ def test_rows_are_looked_up_one_by_one_in_tables_analysed_before_the_detector_ha
             find_firsts(session, detector_id, inputs)
             find_truths(session, detector_id, inputs)
             find_groups_of(session, detector_id, inputs)
-            find_units(session, detector_id, groups)
+            find_units(session, detector_id, {f"erased {one}": one for one in groups})
             list_labels_of(session, detector_id, some)
         assert len(statements) == 8
         for asked in statements:

@@ -337,7 +337,7 @@ def _check_same(
         _refuse_other(new, "sampling", query.sampling)
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)
-    if image not in {None, query.image} and not has_image_erased:
+    if image != query.image and not has_image_erased:
         raise ConflictError(
             f"a query with the key {show(new.key)} already exists with a different "
             "image"
