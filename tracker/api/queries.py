@@ -121,8 +121,8 @@ def log_query(path: parameters.IdPath) -> Response:
     """Log a query, with or without its label.
 
     Sending the same key, image and content again, or a part of the content, returns
-    200 and the stored query; anything else is a 409.  A prediction for the key of a query that waits for
-    it completes that query.  An erased image is not stored again.
+    200 and the stored query; anything else is a 409.  A prediction for the key of a
+    query that waits for it completes that query.  An erased image is not stored again.
     """
     new, image = read_new_query()
     name = None if image is None else name_of(*image)
