@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import IS_LONG, START, Clock
 from tests.services.conftest import Bench
 from tests.services.test_calendar import aim, told
+from tracker.services.deciding.planning import price_audit
 from tracker.services.estimates.report import Reports
 from tracker.storage.database import Database
 from tracker.storage.estimates.projections import CALENDAR, load_by_name
@@ -61,12 +62,16 @@ def test_the_right_ones_labelled_first_do_not_meet_a_target(
     give(bench, rows[:260])
     recompute()
 
-    found = bench.estimate().decision
+    estimate = bench.estimate()
+    found = estimate.decision
     assert found.verdict == "undecided"
     assert found.because == "140 queries have no label yet"
     assert found.low < 0.8 < found.high
     assert found.labels_to_decide == 140
     assert found.advice.text == "140 queries have no label yet: label these first."
+    with bench.database.read() as session:
+        # An audit of some of them would decide nothing.
+        assert price_audit(session, bench.attached(session), estimate) == estimate
     assert sentence(bench).endswith(
         "Target 80 %: not decided yet, for 140 queries have no label yet."
     )

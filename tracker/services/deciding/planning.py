@@ -166,6 +166,9 @@ def price_audit(session: Session, detector: Detector, estimate: Estimate) -> Est
     advice = None if decision is None else decision.advice
     if decision is None or advice is None or estimate.version is None:
         return estimate
+    if decision.because is not None:
+        # Where every query gets its label, an audit of some changes no verdict.
+        return estimate
     is_few = (
         len(detector.classes) <= _MOST_FORESEEN_CLASSES
         and (estimate.population.of or math.inf) <= _MOST_FORESEEN_QUERIES
