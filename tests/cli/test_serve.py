@@ -30,7 +30,7 @@ from tests.processes import (
 )
 from tracker.jobs.recompute import recompute_all
 from tracker.services.estimates.recount import recount
-from tracker.services.imports.reading.rows import PIECE_ROWS
+from tracker.services.imports.writing import most_rows
 from tracker.services.people.keys import create_key
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
@@ -215,7 +215,7 @@ def test_an_import_killed_in_the_middle_is_completed_by_sending_it_again(
             assert f"{missing:,} queries and {missing:,} labels added" in said
             assert f"{there:,} rows unchanged" in said
     # What was written by then stays, in whole pieces.
-    assert all(each % PIECE_ROWS == 0 for each in outcomes)
+    assert all(each % most_rows(server.database) == 0 for each in outcomes)
     assert any(0 < each < ROWS for each in outcomes)
     assert_counted(server.database)
 
@@ -236,7 +236,7 @@ def test_labels_of_known_queries_are_changed_piece_by_piece_and_all_in_the_end(
         killed.wait()
         wait_until(server.answers)
         changed = 2 * count_evens(server.database, label)
-        assert changed % PIECE_ROWS == 0
+        assert changed % most_rows(server.database) == 0
         assert changed == ROWS or not killed.report
         again = Import(server, "whole", rows)
         again.wait()
