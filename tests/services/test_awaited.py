@@ -115,11 +115,18 @@ def test_queries_of_today_do_not_end_a_verdict(
     assert "; asked until 4 Feb 2026." in found.basis
     # Of all labels of the version they are missing.
     assert bench.estimate().unclear_bounds.unlabelled == 300
-    # Days later they are no longer of today.
+    # Nobody labels on: days later the same is said as of what was kept.
     clock.at = START + timedelta(days=7)
-    found = bench.estimate(method="anytime").decision
-    assert (found.verdict, found.span.until) == ("undecided", None)
-    assert found.because == "300 queries have no label yet"
+    assert bench.estimate(method="anytime").decision == found.decision
+    assert kept(bench) == (found.decision.low, found.decision.high)
+    # With the next label the others are no longer of the day of the last one.
+    give(bench, queries(1, 0, "today "))
+    for _ in range(2):
+        found = bench.estimate(method="anytime").decision
+        assert (found.verdict, found.span.until) == ("undecided", None)
+        assert found.because == "299 queries have no label yet"
+        recompute()
+    assert kept(bench) == (found.low, found.high)
 
 
 def test_new_queries_without_a_label_move_what_is_kept(

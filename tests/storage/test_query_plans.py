@@ -282,11 +282,7 @@ def test_a_round_of_an_audit_goes_from_the_labels_to_its_queries(
         pytest.skip("PostgreSQL plans by its statistics")
     with database.write() as session, noting(session) as statements:
         mark_known(session, Audit(detector_id=1, id=1), 1)
-        [(statement, values)] = statements
-        plan = session.connection().exec_driver_sql(
-            f"EXPLAIN QUERY PLAN {statement}", values
-        )
-        assert "ix_audit_items_query_id" in plan.first()[3]
+        assert "ix_audit_items_query_id" in plan_of(session, *statements)[0]
 
 
 def test_a_new_query_is_compared_with_those_of_its_input_alone(
@@ -296,12 +292,17 @@ def test_a_new_query_is_compared_with_those_of_its_input_alone(
         pytest.skip("PostgreSQL plans by its statistics")
     with database.write() as session, noting(session) as statements:
         count_hours(session, {1: [1]})
-        [(statement, values)] = statements
-        plan = session.connection().exec_driver_sql(
-            f"EXPLAIN QUERY PLAN {statement}", values
-        )
-        compared = [row[3] for row in plan if "queries_1 " in row[3]]
+        plan = plan_of(session, *statements)
+    compared = [line for line in plan if "queries_1 " in line]
     assert "detector_id=? AND input=?" in compared[0]
+
+
+def plan_of(session: Session, asked: tuple[str, Any]) -> list[str]:
+    """Return the lines of SQLite's plan."""
+    plan = session.connection().exec_driver_sql(
+        f"EXPLAIN QUERY PLAN {asked[0]}", asked[1]
+    )
+    return [row[3] for row in plan]
 
 
 def is_whole(reads: set[tuple[str, str]]) -> bool:

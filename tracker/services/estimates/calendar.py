@@ -154,23 +154,29 @@ class Calendar:
     days: Mapping[date, Cells]
     shares: tuple[float, ...] | None
     changes: list[AccuracyChange] = field(default_factory=list)
-    # Where every query gets its label.
-    awaited: Awaited | None = None
+    # Where every query gets its label, of what counts since the last change.
+    awaited: Sequence[Awaited] | None = None
     now: Now = field(init=False)
     # The counts and the interval of the measure by what counts now.
     right: Right = field(init=False)
     interval: tuple[float, float] = field(init=False)
 
-    def find(self) -> Claim:
-        """Find the changes and what counts now; return the claim that decides."""
-        terms, table = self.terms, _tabulate(self.days, self.terms)
-        found = _find(table, terms, self.birth, self.shares, _UNTOLD)
+    def find_now(self) -> None:
+        """Find the changes and the labels that count now."""
+        table = _tabulate(self.days, self.terms)
+        found = _find(table, self.terms, self.birth, self.shares, _UNTOLD)
         self.changes = [_date(self.state, one) for one in found]
         self.now = _now(self.birth, self.changes, self.days)
-        if self.awaited is not None:
-            which = (self.awaited, self.days, terms, self.shares)
+
+    def find_claim(self) -> Claim:
+        """Find what counts now; return the claim that decides."""
+        if self.awaited is None:
+            self.find_now()
+        else:
+            which = (self.awaited, self.days, self.terms, self.shares)
             self.now, self.interval = settle(self.now, *which)
-        claim = _claim(table, self.now, terms, self.shares)
+        table = _tabulate(self.days, self.terms)
+        claim = _claim(table, self.now, self.terms, self.shares)
         self.right = claim.right, claim.counted
         return claim
 
@@ -193,6 +199,9 @@ class Calendar:
             "told": told,
             "change": change and _date({"told": told}, change).dump(),
             "counts": counts and counts.dump(),
+            "until": self.now.until and self.now.until.isoformat(),
+            "awaited": _dump_missing(self.now.awaited),
+            "awaited_in_all": _dump_missing(self.now.awaited_in_all),
             "low": low,
             "high": high,
         }
@@ -201,7 +210,7 @@ class Calendar:
 
 def compute_calendars(calendars: Sequence[Calendar]) -> None:
     """Find the changes, what counts now and the interval that decides, of each."""
-    found = bound_all([one.find() for one in calendars])
+    found = bound_all([one.find_claim() for one in calendars])
     for one, interval in zip(calendars, found, strict=True):
         if one.awaited is None:
             one.interval = interval
@@ -221,7 +230,7 @@ def _claim(
 
 def settle(
     now: Now,
-    awaited: Awaited,
+    awaited: Sequence[Awaited],
     days: Mapping[date, Cells],
     terms: Terms,
     shares: tuple[float, ...] | None,
@@ -229,12 +238,12 @@ def settle(
     """Return what counts where every query gets its label, and the bounds of it.
 
     It is all that counts *now*, or only queries that are old enough to have their
-    label: those of which the bounds are narrower.  Both hold.
+    label: those of which the bounds are narrowest.  All hold.
     """
     table, measure = _tabulate(days, terms), read_measure(terms.measure)
-    now = now._replace(awaited_in_all=awaited.all)
+    now = now._replace(awaited_in_all=awaited[0].missing)
     parts = []
-    for until, unlabelled in ((None, awaited.all), (awaited.until, awaited.old)):
+    for until, unlabelled in awaited:
         some = _pool(days, now.since, until)
         missing = add_aside(unlabelled, some)
         is_whole = now.since is None and until is None
@@ -274,7 +283,7 @@ def list_now(
             new = count_known_days(session, *place, known_at)
             told = [one for one in state.get("told", ()) if _told_at(one) <= known_at]
             state = {**state, "told": told} if state else state
-        elif not new and state.get("basis") == terms.basis and not is_all(detector):
+        elif not new and state.get("basis") == terms.basis:
             found[version.id] = _load(state)
             continue
         else:
@@ -287,9 +296,11 @@ def list_now(
         changes = [_date(state, one) for one in _find(table, terms, birth, shares, at)]
         now = _now(birth, changes, days)
         if is_all(detector):
-            awaited = Awaited(None, date.min, None)
+            awaited = [Awaited(None, None)]
             if known_at is None:
-                awaited = find_awaited(session, detector, version, now.since, at)
+                last = Counts(last_label_at=version.last_label_at)
+                last_at = pool([last, *new.values()]).last_label_at or at
+                awaited = find_awaited(session, detector, version, now.since, last_at)
             now, _ = settle(now, awaited, days, terms, shares)
         found[version.id] = now
     return found
@@ -336,10 +347,24 @@ def find_birth(
 
 def _load(state: Mapping[str, Any]) -> Now:
     birth = date.fromisoformat(state["birth"]).toordinal()
-    if state["change"] is None:
-        return Now(birth)
-    change, counts = AccuracyChange.model_validate(state["change"]), state["counts"]
-    return Now(birth, change, counts and Counts.load(counts))
+    change, counts, until = (state[name] for name in ("change", "counts", "until"))
+    return Now(
+        birth,
+        change and AccuracyChange.model_validate(change),
+        counts and Counts.load(counts),
+        until and date.fromisoformat(until),
+        _load_missing(state["awaited"]),
+        _load_missing(state["awaited_in_all"]),
+    )
+
+
+# By predicted class, which may be unknown and is no name in JSON then.
+def _dump_missing(missing: Missing | None) -> list[list[Any]] | None:
+    return None if missing is None else [[*one] for one in missing.items()]
+
+
+def _load_missing(kept: list[list[Any]] | None) -> Missing | None:
+    return None if kept is None else dict(kept)
 
 
 def _now(

@@ -40,12 +40,12 @@ def is_all(detector: Detector) -> bool:
 
 
 class Awaited(NamedTuple):
-    """The queries of a version that will get their label; None for too many."""
+    """The queries of a version that will get their label, if asked *until* a day."""
 
-    all: Missing | None
-    # Those asked up to a day: by now nine of ten queries as old have their label.
-    until: date
-    old: Missing | None
+    # None for all.
+    until: date | None
+    # None for too many.
+    missing: Missing | None
 
 
 def find_awaited(
@@ -54,26 +54,34 @@ def find_awaited(
     version: Version,
     since: date | None,
     at: datetime,
-) -> Awaited:
-    """Return which queries asked *since* a day have no label yet."""
+) -> list[Awaited]:
+    """Return which queries asked *since* a day have no label yet.
+
+    First all of them.  Then those asked until the day of the last label, which came
+    *at* an instant, until the day before, and until the last day of whose queries nine
+    of ten had their label by then.  It goes by the last label, and not by who looks
+    when: so what is kept, and read later, is the same everywhere.
+    """
     zone = detector.zone
     delays = sorted(list_delays(session, detector.id))
     usual = delays[9 * len(delays) // 10] if delays else timedelta()
-    day = day_in(at - usual, zone)
+    last, a_day = day_in(at, zone), timedelta(days=1)
+    days = sorted({last, last - a_day, day_in(at - usual, zone) - a_day}, reverse=True)
     start = None if since is None else midnight_in(since, zone)
-    found = count_awaited(session, version, start, midnight_in(day, zone))
-    before = day - timedelta(days=1)
+    cuts = [midnight_in(day + a_day, zone) for day in days]
+    found = count_awaited(session, version, start, cuts)
     if found is None:
-        return Awaited(None, before, None)
-    every, old = Counter[str | None](), Counter[str | None]()
-    for predicted, is_old, number in found:
-        every[predicted] += number
-        old[predicted] += number * is_old
+        return [Awaited(None, None)]
+    parts = [Counter[str | None]() for _ in (None, *days)]
+    for predicted, cut_by, number in found:
+        for part in parts[: cut_by + 1]:
+            part[predicted] += number
     to = version.deleted_to
     if version.deleted and (start is None or (to is not None and to >= start)):
         # Deleted before anybody labelled them.
-        every[None] = old[None] = version.deleted
-    return Awaited(+every, before, +old)
+        for part in parts:
+            part[None] = version.deleted
+    return [Awaited(*part) for part in zip((None, *days), parts, strict=True)]
 
 
 def count_unlabelled(
@@ -85,7 +93,7 @@ def count_unlabelled(
     """
     number = 0
     for version in versions if is_all(detector) else ():
-        found = count_awaited(session, version, None, version.created_at)
+        found = count_awaited(session, version, None, ())
         if found is None:
             return None
         number += version.deleted + sum(one for _, _, one in found)

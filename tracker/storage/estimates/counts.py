@@ -12,6 +12,7 @@ from sqlalchemy import (
     case,
     false,
     func,
+    literal,
     or_,
     select,
     text,
@@ -239,25 +240,37 @@ def count_logged(session: Session, versions: Collection[Version]) -> dict[int, i
     return numbers
 
 
-# Each estimate of a detector where every query gets its label reads them.
+# Each fold of a detector where every query gets its label reads them.
 MOST_UNLABELLED = 100_000
 # So many of the last labels tell how long labels take.
 _DELAYS_OF = 500
+# Few columns: whole rows take four times as long.
+_OF_WAITING = (
+    "version_id",
+    "predicted",
+    "group",
+    "asked_at",
+    "created_at",
+    "erased_at",
+    "is_repeat",
+    "is_gold",
+)
 
 
 def count_awaited(
-    session: Session, version: Version, since: datetime | None, until: datetime
-) -> list[tuple[str, bool, int]] | None:
+    session: Session,
+    version: Version,
+    since: datetime | None,
+    cuts: Sequence[datetime],
+) -> list[tuple[str, int, int]] | None:
     """Count the queries of *version* that have no label yet by predicted class.
 
-    Those asked at or after *since*, and apart those asked before *until*.  Of groups
-    with an answer none is missing.  None if there are more than `MOST_UNLABELLED`.
+    Those asked at or after *since*, by how many of the *cuts* came after they were
+    asked.  Of groups with an answer none is missing.  None if there are more than
+    `MOST_UNLABELLED`.
     """
-    names = ("version_id", "predicted", "group", "asked_at", "created_at", "erased_at")
     waits = (
-        select(
-            *(getattr(Query, name) for name in names), Query.is_repeat, Query.is_gold
-        )
+        select(*(getattr(Query, name) for name in _OF_WAITING))
         .where(Query.detector_id == version.detector_id, Query.label.is_(None))
         # Of an older version there may be more.
         .order_by(Query.id.desc())
@@ -284,20 +297,20 @@ def count_awaited(
     )
     if since is not None:
         is_missing = and_(query.asked_at >= since, is_missing)
-    is_old = case((query.asked_at < until, 1), else_=0)
+    cut_by = sum((case((query.asked_at < one, 1), else_=0) for one in cuts), literal(0))
     each = select(
         query.predicted,
-        is_old.label("is_old"),
+        cut_by.label("cut_by"),
         case((is_missing, 1), else_=0).label("is_missing"),
         query.created_at,
     ).subquery()
-    place = (each.c.predicted, each.c.is_old, each.c.is_missing)
+    place = (each.c.predicted, each.c.cut_by, each.c.is_missing)
     numbers = (func.count(), func.min(each.c.created_at))
     rows = session.execute(select(*place, *numbers).group_by(*place)).all()
     is_whole = sum(row[3] for row in rows) <= MOST_UNLABELLED
     if not is_whole and min(row[4] for row in rows) >= version.created_at:
         return None
-    return [(row[0], bool(row[1]), row[3]) for row in rows if row[2]]
+    return [(row[0], row[1], row[3]) for row in rows if row[2]]
 
 
 def list_delays(session: Session, detector_id: int) -> list[timedelta]:

@@ -122,7 +122,7 @@ def lasting(seconds: float) -> str:
 
 
 def share_of(value: float, places: int = 1) -> str:
-    """Return a share to so many places of a percent, such as "86.33 %".
+    """Return a share to so many places of a percent, such as "86.3 %".
 
     Only all of something is 100 %, and only none of it 0 %; these have no decimals.
     """
