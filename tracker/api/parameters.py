@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 from urllib.parse import urlencode
 
@@ -77,49 +78,21 @@ def wrong_parameter(name: str, value: object, message: str) -> http.BadParameter
     return http.BadParametersError([wrong])
 
 
-def _parse_whole(value: object) -> object:
-    if isinstance(value, str):
-        number = parse_whole(value)
-        if number is None:
-            raise ValueError("it must be a whole number of at most 63 bits")
-        return number
-    return value
+def _read_by(parse: Callable[[Any], object], right: str) -> BeforeValidator:
+    """Return a validator that parses a text; *parse* returns None for a wrong one."""
 
-
-def _parse_number(value: object) -> object:
-    if isinstance(value, str):
-        if not _NUMBER.fullmatch(value):
-            raise ValueError("it must be a number, such as 0.95")
-        return float(value)
-    return value
-
-
-def _parse_flag(value: object) -> object:
-    if isinstance(value, str):
-        if value not in {"true", "false"}:
-            raise ValueError("it must be true or false")
-        return value == "true"
-    return value
-
-
-def _parse_query(value: object) -> object:
-    number = parse_id("iq", value) if isinstance(value, str) else None
-    if number is None:
-        raise ValueError("it must be the id of a query, such as iq_16777216")
-    return number
-
-
-def _parse_place(value: object) -> object:
-    if isinstance(value, str):
-        found = _PLACE.fullmatch(value)
+    def read(value: object) -> object:
+        found = parse(value) if isinstance(value, str) else None
         if found is None:
-            raise ValueError("it must be taken from the address in next")
-        return int(found[1]), int(found[2])
-    return value
+            raise ValueError(right)
+        return found
+
+    return BeforeValidator(read)
 
 
-def _parse_when(value: object) -> datetime:
-    return fields.parse_when(value, at=http.now())
+def _find_place(text: str) -> tuple[int, int] | None:
+    found = _PLACE.fullmatch(text)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _check_storable(value: str) -> str:
@@ -132,41 +105,53 @@ def _id_schema(prefix: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": f"^{prefix}_[0-9]{{1,19}}$"})
 
 
-Limit = Annotated[int, Field(ge=1, le=1000), BeforeValidator(_parse_whole)]
-DrawLimit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_parse_whole)]
-RowLimit = Annotated[int, Field(ge=1, le=10_000), BeforeValidator(_parse_whole)]
-Flag = Annotated[bool, BeforeValidator(_parse_flag)]
+_WHOLE = _read_by(parse_whole, "it must be a whole number of at most 63 bits")
+_DECIMAL = _read_by(
+    lambda text: float(text) if _NUMBER.fullmatch(text) else None,
+    "it must be a number, such as 0.95",
+)
+_FROM_NEXT = "it must be taken from the address in next"
+
+Limit = Annotated[int, Field(ge=1, le=1000), _WHOLE]
+DrawLimit = Annotated[int, Field(ge=1, le=100), _WHOLE]
+RowLimit = Annotated[int, Field(ge=1, le=10_000), _WHOLE]
+Whole = Annotated[int, Field(ge=0, le=stats.MOST_LABELS), _WHOLE]
+Flag = Annotated[
+    bool, _read_by({"true": True, "false": False}.get, "it must be true or false")
+]
 Text = Annotated[str, AfterValidator(_check_storable)]
 _SHOWN = "The version; by default the one that is shown"
 ShownVersion = Annotated[Text | None, Field(description=f"{_SHOWN}.")]
 AnyVersion = Annotated[
     Text | None, Field(description=f"{_SHOWN}; * pools all versions.")
 ]
-LevelText = Annotated[fields.Level, BeforeValidator(_parse_number)]
-ConfidenceText = Annotated[fields.ConfidenceLevel, BeforeValidator(_parse_number)]
+LevelText = Annotated[fields.Level, _DECIMAL]
 OwnLevel = Annotated[
-    ConfidenceText | None,
+    Annotated[fields.ConfidenceLevel, _DECIMAL] | None,
     Field(description="The confidence level; by default the detector's own."),
 ]
-ShareText = Annotated[fields.Probability, BeforeValidator(_parse_number)]
-Whole = Annotated[int, Field(ge=0, le=stats.MOST_LABELS), BeforeValidator(_parse_whole)]
+ShareText = Annotated[fields.Probability, _DECIMAL]
 # The service checks the method.
 Method = Annotated[str, WithJsonSchema({"type": "string", "enum": list(stats.METHODS)})]
 StoredMethod = Annotated[
     str, WithJsonSchema({"type": "string", "enum": [*stats.METHODS, "*"]})
 ]
-QueryReference = Annotated[int, BeforeValidator(_parse_query), _id_schema("iq")]
+QueryReference = Annotated[
+    int,
+    _read_by(
+        partial(parse_id, "iq"), "it must be the id of a query, such as iq_16777216"
+    ),
+    _id_schema("iq"),
+]
 Place = Annotated[
     tuple[int, int],
-    BeforeValidator(_parse_place),
+    _read_by(_find_place, _FROM_NEXT),
     WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"}),
 ]
-
-
 # An instant, or a span before the request.
 When = Annotated[
     datetime,
-    BeforeValidator(_parse_when),
+    BeforeValidator(lambda value: fields.parse_when(value, at=http.now())),
     WithJsonSchema(
         {
             "anyOf": [
@@ -176,8 +161,6 @@ When = Annotated[
         }
     ),
 ]
-
-
 AS_KNOWN_AT = (
     "As known at this instant: without later labels, and before later corrections. "
     "Settings, such as target and measure, are the current ones."
@@ -202,7 +185,7 @@ class Page(Parameters):
     def _parse_after(cls, value: object) -> int:
         number = parse_id(cls.prefix, value) if isinstance(value, str) else None
         if number is None:
-            raise ValueError("it must be taken from the address in next")
+            raise ValueError(_FROM_NEXT)
         return number
 
 

@@ -15,7 +15,7 @@ from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates import query_lists
-from tracker.services.images import MEDIA_TYPES, CleanImage
+from tracker.services.images import MEDIA_TYPES
 from tracker.services.labelling import predictions
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.predictions import QueryCompletion
@@ -126,7 +126,15 @@ def log_query(path: parameters.IdPath) -> Response:
     """
     new, image = read_new_query()
     name = None if image is None else name_of(*image)
-    stored = None if image is None else _store_image(path.id, new, image)
+    is_erased = False
+    if image is not None and new.key is not None:
+        with http.database().read() as session:
+            detector = get_open_detector(session, path.id)
+            is_erased = erasing.is_image_erased(session, detector, new.key)
+    stored = None
+    # Before its query.
+    if image is not None and not is_erased:
+        stored = http.context().images.put(image.content, image.suffix)
 
     def log(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
@@ -136,18 +144,6 @@ def log_query(path: parameters.IdPath) -> Response:
         return _describe(session, query), 201 if is_new else 200
 
     return http.answer_idempotently(log, name, new)
-
-
-def _store_image(
-    detector_id: str, new: services.NewQuery, image: CleanImage
-) -> str | None:
-    """Store the image before its query, unless it was erased."""
-    if new.key is not None:
-        with http.database().read() as session:
-            detector = get_open_detector(session, detector_id)
-            if erasing.is_image_erased(session, detector, new.key):
-                return None
-    return http.context().images.put(image.content, image.suffix)
 
 
 def _describe(session: Session, query: AnyQuery) -> services.Query:
@@ -167,10 +163,21 @@ def list_queries(path: parameters.IdPath, query: QueryList) -> dict[str, Any]:
     """List the queries of a detector, newest first unless sorted otherwise."""
     with http.database().read() as session:
         detector = get_detector(session, path.id)
-        is_mixed = query.takes_waiting
-        found, total = (_list_any if is_mixed else _list_predicted)(
-            session, detector, query
-        )
+        if query.takes_waiting:
+            found, total = _list_any(session, detector, query)
+        else:
+            of_page = {"wrong", "waiting", "sort", "limit", "after"}
+            found, total = query_lists.find_and_count(
+                session,
+                detector,
+                query_lists.QueryFilter(
+                    is_wrong=query.wrong, **query.model_dump(exclude=of_page)
+                ),
+                sort=query.sort,
+                after=_find_place(session, detector, query),
+                limit=query.limit + 1,
+                at=http.now(),
+            )
         page = parameters.dump_page(
             found,
             query.limit,
@@ -178,20 +185,6 @@ def list_queries(path: parameters.IdPath, query: QueryList) -> dict[str, Any]:
             lambda found: dump_id("iq", found.id),
         )
         return page | {"total": total}
-
-
-def _list_predicted(
-    session: Session, detector: Detector, query: QueryList
-) -> tuple[Sequence[AnyQuery], int]:
-    return query_lists.find_and_count(
-        session,
-        detector,
-        _parse_filter(query),
-        sort=query.sort,
-        after=_find_place(session, detector, query),
-        limit=query.limit + 1,
-        at=http.now(),
-    )
 
 
 def _list_any(
@@ -227,23 +220,6 @@ def _find_place(
         message = "this query no longer exists; start with the first page"
         raise parameters.wrong_parameter("after", dump_id("iq", query.after), message)
     return found
-
-
-def _parse_filter(query: QueryList) -> query_lists.QueryFilter:
-    return query_lists.QueryFilter(
-        labelled=query.labelled,
-        predicted=query.predicted,
-        label=query.label,
-        version=query.version,
-        key=query.key,
-        is_wrong=query.wrong,
-        agreement=query.agreement,
-        versus=query.versus,
-        tag=query.tag,
-        where=query.where,
-        since=query.since,
-        until=query.until,
-    )
 
 
 @routes.get("/queries/<id>", responses=answers({200: services.Query}, 404))

@@ -33,10 +33,16 @@ _PROBLEMS = {
     429: "Too many requests; retry after Retry-After seconds.",
     503: "The database is unavailable or busy, or the disk is full; try again.",
 }
-# The schema of a file.
+# The schema of a file, unless its type has another one.
 BYTES = {"type": "string", "format": "binary"}
-# Text types whose names do not begin with text/.
-_TEXTS = {"application/x-ndjson", "image/svg+xml"}
+_TEXT = {"type": "string"}
+_FILES = {
+    "application/json": {"type": "object"},
+    "application/x-ndjson": _TEXT,
+    "image/svg+xml": _TEXT,
+    "text/csv": _TEXT,
+    "text/html": _TEXT,
+}
 _ALWAYS = (400, 503)
 _PROTECTED = (401, 403, 429)
 
@@ -51,7 +57,7 @@ def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlu
         abp_tags=[Tag(name=noun, description=description)],
         abp_security=[] if public else [{"key": []}],
         abp_responses=_problems(*statuses),
-        operation_id_callback=_operation_id,
+        operation_id_callback=lambda **call: call["name"],
     )
     routes.before_request(check_request)
     routes.register_error_handler(UnknownVersionError, _on_unknown_version)
@@ -62,10 +68,6 @@ def _on_unknown_version(error: UnknownVersionError) -> Response:
     # A 404 on a page; here an invalid parameter.
     wrong = [FieldError("version", str(error))]
     return problem(400, "Invalid input", str(error), errors=dump_errors(wrong))
-
-
-def _operation_id(*, name: str, path: str, method: str) -> str:  # noqa: ARG001 - as called.
-    return name
 
 
 def _problems(*statuses: int) -> ResponseDict:
@@ -109,20 +111,13 @@ def answers_file(
 
     JSON comes first, because generated clients take the first type that they know.
     """
-    content = {name: {"schema": _schema_of_file(name)} for name in media_types}
+    content = {name: {"schema": _FILES.get(name, BYTES)} for name in media_types}
     if page is not None:
         content = {**_content(page), **content, **_content(page)}
     return {
         "200": {"description": "The content.", "content": content},
         **_problems(*problems),
     }
-
-
-def _schema_of_file(media_type: str) -> dict[str, Any]:
-    if media_type == "application/json":
-        return {"type": "object"}
-    is_text = media_type.startswith("text/") or media_type in _TEXTS
-    return {"type": "string"} if is_text else BYTES
 
 
 def _content(shape: type[Shape]) -> dict[str, Any]:

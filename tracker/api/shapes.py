@@ -1,5 +1,7 @@
 """The shapes of the API's pages and errors."""
 
+from typing import Generic, TypeVar
+
 from pydantic import Field
 
 from tracker.services.detectors import Detector
@@ -11,34 +13,32 @@ from tracker.services.labelling.studies import NewRound, Study
 from tracker.services.queries.queries import Query
 from tracker.shapes import Shape
 
+Item = TypeVar("Item")
 
-class DetectorPage(Shape):
+
+class ListPage(Shape, Generic[Item]):
+    """A page of a list."""
+
+    items: list[Item]
+    next: Address | None = Field(description="The address of the page after this one.")
+
+
+class DetectorPage(ListPage[Detector]):
     """A page of detectors, oldest first."""
 
-    items: list[Detector]
-    next: Address | None = Field(description="The address of the page after this one.")
 
-
-class QueryPage(Shape):
+class QueryPage(ListPage[Query]):
     """A page of queries, newest first unless sorted otherwise."""
 
-    items: list[Query]
-    next: Address | None = Field(description="The address of the page after this one.")
     total: int = Field(description="The number of matching queries on all pages.")
 
 
-class LabelPage(Shape):
+class LabelPage(ListPage[Label]):
     """A page of the labels of one query, the current one first."""
 
-    items: list[Label]
-    next: Address | None = Field(description="The address of the page after this one.")
 
-
-class HistoryPage(Shape):
+class HistoryPage(ListPage[HistoryRow]):
     """Rows of the history in order; a snapshot is never split between pages."""
-
-    items: list[HistoryRow]
-    next: Address | None = Field(description="The address of the page after this one.")
 
 
 class LabelFile(Shape):
@@ -55,18 +55,12 @@ class RoundFile(Shape):
     next: None = Field(description="Always null: all rounds are in this one file.")
 
 
-class ImportPage(Shape):
+class ImportPage(ListPage[Import]):
     """A page of imports, newest first."""
 
-    items: list[Import]
-    next: Address | None = Field(description="The address of the page after this one.")
 
-
-class StudyPage(Shape):
+class StudyPage(ListPage[Study]):
     """A page of studies, newest first."""
-
-    items: list[Study]
-    next: Address | None = Field(description="The address of the page after this one.")
 
 
 class FieldProblem(Shape):

@@ -1,5 +1,6 @@
 """Events, webhooks and badges."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from flask import Response, request
@@ -9,12 +10,13 @@ from sqlalchemy.orm import Session
 from tracker import http
 from tracker.api import parameters
 from tracker.api.routes import answers, build_routes
-from tracker.services.detectors import get_detector, get_open_detector
+from tracker.api.shapes import ListPage
+from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Address
 from tracker.services.telling import badges
 from tracker.services.telling import webhooks as services
 from tracker.services.telling.deliveries import Delivery, describe_delivery
-from tracker.services.telling.events import EventPage, describe_event
+from tracker.services.telling.events import Event, describe_event
 from tracker.shapes import Shape
 from tracker.storage import telling as storage
 from tracker.storage.base import dump_id
@@ -52,11 +54,12 @@ class WebhookPage(Shape):
     next: Address | None = Field(description="Always null: all fit on one page.")
 
 
-class DeliveryPage(Shape):
+class DeliveryPage(ListPage[Delivery]):
     """A page of deliveries, newest first."""
 
-    items: list[Delivery]
-    next: Address | None = Field(description="The address of the page after this one.")
+
+class EventPage(ListPage[Event]):
+    """A page of events, the newest first."""
 
 
 @routes.get("/detectors/<id>/events", responses=answers({200: EventPage}, 404))
@@ -67,17 +70,14 @@ def list_events(path: parameters.IdPath, query: EventList) -> dict[str, Any]:
         raise parameters.wrong_parameter(
             "type", query.type, f"it must be one of {', '.join(EVENTS)}"
         )
-    with http.database().read() as session:
-        found = storage.list_detector_events(
-            session,
-            get_detector(session, path.id).id,
-            kind=query.type,
-            before=query.after,
-            limit=query.limit + 1,
-        )
-        return parameters.dump_page(
-            found, query.limit, describe_event, lambda one: dump_id("evt", one.id)
-        )
+    return parameters.dump_newest(
+        path.id,
+        partial(storage.list_detector_events, kind=query.type),
+        lambda _session, event: describe_event(event),
+        "evt",
+        after=query.after,
+        limit=query.limit,
+    )
 
 
 @routes.post(
@@ -194,11 +194,8 @@ class BadgeList(parameters.Page):
     prefix = "bdg"
 
 
-class BadgePage(Shape):
+class BadgePage(ListPage[badges.BadgeSummary]):
     """A page of badges, newest first."""
-
-    items: list[badges.BadgeSummary]
-    next: Address | None = Field(description="The address of the page after this one.")
 
 
 @badges_routes.post(

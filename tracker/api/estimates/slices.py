@@ -1,11 +1,10 @@
 """Parts of a detector's queries: slices, weeks, cohorts, repeats, confidences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
 from flask import Response
 from pydantic import Field
-from sqlalchemy.orm import Session
 
 from tracker.api import parameters
 from tracker.api.routes import answers, answers_file, build_routes
@@ -57,12 +56,12 @@ def get_slices(
         found = services.get_slices(session, detector, computed_at=now(), **choices)
     if format_name == "json":
         return found.dump()
-
-    def rows(_session: Session) -> Iterator[dict[str, Any]]:
-        return services.iter_slice_rows(found)
-
-    file_name = name_file(detector, "slices", format_name)
-    return send_rows(format_name, services.SLICE_COLUMNS, rows, file_name)
+    return send_rows(
+        format_name,
+        services.SLICE_COLUMNS,
+        lambda _session: services.iter_slice_rows(found),
+        name_file(detector, "slices", format_name),
+    )
 
 
 cohorts_routes = build_routes("cohorts", "How late labels come.")

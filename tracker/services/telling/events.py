@@ -17,7 +17,7 @@ from tracker.services.estimates.fold import Fold
 from tracker.services.estimates.projections import Cells
 from tracker.services.estimates.report import report_fold
 from tracker.services.evidence.populations import LIVE
-from tracker.services.fields import Address, Instant
+from tracker.services.fields import Instant
 from tracker.services.labelling.auditing import audit_estimates, audit_lifecycle, audits
 from tracker.services.telling.deliveries import queue_event
 from tracker.services.telling.mail import queue_notices
@@ -52,13 +52,6 @@ class Event(shapes.Shape):
         description="The version; null if the event is not about a version."
     )
     data: dict[str, Any] = Field(description="The data that webhooks receive.")
-
-
-class EventPage(shapes.Shape):
-    """A page of events, the newest first."""
-
-    items: list[Event]
-    next: Address | None = Field(description="The address of the page after this one.")
 
 
 def describe_event(event: storage.Event) -> Event:
