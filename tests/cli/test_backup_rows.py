@@ -180,8 +180,7 @@ def test_postgresql_waits_for_many_images(file: Path, new_shell: NewShell) -> No
         database.write() as session,
     ):
         session.execute(text("SET idle_in_transaction_session_timeout = '3500ms'"))
-        reader.write_tables(session)
-        reader.write_images(session, slow)
+        reader.write(session, slow)
     assert len(image_files(shell)) == 2
     assert not is_empty(shell)
 

@@ -24,7 +24,7 @@ from tests.telling.receiver import (
 from tracker.jobs.loop import Loop
 from tracker.jobs.retention import Retention
 from tracker.services.detectors import NewDetector, create_detector
-from tracker.services.telling.deliveries import queue_test
+from tracker.services.telling.deliveries import queue_message
 from tracker.services.telling.events import tell
 from tracker.services.telling.webhooks import (
     WebhookChange,
@@ -404,7 +404,8 @@ def test_a_test_that_fails_holds_up_no_other_test(
     receiver.behaviour = answer(500)
     for number in range(2):
         with database.write() as session:
-            queue_test(session, session.get_one(Webhook, webhook.id), clock())
+            hook = session.get_one(Webhook, webhook.id)
+            queue_message(session, hook, TEST_EVENT, {}, clock())
         assert courier.run() == 1
         receiver.behaviour = None
         assert len(receiver.messages) == number + 1

@@ -2,7 +2,7 @@
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,12 +13,12 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsServiceRequest,
     ExportLogsServiceResponse,
 )
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from sqlalchemy.orm import Session
 
 from tracker import http
-from tracker.api.routes import answers, build_routes
+from tracker.api.routes import BYTES, answers, build_routes
 from tracker.errors import InvalidInputError
 from tracker.services.fields import load_json, parse_input
 from tracker.services.labelling.labelers import NewJudgement, add_judgements
@@ -28,45 +28,38 @@ routes = build_routes("otlp", "Evaluation results by OpenTelemetry (OTLP/HTTP)."
 EVENT = "gen_ai.evaluation.result"
 _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
 _MOST_BYTES = 12 * 2**20
+_PLAIN = frozenset({"string_value", "bool_value", "int_value", "double_value"})
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _EXAMPLE = {
-    "resourceLogs": [
-        {
-            "scopeLogs": [
-                {
-                    "logRecords": [
-                        {
-                            "timeUnixNano": "1769867100000000000",
-                            "eventName": EVENT,
-                            "attributes": [
-                                {"key": name, "value": {"stringValue": value}}
-                                for name, value in (
-                                    ("gen_ai.evaluation.name", "door"),
-                                    ("gen_ai.evaluation.score.label", "YES"),
-                                    ("gen_ai.response.id", "frame-1"),
-                                )
-                            ],
-                        }
-                    ]
-                }
-            ]
-        }
-    ]
+    "timeUnixNano": "1769867100000000000",
+    "eventName": EVENT,
+    "attributes": [
+        {"key": name, "value": {"stringValue": value}}
+        for name, value in (
+            ("gen_ai.evaluation.name", "door"),
+            ("gen_ai.evaluation.score.label", "YES"),
+            ("gen_ai.response.id", "frame-1"),
+        )
+    ],
+}
+_CONTENT: dict[str, Any] = {
+    _JSON: {"schema": {"type": "object"}},
+    _PROTOBUF: {"schema": BYTES},
 }
 _BODY = {
     "required": True,
     "content": {
-        _JSON: {"schema": {"type": "object"}, "example": _EXAMPLE},
-        _PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
+        **_CONTENT,
+        _JSON: {
+            **_CONTENT[_JSON],
+            "example": {"resourceLogs": [{"scopeLogs": [{"logRecords": [_EXAMPLE]}]}]},
+        },
     },
 }
 _ANSWER: dict[Any, Any] = {
     "200": {
         "description": "Accepted; partialSuccess has the rejected records and why.",
-        "content": {
-            _JSON: {"schema": {"type": "object"}},
-            _PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
-        },
+        "content": _CONTENT,
     }
 }
 
@@ -124,18 +117,16 @@ def _read_body() -> bytes:
 
 
 def _parse(content: bytes, *, is_json: bool) -> ExportLogsServiceRequest:
+    found = ExportLogsServiceRequest()
     try:
         if is_json:
             sent = load_json(content)
             if not isinstance(sent, dict):
                 raise ValueError("it must be an object")
             # Newer senders may send more fields, which are ignored.
-            found = ParseDict(
-                sent, ExportLogsServiceRequest(), ignore_unknown_fields=True
-            )
+            ParseDict(sent, found, ignore_unknown_fields=True)
         else:
-            found = ExportLogsServiceRequest.FromString(content)
-        assert isinstance(found, ExportLogsServiceRequest)
+            found.ParseFromString(content)
     except (ParseError, DecodeError, ValueError, RecursionError) as error:
         raise http.BadRequestError(
             f"the body is not OTLP: {str(error)[:200]}"
@@ -173,6 +164,7 @@ def _read_record(
         predicted = judged
     nanoseconds = record.time_unix_nano or record.observed_time_unix_nano
     score = given.get("gen_ai.evaluation.score.value")
+    explanation = given.get("gen_ai.evaluation.explanation")
     values = {
         "detector": detector or evaluation,
         "key": given.get("tracker.key")
@@ -182,7 +174,9 @@ def _read_record(
         "kind": given.get("tracker.judge.kind"),
         "verdict": judged,
         "score": float(score) if isinstance(score, int) else score,
-        "explanation": _cut(given.get("gen_ai.evaluation.explanation")),
+        "explanation": explanation[:2000]
+        if isinstance(explanation, str)
+        else explanation,
         "judged_at": _FIRST + timedelta(microseconds=nanoseconds // 1000)
         if nanoseconds
         else None,
@@ -192,10 +186,6 @@ def _read_record(
     return parse_input(
         NewJudgement, {key: value for key, value in values.items() if value is not None}
     )
-
-
-def _cut(text: Any) -> Any:
-    return text[:2000] if isinstance(text, str) else text
 
 
 def _span_of(record: LogRecord, *, is_json: bool) -> str | None:
@@ -211,17 +201,9 @@ def _span_of(record: LogRecord, *, is_json: bool) -> str | None:
     return "-".join(written)
 
 
-def _read_attributes(attributes: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for one in attributes:
-        assert isinstance(one, KeyValue)
-        found[one.key] = _read_value(one.value)
-    return found
-
-
-def _read_value(value: AnyValue) -> Any:
-    kind = value.WhichOneof("value")
-    return getattr(value, kind) if kind in _PLAIN else None
-
-
-_PLAIN = frozenset({"string_value", "bool_value", "int_value", "double_value"})
+def _read_attributes(attributes: Iterable[KeyValue]) -> dict[str, Any]:
+    kinds = {one.key: (one.value, one.value.WhichOneof("value")) for one in attributes}
+    return {
+        key: getattr(value, kind) if kind in _PLAIN else None
+        for key, (value, kind) in kinds.items()
+    }

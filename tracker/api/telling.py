@@ -165,11 +165,10 @@ def try_webhook(path: parameters.IdPath) -> Response:
 @http.requires("editor")
 def rotate_secret(path: parameters.IdPath) -> Response:
     """Replace the secret; for a day messages are signed with both."""
-
-    def rotate(session: Session) -> tuple[Shape, int]:
-        return services.rotate_secret(session, _find(session, path), http.by()), 200
-
-    return http.answer_idempotently(rotate)
+    by = http.by()
+    return http.answer_idempotently(
+        lambda session: (services.rotate_secret(session, _find(session, path), by), 200)
+    )
 
 
 @routes.get("/webhooks/<id>/deliveries", responses=answers({200: DeliveryPage}, 404))

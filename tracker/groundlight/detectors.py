@@ -1,17 +1,20 @@
 """Detectors of the Groundlight SDK: modes, settings, evaluation."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from flask import Response, jsonify, request
 from flask.typing import ResponseReturnValue
+from pydantic import StringConstraints
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, FieldError, InvalidInputError
-from tracker.groundlight.bodies import DetectorPatch, GroupBody, NewDetectorBody
 from tracker.groundlight.routes import (
+    Body,
+    Metadata,
+    Patience,
     dump_page,
     naming,
     once,
@@ -53,7 +56,39 @@ _BINARY_WORDS = {
 }
 
 
-def choose_classes(
+_Words = Annotated[str, StringConstraints(strip_whitespace=True)]
+
+
+class NewDetectorBody(Body):
+    """A new detector."""
+
+    name: _Words
+    query: _Words
+    group_name: fields.KeyName | None = None
+    confidence_threshold: fields.Probability | None = None
+    patience_time: Patience | None = None
+    metadata: Metadata = None
+    mode: str = device.BINARY
+    mode_configuration: dict[str, Any] | None = None
+
+
+class DetectorPatch(Body):
+    """The fields of a detector to change."""
+
+    name: _Words | None = None
+    confidence_threshold: fields.Probability | None = None
+    patience_time: Patience | None = None
+    status: Literal["ON", "OFF"] | None = None
+    escalation_type: Literal["STANDARD", "NO_HUMAN_LABELING"] | None = None
+
+
+class GroupBody(Body):
+    """A new group."""
+
+    name: fields.KeyName
+
+
+def _choose_classes(
     mode: str, configuration: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any] | None]:
     """Return the classes and the stored configuration of a new detector."""
@@ -64,27 +99,20 @@ def choose_classes(
         if not isinstance(names, list):
             raise _wrong_configuration("class_names must be a list of classes.")
         return names, {"class_names": names}
-    if mode == device.COUNT:
-        return _choose_counts(configuration)
-    raise InvalidInputError.of(
-        "mode",
-        f"{_quote(mode)} is not a valid choice: Tracker measures classifiers, which "
-        f"are {', '.join(RESULT_TYPES)}.",
-    )
-
-
-def _choose_counts(
-    configuration: dict[str, Any],
-) -> tuple[list[Any], dict[str, Any] | None]:
-    most = configuration.get("max_count")
+    if mode != device.COUNT:
+        raise InvalidInputError.of(
+            "mode",
+            f"{_quote(mode)} is not a valid choice: Tracker measures classifiers, "
+            f"which are {', '.join(RESULT_TYPES)}.",
+        )
+    name, most = configuration.get("class_name"), configuration.get("max_count")
     most = _USUAL_MOST if most is None else most
     if not isinstance(most, int) or not 1 <= most <= _LARGEST_COUNT:
         raise _wrong_configuration(f"max_count must be 1 to {_LARGEST_COUNT}.")
-    name = configuration.get("class_name")
     if not isinstance(name, str) or not name:
         raise _wrong_configuration("class_name must say what is counted.")
-    counts = [str(number) for number in range(most + 1)]
-    return [*counts, f">{most}"], {"class_name": name, "max_count": most}
+    classes = [*map(str, range(most + 1)), f">{most}"]
+    return classes, {"class_name": name, "max_count": most}
 
 
 def _wrong_configuration(message: str) -> InvalidInputError:
@@ -178,7 +206,9 @@ def _naming_taken_names() -> Iterator[None]:
 def create_detector() -> Response:
     """Create a detector in one of the classifier modes."""
     body = read_body(NewDetectorBody)
-    classes, configuration = choose_classes(body.mode, body.mode_configuration or {})
+    classes, configuration = _choose_classes(body.mode, body.mode_configuration or {})
+    names = {"group_name", "confidence_threshold", "patience_time", "metadata"}
+    settings = body.model_dump(include=names, exclude_none=True)
 
     def create(session: Session) -> tuple[dict[str, Any], int]:
         with naming(question="query", classes="mode_configuration"):
@@ -186,8 +216,8 @@ def create_detector() -> Response:
             new = fields.parse_input(services.NewDetector, values)
         with _naming_taken_names():
             detector = services.create_detector(session, new, by())
-        kept = {"mode": body.mode, "mode_configuration": configuration}
-        device.set_settings(session, detector, by(), **kept, **body.settings)
+        kept = {"mode": body.mode, "mode_configuration": configuration, **settings}
+        device.set_settings(session, detector, by(), **kept)
         return dump_detector(session, detector), 201
 
     return once(create, body)
@@ -219,14 +249,15 @@ def get_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
 def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Change the name or settings of a detector."""
     body = read_body(DetectorPatch)
+    settings = body.model_dump(exclude={"name"}, exclude_none=True)
     with database().write() as session:
         detector = find_detector(session, id)
         if body.name is not None:
             change = fields.parse_input(services.DetectorChange, {"name": body.name})
             with _naming_taken_names():
                 services.change_detector(session, detector, change, by())
-        if body.settings:
-            device.set_settings(session, detector, by(), **body.settings)
+        if settings:
+            device.set_settings(session, detector, by(), **settings)
         return dump_detector(session, detector)
 
 
@@ -301,11 +332,7 @@ def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
 
 
 def _dump_results(estimate: MeasuredEstimate, *, is_binary: bool) -> dict[str, Any]:
-    by_class = {one.name: one for one in estimate.classes}
-    accuracies = {name: one.accuracy for name, one in by_class.items()}
-    intervals = {
-        name: {"lower": one.low, "upper": one.high} for name, one in by_class.items()
-    }
+    accuracies = {one.name: one.accuracy for one in estimate.classes}
     balanced = estimate.balanced
     return {
         "eval_timestamp": wording.dump_instant(estimate.computed_at),
@@ -321,13 +348,14 @@ def _dump_results(estimate: MeasuredEstimate, *, is_binary: bool) -> dict[str, A
         "roc_auc__mean": None,
         "class_accuracies": accuracies,
         "confusion_dict": estimate.confusion,
-        "num_examples_per_class": {
-            name: one.labelled for name, one in by_class.items()
-        },
+        "num_examples_per_class": {one.name: one.labelled for one in estimate.classes},
         "x_confidence_level": estimate.confidence_level,
         "x_confidence_intervals": {
             "balanced_accuracy": {"lower": balanced.low, "upper": balanced.high},
-            "class_accuracies": intervals,
+            "class_accuracies": {
+                one.name: {"lower": one.low, "upper": one.high}
+                for one in estimate.classes
+            },
         },
         "x_estimate": estimate.dump(),
     }
@@ -340,22 +368,17 @@ def get_metrics(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     with database().read() as session:
         detector = find_detector(session, id)
         answers = device.count_answers(session, detector)
-    none = dict.fromkeys(detector.classes, 0)
-
-    def dump(counts: Mapping[str, int]) -> dict[str, int]:
-        return {**none, **counts}
-
-    by_people = answers.by_people
+    by_people, none = answers.by_people, dict.fromkeys(detector.classes, 0)
     return {
         "summary": {
             "class_counts": {
                 "cloud": {},
                 "cloud_labeler": {},
-                "source_human": dump(by_people),
-                "source_ml": dump(answers.by_detector),
-                "total": dump(by_people + answers.by_detector),
+                "source_human": none | by_people,
+                "source_ml": none | answers.by_detector,
+                "total": none | (by_people + answers.by_detector),
             },
-            "unconfident_counts": dump(answers.unsure),
+            "unconfident_counts": none | answers.unsure,
             "num_current_source_human": by_people.total(),
             "num_ground_truth": by_people.total() - by_people[UNCLEAR],
             "total_iqs": answers.queries,

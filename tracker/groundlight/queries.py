@@ -1,14 +1,17 @@
 """Image queries and their labels."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from flask import Response, request
+from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
 from tracker.groundlight import detectors
-from tracker.groundlight.bodies import LabelBody, Prediction, QueryParameters
 from tracker.groundlight.routes import (
+    Body,
+    Metadata,
+    Patience,
     dump_page,
     naming,
     once,
@@ -31,28 +34,63 @@ from tracker.storage.queries.waiting import WaitingQuery, list_page
 from tracker.words import UNCLEAR
 
 AnyQuery = Query | WaitingQuery
-BY_PEOPLE, BY_DETECTOR = "USER", "ALGORITHM"
 
 
-def _dump_query(
-    session: Session, query: AnyQuery, said: dict[str, Any] | None = None
-) -> dict[str, Any]:
+def _read_number(value: object) -> object:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _write_number(value: object) -> object:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
+class QueryParameters(Body):
+    """The query parameters of a new image query."""
+
+    detector_id: str
+    metadata: Metadata = None
+    confidence_threshold: Annotated[
+        fields.Probability | None, BeforeValidator(_read_number)
+    ] = None
+    patience_time: Annotated[Patience | None, BeforeValidator(_read_number)] = None
+    image_query_id: str | None = None
+
+
+class Prediction(Body):
+    """A prediction in the metadata of an image query."""
+
+    confidence: fields.Probability | None = None
+    version: Annotated[fields.VersionName | None, BeforeValidator(_write_number)] = None
+    input: Annotated[fields.Key | None, BeforeValidator(_write_number)] = None
+
+
+class LabelBody(Body):
+    """The ground truth of an image query."""
+
+    label: str | int | None
+    image_query_id: str
+    rois: list[Any] | None = None
+
+
+def _dump_query(session: Session, query: AnyQuery) -> dict[str, Any]:
     detector = session.get_one(Detector, query.detector_id)
     settings = device.get_settings(session, detector)
-    asked_at = query.asked_at if isinstance(query, Query) else query.created_at
     result = None
     if isinstance(query, Query):
-        label = query.label
+        asked_at, label = query.asked_at, query.label
     else:
+        asked_at = query.created_at
         label = str(query.labels[-1]["label"]) if query.labels else None
     if label is not None:
         # Without a confidence the SDK would wait for one until its time is up.
-        result = detectors.dump_result(settings, label, 1.0, BY_PEOPLE)
+        result = detectors.dump_result(settings, label, 1.0, "USER")
     elif isinstance(query, Query):
-        confidence = query.confidence
-        result = detectors.dump_result(
-            settings, query.predicted, confidence, BY_DETECTOR
-        )
+        answer = (query.predicted, query.confidence, "ALGORITHM")
+        result = detectors.dump_result(settings, *answer)
     return {
         "id": dump_id("iq", query.id),
         "type": "image_query",
@@ -67,7 +105,6 @@ def _dump_query(
         "metadata": queries.load_metadata(query),
         "rois": None,
         "text": None,
-        **(said or {}),
     }
 
 
@@ -84,13 +121,15 @@ def submit_query() -> Response:
         # Before the image is stored.  A detector that the key may not see is a 404.
         check_sees(session, account(), "detectors", asked.detector_id)
         detectors.find_detector(session, asked.detector_id)
+    names = {"confidence_threshold", "patience_time"}
+    said = asked.model_dump(include=names, exclude_none=True)
     image = images.clean_image(request.get_data())
     name = context().images.put(image.content, image.suffix)
 
     def submit(session: Session) -> tuple[dict[str, Any], int]:
         detector = detectors.find_detector(session, asked.detector_id)
         query = _add(session, detector, asked.metadata or {}, name)
-        return _dump_query(session, query, asked.said), 201
+        return _dump_query(session, query) | said, 201
 
     return once(submit, name)
 

@@ -1,19 +1,21 @@
 """Blueprint of the device API: bodies, pages, errors, and the key's account."""
 
+import base64
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, current_app, request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from sqlalchemy.orm import Session
 
 from tracker import http
 from tracker.errors import FieldError, InvalidInputError, NotFoundError
+from tracker.services import fields
 from tracker.services.device import count_month
-from tracker.services.fields import Input, parse_input
+from tracker.services.fields import Input, load_json, parse_input
 from tracker.services.idempotency import HEADER
 from tracker.services.wording import dump_instant, missing
 from tracker.shapes import Shape
@@ -32,8 +34,30 @@ _DETAILS = {
     404: "Not found: ",
 }
 _MESSAGES = {"is required": "This field is required."}
-Item = TypeVar("Item")
-Body = TypeVar("Body", bound=Input)
+
+
+class Body(Input):
+    """Base of the SDK's bodies; each version of the SDK sends some more fields."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+AnyBody = TypeVar("AnyBody", bound=Body)
+
+
+def _decode(value: object) -> object:
+    """Parse the JSON object in *value*, URL-safe Base64."""
+    if not isinstance(value, str):
+        return value
+    try:
+        text = base64.urlsafe_b64decode(value.encode() + b"=" * (-len(value) % 4))
+        return load_json(text)
+    except ValueError as error:
+        raise ValueError("it must be URL-safe Base64 of a JSON object") from error
+
+
+Metadata = Annotated[fields.Metadata | None, BeforeValidator(_decode)]
+Patience = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)]
 
 routes = Blueprint("device", __name__, url_prefix=f"{http.DEVICE_API}/v1")
 
@@ -44,11 +68,10 @@ def _reword_problem(response: Response) -> Response:
     if response.mimetype != _PROBLEM:
         return response
     told = json.loads(response.get_data())
-    if response.status_code == 409:
+    if response.status_code in {409, 422}:
         # The SDK retries after a 5xx only.
-        response.status_code = 503 if "Retry-After" in response.headers else 400
-    elif response.status_code == 422:
-        response.status_code = 400
+        is_for_later = "Retry-After" in response.headers
+        response.status_code = 503 if is_for_later else 400
     body: dict[str, Any] = {
         "detail": _DETAILS.get(response.status_code, "") + told["detail"]
     }
@@ -63,7 +86,7 @@ def _reword_problem(response: Response) -> Response:
     return response
 
 
-def read_body(model: type[Body]) -> Body:
+def read_body(model: type[AnyBody]) -> AnyBody:
     """Parse the JSON object in the body as *model*."""
     http.read_json_body()
     value = request.get_json()

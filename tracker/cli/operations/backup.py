@@ -46,8 +46,8 @@ def backup(file: Path, *, overwrite: bool) -> None:
     ):
         with database.read() as session:
             writer.add_tables(session)
-        missing = writer.add_images(images)
-        manifest = writer.add_manifest(created_at=begun)
+        manifest = writer.finish(images, created_at=begun)
+    missing = manifest.missing_images
     for name in missing[:_MOST_SHOWN]:
         click.echo(
             f"The image {name} is missing or damaged, so {file} does not have it.",
@@ -83,8 +83,7 @@ def restore(file: Path) -> None:
         with database.read() as session:
             check_is_empty(session)
         with database.write() as session:
-            reader.write_tables(session)
-            reader.write_images(session, images)
+            reader.write(session, images)
     click.echo(
         f"The database holds {_described(reader.manifest)}. "
         "tracker recompute --all checks them against a recount."

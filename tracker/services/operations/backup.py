@@ -70,7 +70,6 @@ class BackupWriter:
         self._on_progress = on_progress
         self._tables: list[TableEntry] = []
         self._images: list[str] = []
-        self._missing: list[str] = []
 
     def add_tables(self, session: Session) -> None:
         for table in storage.list_tables():
@@ -99,34 +98,31 @@ class BackupWriter:
             last_id=storage.find_last_id(session, table),
         )
 
-    def add_images(self, images: ImageStore) -> list[str]:
-        """Write the images of queries, and return the names of missing or damaged ones.
+    def finish(self, images: ImageStore, *, created_at: datetime) -> Manifest:
+        """Write the images of queries and the manifest, which names missing images.
 
-        Those are left out.  Erasing deletes an image without waiting for this
-        transaction, so an erased image is missing here.
+        Damaged images are left out too.  Erasing deletes an image without waiting for
+        the transaction of the tables, so an erased image is missing here.
         """
+        missing = []
         for name in self._images:
             try:
                 content = images.get(name)
             except FileNotFoundError:
                 content = b""
             if not is_whole(name, content):
-                self._missing.append(name)
+                missing.append(name)
                 continue
             # A ZipInfo is stored uncompressed.
             self._archive.writestr(zipfile.ZipInfo(f"images/{name}"), content)
             self._on_progress("Writing images", 1)
-        return self._missing
-
-    def add_manifest(self, *, created_at: datetime) -> Manifest:
-        """Write and return the manifest."""
         manifest = Manifest(
             format=FORMAT,
             revision=head_revision(),
             created_at=created_at,
             tables=self._tables,
-            images=len(self._images) - len(self._missing),
-            missing_images=self._missing,
+            images=len(self._images) - len(missing),
+            missing_images=missing,
         )
         self._archive.writestr(MANIFEST, manifest.model_dump_json(indent=1))
         return manifest

@@ -80,32 +80,24 @@ def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
             # Its newest labels have no snapshot yet.
             continue
         _, standings = pick_population(detector, counts[version.id])
-        found = counts[version.id].select(standings)
-        by_class = found.by_class(detector.classes)
-        pairs = zip(detector.classes, *by_class, strict=True)
-        scored = {name: [correct, labelled] for name, correct, labelled in pairs}
+        scored = counts[version.id].select(standings)
+        by_class = scored.by_class(detector.classes)
         snapshot = find_newest_snapshot(session, version)
-        stored = {name: [0, 0] for name in detector.classes}
-        if snapshot is not None:
-            newest = [snapshot.sequence]
-            rows = list_intervals_of(session, version, newest, method=EXACT)
-            for row in rows:
-                if row.position:
-                    name = detector.classes[row.position - 1]
-                    stored[name] = [row.correct, row.labelled]
-        for name in detector.classes:
-            if stored[name] != scored[name]:
+        newest = [] if snapshot is None else [snapshot.sequence]
+        stored = dict.fromkeys(detector.classes, (0, 0))
+        for row in list_intervals_of(session, version, newest, method=EXACT):
+            if row.position:
+                name = detector.classes[row.position - 1]
+                stored[name] = (row.correct, row.labelled)
+        for name, correct, labelled in zip(detector.classes, *by_class, strict=True):
+            if stored[name] != (correct, labelled):
+                said = "{:,} of {:,}".format(*stored[name])
                 yield Problem(
                     f"{detector.name}, version {version.name}: the newest snapshot "
-                    f"says {_of(stored[name])} correct for {name}, the counts "
-                    f"{_of(scored[name])}",
+                    f"says {said} correct for {name}, the counts {correct:,} of "
+                    f"{labelled:,}",
                     _FIX_SNAPSHOT,
                 )
-
-
-def _of(pair: list[int]) -> str:
-    correct, labelled = pair
-    return f"{correct:,} of {labelled:,}"
 
 
 def check_imports(session: Session, *, at: datetime) -> Iterator[Problem]:
@@ -127,11 +119,11 @@ def check_imports(session: Session, *, at: datetime) -> Iterator[Problem]:
 def check_image(name: str, images: ImageStore) -> Problem | None:
     """Return the problem of the image *name* of a query, if it has one."""
     try:
-        wrong = None if is_whole(name, images.get(name)) else "damaged"
+        if is_whole(name, images.get(name)):
+            return None
+        wrong = "damaged"
     except FileNotFoundError:
         wrong = "missing"
-    if wrong is None:
-        return None
     return Problem(
         f"the image {name} of a query is {wrong}",
         _FIX_IMAGE.format(place=place_of(name)),

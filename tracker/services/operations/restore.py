@@ -9,7 +9,8 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -46,16 +47,11 @@ from tracker.storage.operations.schema import head_revision
 from tracker.storage.queries.finding import index_metadata
 from tracker.words import KEY_ROLES, ROLES, UNCLEAR
 
+# The name of an image, and that of its member.
 _NAME = re.compile(rf"[0-9a-f]{{64}}\.({'|'.join(MEDIA_TYPES)})")
+_IMAGE = re.compile(f"images/{_NAME.pattern}")
 # Columns with a class of the detector, and whether they may hold UNCLEAR.
 _ANSWERS = {"predicted": False, "judged": False, "label": True, "answer": True}
-
-
-def _check_image_name(value: str) -> str:
-    # The name becomes a path.
-    if not _NAME.fullmatch(value):
-        raise ValueError("it must be the name of an image")
-    return value
 
 
 def _json_of(kind: Any) -> Any:
@@ -69,6 +65,13 @@ def _json_of(kind: Any) -> Any:
         return text
 
     return Annotated[str, AfterValidator(check)]
+
+
+def _check_image_name(value: str) -> str:
+    # The name becomes a path.
+    if not _NAME.fullmatch(value):
+        raise ValueError("it must be the name of an image")
+    return value
 
 
 _Text = Annotated[str, AfterValidator(fields.check_text)]
@@ -178,24 +181,19 @@ class RowChecker:
 
 
 def _parse_row(line: bytes, length: int) -> tuple[Any, ...] | None:
-    try:
+    row = None
+    with suppress(ValueError):
         row = fields.load_json(line) if line.endswith(b"\n") else None
-    except ValueError:
-        return None
-    if not isinstance(row, list) or len(row) != length:
-        return None
-    return tuple(row)
+    return tuple(row) if isinstance(row, list) and len(row) == length else None
 
 
 def _type_of(column: sa.Column[Any]) -> Any:
-    """Return the type of the values in *column*."""
     kind = _TYPES.get(f"{column.table.name}.{column.name}")
     if kind is None and isinstance(column.type, sa.JSON | TextList):
         kind = storage.find_json_type(column)
     if kind is None:
-        kind = next(
-            one for sort, one in _KINDS.items() if isinstance(column.type, sort)
-        )
+        found = (one for sort, one in _KINDS.items() if isinstance(column.type, sort))
+        kind = next(found)
     return kind | None if column.nullable else kind
 
 
@@ -208,7 +206,6 @@ _SECONDS = 10
 _LONGEST_ROW_BYTES = 64 * 2**20
 # Bytes of rows written at once; most rows have a few hundred.
 _CHUNK_BYTES = 4 * 2**20
-_IMAGE = re.compile(rf"images/([0-9a-f]{{64}})\.({'|'.join(MEDIA_TYPES)})")
 # Errors of the library for a zip that contradicts itself.
 _SIGNS_OF_DAMAGE = (
     zipfile.BadZipFile,
@@ -223,21 +220,16 @@ _SIGNS_OF_DAMAGE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class BackupReader:
     """A backup whose members all match the manifest."""
 
-    def __init__(
-        self,
-        archive: zipfile.ZipFile,
-        manifest: backup.Manifest,
-        on_progress: backup.OnProgress,
-    ) -> None:
-        self._archive = archive
-        self.manifest = manifest
-        self._on_progress = on_progress
+    archive: zipfile.ZipFile
+    manifest: backup.Manifest
+    on_progress: backup.OnProgress
 
-    def write_tables(self, session: Session) -> None:
-        """Insert every row with its id, and continue the ids of the backup.
+    def write(self, session: Session, images: ImageStore) -> None:
+        """Insert every row with its id, continue the ids, and store the images.
 
         Raises ConflictError unless the database is empty.
         """
@@ -246,16 +238,27 @@ class BackupReader:
         storage.clear_passing_tasks(session)
         entries = {entry.name: entry for entry in self.manifest.tables}
         for table in storage.list_tables():
-            with _named_refusal(table):
+            try:
                 for rows in self._iter_chunks(table):
                     storage.add_table_rows(session, table, rows)
-                    self._on_progress(f"Writing {table.name}", len(rows))
+                    self.on_progress(f"Writing {table.name}", len(rows))
+            except (DataError, IntegrityError) as error:
+                raise _damaged(
+                    f"the database refuses a row of {table.name}: an id may be there "
+                    "twice, or refer to nothing"
+                ) from error
             last_id = entries[table.name].last_id
             if last_id is not None:
                 storage.set_last_id(session, table, last_id)
         for detector in list_detectors(session, has_archived=True):
             index_metadata(session, detector.id, detector.counted_slices)
         gather_statistics(session, [table.name for table in storage.list_tables()])
+        # After the rows, which may be refused, and before their commit: no query is
+        # ever seen without its image.
+        for name in _image_members(self.archive):
+            images.put(self.archive.read(name), name.rpartition(".")[2])
+            storage.keep_alive(session)
+            self.on_progress("Writing images", 1)
 
     def _iter_chunks(self, table: sa.Table) -> Iterator[list[Sequence[Any]]]:
         instants = [
@@ -265,7 +268,7 @@ class BackupReader:
         ]
         rows: list[Sequence[Any]] = []
         size = 0
-        with self._archive.open(backup.member_of(table.name)) as lines:
+        with self.archive.open(backup.member_of(table.name)) as lines:
             for line in lines:
                 row = json.loads(line)
                 for place in instants:
@@ -279,17 +282,6 @@ class BackupReader:
         if rows:
             yield rows
 
-    def write_images(self, session: Session, images: ImageStore) -> None:
-        """Store every image that is not stored yet.
-
-        Called after the rows, which may be refused, and before their commit, so that no
-        query is ever seen without its image.
-        """
-        for name in _image_members(self._archive):
-            images.put(self._archive.read(name), name.rpartition(".")[2])
-            storage.keep_alive(session)
-            self._on_progress("Writing images", 1)
-
 
 @contextmanager
 def open_backup(
@@ -301,14 +293,14 @@ def open_backup(
     format or revision than this program's.
     """
     _check_seal(path, key)
-    with _named_damage(), zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-                raise _damaged(f"{show(member.filename)} is packed in another way")
-        manifest = _read_manifest(archive)
-        _check_members(archive, manifest)
-        _check_tables(archive, manifest, on_progress)
-        _check_images(archive, on_progress)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = _read_manifest(archive)
+            _check_members(archive, manifest)
+            _check_tables(archive, manifest, on_progress)
+            _check_images(archive, on_progress)
+    except _SIGNS_OF_DAMAGE as error:
+        raise _damaged(show_name(str(error)) or type(error).__name__) from error
     with zipfile.ZipFile(path) as archive:
         yield BackupReader(archive, manifest, on_progress)
 
@@ -342,6 +334,9 @@ def _check_seal(path: Path, key: str) -> None:
 
 
 def _read_manifest(archive: zipfile.ZipFile) -> backup.Manifest:
+    for member in archive.infolist():
+        if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            raise _damaged(f"{show(member.filename)} is packed in another way")
     said = json.loads(_read(archive, backup.MANIFEST, _LARGEST_MANIFEST_BYTES))
     if not isinstance(said, dict):
         raise _damaged("its manifest is not a JSON object")
@@ -427,25 +422,6 @@ def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 def _image_members(archive: zipfile.ZipFile) -> list[str]:
     # The names come from the file and become paths, so nothing but a hash passes.
     return [name for name in archive.namelist() if _IMAGE.fullmatch(name)]
-
-
-@contextmanager
-def _named_refusal(table: sa.Table) -> Iterator[None]:
-    try:
-        yield
-    except (DataError, IntegrityError) as error:
-        raise _damaged(
-            f"the database refuses a row of {table.name}: an id may be there twice, or "
-            "refer to nothing"
-        ) from error
-
-
-@contextmanager
-def _named_damage() -> Iterator[None]:
-    try:
-        yield
-    except _SIGNS_OF_DAMAGE as error:
-        raise _damaged(show_name(str(error)) or type(error).__name__) from error
 
 
 def _damaged(reason: str) -> InvalidInputError:

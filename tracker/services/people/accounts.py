@@ -97,11 +97,6 @@ _HASHER = PasswordHasher()
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def hash_password(password: str) -> str:
-    with _ONE_AT_A_TIME:
-        return _HASHER.hash(_encoded(password))
-
-
 def is_right(password: str, stored: str | None) -> bool:
     """Return whether *password* is the stored one.
 
@@ -116,25 +111,6 @@ def is_right(password: str, stored: str | None) -> bool:
         except VerifyMismatchError:
             return False
     return stored is not None
-
-
-def check_password(password: str, *, name: str) -> None:
-    """Raise InvalidInputError for a password that is short, long or easy to guess."""
-    if not FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS:
-        raise InvalidInputError.of(
-            "password",
-            f"it has {len(password)} characters; it must have {FEWEST_CHARACTERS} to "
-            f"{MOST_CHARACTERS:,}",
-        )
-    # Its word lists take a tenth of a second to load.
-    from zxcvbn import zxcvbn  # noqa: PLC0415
-
-    judged = zxcvbn(_normalized(password)[:_JUDGED_CHARACTERS], [name, "tracker"])
-    if judged["score"] < _LOWEST_SCORE:
-        why = judged["feedback"]["warning"] or "It is easy to guess."
-        raise InvalidInputError.of(
-            "password", f"{why} Use three or four words that do not belong together."
-        )
 
 
 def _normalized(password: str) -> str:
@@ -250,10 +226,16 @@ def disable_account(session: Session, account: storage.Account, by: By) -> None:
     """Disable an account; raises ConflictError for the last admin."""
     _check_is_not_last_admin(session, account)
     account.disabled_at = account.disabled_at or by.at
-    storage.delete_sign_ins(session, account.id)
+    _end_sign_ins(session, account)
+    by.record(session, "account disabled", account.name)
+
+
+def _end_sign_ins(
+    session: Session, account: storage.Account, *, excluding: str | None = None
+) -> None:
+    storage.delete_sign_ins(session, account.id, excluding=excluding)
     for waiting in (storage.SignInLink, storage.SignInStep):
         delete_rows(session, waiting, account_id=account.id)
-    by.record(session, "account disabled", account.name)
 
 
 def enable_account(session: Session, account: storage.Account, by: By) -> None:
@@ -274,15 +256,30 @@ def set_password(
     *excluding* is the token hash of the browser that stays signed in.
     """
     _set_password(account, password)
-    storage.delete_sign_ins(session, account.id, excluding=excluding)
-    for waiting in (storage.SignInLink, storage.SignInStep):
-        delete_rows(session, waiting, account_id=account.id)
+    _end_sign_ins(session, account, excluding=excluding)
     by.record(session, "password changed", account.name)
 
 
 def _set_password(account: storage.Account, password: str) -> None:
-    check_password(password, name=account.name)
-    account.password_hash = hash_password(password)
+    """Raise InvalidInputError for a password that is short, long or easy to guess."""
+    if not FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS:
+        raise InvalidInputError.of(
+            "password",
+            f"it has {len(password)} characters; it must have {FEWEST_CHARACTERS} to "
+            f"{MOST_CHARACTERS:,}",
+        )
+    # Its word lists take a tenth of a second to load.
+    from zxcvbn import zxcvbn  # noqa: PLC0415
+
+    known = [account.name, "tracker"]
+    judged = zxcvbn(_normalized(password)[:_JUDGED_CHARACTERS], known)
+    if judged["score"] < _LOWEST_SCORE:
+        why = judged["feedback"]["warning"] or "It is easy to guess."
+        raise InvalidInputError.of(
+            "password", f"{why} Use three or four words that do not belong together."
+        )
+    with _ONE_AT_A_TIME:
+        account.password_hash = _HASHER.hash(_encoded(password))
 
 
 def has_open_account(session: Session) -> bool:
@@ -301,12 +298,11 @@ def find_admin_without_password(session: Session) -> storage.Account | None:
 
 
 def _check_is_not_last_admin(session: Session, account: storage.Account) -> None:
-    others = (
-        other
+    has_others = any(
+        other.id != account.id and other.role == ADMIN and other.disabled_at is None
         for other in storage.list_accounts(session)
-        if other.id != account.id and other.role == ADMIN and other.disabled_at is None
     )
-    if account.role == ADMIN and next(others, None) is None:
+    if account.role == ADMIN and not has_others:
         raise ConflictError(
             f"{wording.show(account.name)} is the only admin who can sign in; create "
             "another one first"
@@ -322,12 +318,5 @@ COLUMNS = (
 def iter_rows(session: Session) -> Iterator[dict[str, Any]]:
     """Yield every event of the audit log for export, oldest first."""
     for event in storage.iter_events(session):
-        yield {
-            "happened_at": wording.dump_instant(event.happened_at),
-            "actor": event.actor,
-            "actor_kind": event.actor_kind,
-            "action": event.action,
-            "subject": event.subject,
-            "details": event.details,
-            "address": event.address,
-        }
+        row = {name: getattr(event, name) for name in COLUMNS}
+        yield row | {"happened_at": wording.dump_instant(event.happened_at)}

@@ -62,9 +62,8 @@ def create_key(  # noqa: PLR0913 - name, role, access and expiry.
     session.add(key)
     session.flush()
     given = list(detectors or ())
-    for reference in given:
-        detector_id = get_detector(session, reference).id
-        storage.add_key_detector_id(session, key.id, detector_id)
+    for one in given:
+        storage.add_key_detector_id(session, key.id, get_detector(session, one).id)
     ends = None if expires_at is None else dump_instant(expires_at)
     by.record(
         session, "key made", name, role=role, detectors=given, expires=ends, owner=owner
@@ -88,9 +87,9 @@ def _parse_expiry(text: str, *, at: datetime) -> datetime:
 def find_valid_key(session: Asked, text: str, *, at: datetime) -> ShownKey | None:
     # Looked up by its hash, so that timing tells an attacker nothing.
     key = storage.find_key_by_digest(session, digest_of(text))
-    if key is None or key.revoked_at is not None or has_expired(key, at=at):
+    if key is None or key.revoked_at is not None:
         return None
-    return key
+    return None if key.expires_at is not None and key.expires_at <= at else key
 
 
 def actor_of_key(session: Asked, key: ShownKey) -> Actor:
@@ -100,10 +99,6 @@ def actor_of_key(session: Asked, key: ShownKey) -> Actor:
             list_detector_ids(session, storage.ApiKeyDetector, api_key_id=key.id)
         )
     return Actor(key.name, key.role, "key", key.id, seen)
-
-
-def has_expired(key: ShownKey, *, at: datetime) -> bool:
-    return key.expires_at is not None and key.expires_at <= at
 
 
 def is_use_to_be_noted(key: ShownKey, *, at: datetime) -> bool:

@@ -203,14 +203,12 @@ def offer_passkey(
     session: Session, account: Account, site: Site
 ) -> tuple[dict[str, Any], str]:
     """Return the options to create a passkey, and their challenge."""
-    # The library takes a tenth of a second to load.
-    from webauthn import generate_registration_options  # noqa: PLC0415
-    from webauthn.helpers import structs  # noqa: PLC0415
-
+    library = _load_webauthn()
+    structs = library.helpers.structs
     known = storage.list_passkeys(session, account.id)
     if len(known) >= _MOST:
         raise ConflictError(f"there are {_MOST} passkeys already; remove one first")
-    options = generate_registration_options(
+    options = library.generate_registration_options(
         rp_id=site.host,
         rp_name="Tracker",
         user_id=str(account.id).encode(),
@@ -237,23 +235,10 @@ def add_passkey(  # noqa: PLR0913, PLR0917 - each is a part of the passkey.
     by: By,
 ) -> Passkey:
     """Add the passkey that a browser made; raises InvalidInputError."""
-    # As above.
-    from webauthn import verify_registration_response  # noqa: PLC0415
-    from webauthn.helpers.exceptions import WebAuthnException  # noqa: PLC0415
-
     name = parse_name(name)
-    if not isinstance(credential, dict):
+    made = _verify("registration", site, credential, challenge)
+    if made is None:
         raise InvalidInputError.of("credential", _WRONG)
-    try:
-        made = verify_registration_response(
-            credential=credential,
-            expected_challenge=_bytes(challenge),
-            expected_rp_id=site.host,
-            expected_origin=site.origin,
-            require_user_verification=True,
-        )
-    except (WebAuthnException, ValueError, TypeError, KeyError) as error:
-        raise InvalidInputError.of("credential", _WRONG) from error
     passkey = Passkey(
         account_id=account.id,
         credential=_text(made.credential_id),
@@ -272,14 +257,13 @@ def add_passkey(  # noqa: PLR0913, PLR0917 - each is a part of the passkey.
 
 def ask_for_passkey(site: Site) -> tuple[dict[str, Any], str]:
     """Return the options to sign in with a passkey, and their challenge."""
-    # As above.
-    from webauthn import generate_authentication_options  # noqa: PLC0415
-    from webauthn.helpers import structs  # noqa: PLC0415
-
-    options = generate_authentication_options(
-        rp_id=site.host, user_verification=structs.UserVerificationRequirement.REQUIRED
+    library = _load_webauthn()
+    required = library.helpers.structs.UserVerificationRequirement.REQUIRED
+    return _dump(
+        library.generate_authentication_options(
+            rp_id=site.host, user_verification=required
+        )
     )
-    return _dump(options)
 
 
 def take_passkey(
@@ -289,10 +273,6 @@ def take_passkey(
 
     The device has checked its owner, so a passkey counts for both steps.
     """
-    # As above.
-    from webauthn import verify_authentication_response  # noqa: PLC0415
-    from webauthn.helpers.exceptions import WebAuthnException  # noqa: PLC0415
-
     said = credential.get("id") if isinstance(credential, dict) else None
     is_id = isinstance(said, str) and _ID.fullmatch(said)
     passkey = storage.find_passkey(session, str(said)) if is_id else None
@@ -302,17 +282,15 @@ def take_passkey(
     if passkey is None or session.get(SignInStep, used) is not None:
         return None
     account = session.get_one(Account, passkey.account_id)
-    try:
-        shown = verify_authentication_response(
-            credential=credential,
-            expected_challenge=_bytes(challenge),
-            expected_rp_id=site.host,
-            expected_origin=site.origin,
-            credential_public_key=_bytes(passkey.public_key),
-            credential_current_sign_count=passkey.uses,
-            require_user_verification=True,
-        )
-    except (WebAuthnException, ValueError, TypeError, KeyError):
+    shown = _verify(
+        "authentication",
+        site,
+        credential,
+        challenge,
+        credential_public_key=_bytes(passkey.public_key),
+        credential_current_sign_count=passkey.uses,
+    )
+    if shown is None:
         return None
     add_step(session, account, used, by, how="passkey")
     passkey.uses, passkey.used_at = shown.new_sign_count, by.at
@@ -330,22 +308,42 @@ def remove_passkey(session: Session, account: Account, passkey_id: int, by: By) 
     forget_codes(session, account)
 
 
-def _dump(options: Any) -> tuple[dict[str, Any], str]:
-    # As above.
-    from webauthn import options_to_json  # noqa: PLC0415
+def _load_webauthn() -> Any:
+    # It takes a tenth of a second to load.
+    import webauthn  # noqa: PLC0415
 
-    return json.loads(options_to_json(options)), _text(options.challenge)
+    return webauthn
+
+
+def _verify(
+    what: str, site: Site, credential: Any, challenge: str, **known: Any
+) -> Any | None:
+    """Return the verified *credential* of a browser, None if it is wrong."""
+    library = _load_webauthn()
+    wrong = (library.helpers.exceptions.WebAuthnException, ValueError, TypeError)
+    if not isinstance(credential, dict):
+        return None
+    try:
+        return getattr(library, f"verify_{what}_response")(
+            credential=credential,
+            expected_challenge=_bytes(challenge),
+            expected_rp_id=site.host,
+            expected_origin=site.origin,
+            require_user_verification=True,
+            **known,
+        )
+    except (*wrong, KeyError):
+        return None
+
+
+def _dump(options: Any) -> tuple[dict[str, Any], str]:
+    written = _load_webauthn().options_to_json(options)
+    return json.loads(written), _text(options.challenge)
 
 
 def _text(raw: bytes) -> str:
-    # As above.
-    from webauthn.helpers import bytes_to_base64url  # noqa: PLC0415
-
-    return str(bytes_to_base64url(raw))
+    return str(_load_webauthn().helpers.bytes_to_base64url(raw))
 
 
 def _bytes(text: str) -> bytes:
-    # As above.
-    from webauthn.helpers import base64url_to_bytes  # noqa: PLC0415
-
-    return bytes(base64url_to_bytes(text))
+    return bytes(_load_webauthn().helpers.base64url_to_bytes(text))

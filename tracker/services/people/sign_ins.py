@@ -5,10 +5,11 @@ Browsers and links hold 256 random bits; only a hash of them is stored.
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain, count
-from typing import Any, TypeGuard
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -233,18 +234,13 @@ def end_role(session: Session, claims: Mapping[str, Any], by: By) -> None:
 
 
 def _find_free_name(session: Session, claims: Mapping[str, Any]) -> str:
-    said = (claims.get(name) for name in ("preferred_username", "email", "name"))
-    otherwise = f"person {str(claims['sub'])[:50]}"
-    name = next((found for found in (*said, otherwise) if _is_name(found)), "person")
+    said = [claims.get(name) for name in ("preferred_username", "email", "name")]
+    name = "person"
+    for one in (*said, f"person {str(claims['sub'])[:50]}"):
+        if isinstance(one, str):
+            with suppress(InvalidInputError):
+                accounts.check_name(one)
+                name = one
+                break
     tried = chain([name], (f"{name[:90]} {number}" for number in count(2)))
     return next(free for free in tried if accounts.find_alike(session, free) is None)
-
-
-def _is_name(said: object) -> TypeGuard[str]:
-    if not isinstance(said, str):
-        return False
-    try:
-        accounts.check_name(said)
-    except InvalidInputError:
-        return False
-    return True

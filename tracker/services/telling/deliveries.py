@@ -76,20 +76,11 @@ def queue_event(session: Session, event: storage.Event) -> None:
         session, event.detector_id, event.type, limit=MOST_WEBHOOKS
     )
     for webhook in found:
-        _queue(session, webhook, event.type, event.data, event.happened_at, event=event)
-    session.flush()
+        at = event.happened_at
+        queue_message(session, webhook, event.type, event.data, at, event=event)
 
 
-def queue_test(
-    session: Session, webhook: storage.Webhook, at: datetime
-) -> storage.Delivery:
-    data = {"webhook": base.dump_id("whk", webhook.id)}
-    delivery = _queue(session, webhook, words.TEST_EVENT, data, at)
-    session.flush()
-    return delivery
-
-
-def _queue(  # noqa: PLR0913 - the parts of a message.
+def queue_message(  # noqa: PLR0913 - the parts of a message.
     session: Session,
     webhook: storage.Webhook,
     kind: str,
@@ -121,6 +112,7 @@ def _queue(  # noqa: PLR0913 - the parts of a message.
         lane=str(webhook.id),
         due_at=at,
     )
+    session.flush()
     return delivery
 
 
@@ -172,21 +164,18 @@ def say_in_full(kind: str, data: Mapping[str, Any]) -> str:
     if "low" in data:
         found = shapes.Accuracy(accuracy=None, low=data["low"], high=data["high"])
         known["low"], known["high"] = bounds(found, beside=data.get("target"))
-        known["right"] = _say_right(data.get("measure"), known)
+        # As the page of the detector says it.
+        measure = read_measure(data.get("measure") or words.BALANCED)
+        said = f"{known['low']}\N{EN DASH}{known['high']} %"
+        is_mean = measure.kind == words.BALANCED
+        same = ", all classes counting the same" if is_mean else ""
+        known["right"] = f"{report.right_how_often(measure, said)}{same}"
     if "value" in data:
         known["value"] = show(data["value"])
     if "target" in data:
         known["target"] = f"{100 * data['target']:g}"
     said = figures.format_map(known)
     return f"{say(kind, data)} {said[0].upper()}{said[1:]}"
-
-
-def _say_right(measure: str | None, known: Mapping[str, Any]) -> str:
-    """Return how often it is right, as the page of the detector says it."""
-    found = read_measure(measure or words.BALANCED)
-    said = f"{known['low']}\N{EN DASH}{known['high']} %"
-    same = ", all classes counting the same" if found.kind == words.BALANCED else ""
-    return f"{report.right_how_often(found, said)}{same}"
 
 
 def write_body(
@@ -222,8 +211,7 @@ def sign(
 
     While a secret is being replaced, the old one signs too.
     """
-    secrets = [webhook.secret]
-    until = webhook.old_secret_until
+    secrets, until = [webhook.secret], webhook.old_secret_until
     if webhook.old_secret is not None and until is not None and at < until:
         secrets.append(webhook.old_secret)
     message = name_message(delivery)

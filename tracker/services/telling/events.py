@@ -55,7 +55,6 @@ class Event(shapes.Shape):
 
 
 def describe_event(event: storage.Event) -> Event:
-    """Return the API's answer about an event."""
     return Event(
         id=dump_id("evt", event.id),
         type=event.type,
@@ -112,9 +111,6 @@ class VerdictChange:
     # The first day whose queries count, as 2026-01-31; None for all of the version.
     since: str | None
 
-    def dump(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -143,7 +139,7 @@ def follow_verdict(
     """
     current: words.Verdict = "undecided" if last is None else last.data["verdict"]
     told = {} if last is None else last.data
-    asked = {
+    asked: dict[str, Any] = {
         "target": target,
         "confidence_level": level,
         "measure": look.measure,
@@ -162,10 +158,8 @@ def follow_verdict(
         low=look.low,
         high=look.high,
         labels=sum(look.labelled),
-        target=target,
-        confidence_level=level,
-        measure=look.measure,
         since=look.since,
+        **asked,
     )
 
 
@@ -313,7 +307,7 @@ class FoldEvents:
                     (words.CHANGE_EVENTS[one.state], one.dump()) for one in changes
                 ]
             if version_id in self.verdicts:
-                told.append((VERDICT, self.verdicts[version_id].dump()))
+                told.append((VERDICT, asdict(self.verdicts[version_id])))
             told += [(SLICE_WORSE, worse) for worse in folded.worse]
             if told:
                 detector = session.get_one(Detector, fold.detector_id)

@@ -61,40 +61,25 @@ class Letterhead:
     public_url: str
     secret_key: str
 
-    @property
-    def host(self) -> str:
-        return urlsplit(self.public_url).hostname or "localhost"
 
-
-def begin_letter(head: Letterhead, to: str, at: datetime) -> EmailMessage:
-    """Return a mail without subject, id and content."""
+def _write(  # noqa: PLR0913, PLR0917 - the parts of a mail.
+    head: Letterhead, to: str, at: datetime, subject: str, name: str, lines: list[str]
+) -> EmailMessage:
     message = EmailMessage(policy=_UNFOLDED)
     message["From"], message["To"] = head.sender, to
     message["Date"] = format_datetime(at)
     # Tells programs not to answer.
     message["Auto-Submitted"] = "auto-generated"
+    message["Subject"] = subject
+    host = urlsplit(head.public_url).hostname or "localhost"
+    message["Message-ID"] = f"<{name}@{host}>"
+    message.set_content("\n".join([*lines, ""]))
     return message
 
 
 # So that nobody can flood a mailbox by entering its address.
 _ASK_EVERY = timedelta(minutes=10)
 _GOOD_FOR = timedelta(days=7)
-
-
-def give_address(
-    session: Session, account: Account, email: str | None, at: datetime
-) -> None:
-    """Ask to confirm an address, unless it is confirmed; None removes all addresses.
-
-    Until then mail goes to the last confirmed address.
-    """
-    if email is None:
-        account.email = None
-    asked = storage.find_address_check(session, account.id)
-    if email is None or email == account.email:
-        _forget(session, account.id)
-    elif asked is None or asked.email != email:
-        ask_address(session, account.id, email, at)
 
 
 def ask_address(session: Session, account_id: int, email: str, at: datetime) -> None:
@@ -134,26 +119,17 @@ def compose_check(
     account = session.get_one(Account, int(task.key))
     if check is None or account.disabled_at is not None:
         return None
-    message = begin_letter(head, check.email, at)
-    message["Subject"] = "Confirm your address"
-    number = f"{account.id}.{check.asked_at:%Y%m%d%H%M%S%f}"
-    message["Message-ID"] = f"<address.{number}@{head.host}>"
     token = sign_address(head.secret_key, account.id, check.email)
-    message.set_content(
-        "\n".join(
-            [
-                f"The account {account.name} of Tracker at {head.public_url} asks for "
-                "mail about its detectors at this address.",
-                "",
-                f"If that is you, confirm it: {head.public_url}/account/mail/"
-                f"confirm/{token}",
-                "",
-                "If not, do nothing: you will get no mail.",
-                "",
-            ]
-        )
-    )
-    return message
+    lines = [
+        f"The account {account.name} of Tracker at {head.public_url} asks for mail "
+        "about its detectors at this address.",
+        "",
+        f"If that is you, confirm it: {head.public_url}/account/mail/confirm/{token}",
+        "",
+        "If not, do nothing: you will get no mail.",
+    ]
+    name = f"address.{account.id}.{check.asked_at:%Y%m%d%H%M%S%f}"
+    return _write(head, check.email, at, "Confirm your address", name, lines)
 
 
 def note_check(
@@ -242,15 +218,21 @@ class MailChoice(Input):
 
 
 def choose_mail(session: Session, account: Account, choice: MailChoice, by: By) -> None:
-    """Set the events and the address of an account's mail, once confirmed."""
+    """Set the events of an account's mail, and ask to confirm a new address.
+
+    Until then mail goes to the last confirmed address; no address removes all.
+    """
+    email, asked = choice.email, storage.find_address_check(session, account.id)
     account.mail_events = choice.events
-    give_address(session, account, choice.email, by.at)
-    if choice.email is None:
+    if email is None:
+        account.email = None
         storage.delete_notices(session, account.id)
-    is_told = choice.email is not None
-    by.record(
-        session, "mail chosen", account.name, is_told=is_told, events=choice.events
-    )
+    if email is None or email == account.email:
+        _forget(session, account.id)
+    elif asked is None or asked.email != email:
+        ask_address(session, account.id, email, by.at)
+    told = {"is_told": email is not None, "events": choice.events}
+    by.record(session, "mail chosen", account.name, **told)
 
 
 def queue_notices(session: Session, event: Event) -> None:
@@ -310,41 +292,39 @@ def begin_digest(
     events = [event for _, event in told if _wants(account, event)]
     if not events or not _is_told(session, account, detector.id):
         return None, ids
-    message = begin_letter(head, str(account.email), at)
-    subject = f"{detector.name}: {len(events):,} events"
-    if len(events) == 1:
-        subject = say(events[0].type, events[0].data)
-    message["Subject"] = subject
-    number = f"{account_id}.{detector_id}.{last}"
-    message["Message-ID"] = f"<digest.{number}@{head.host}>"
-    token = sign_unsubscribe(head.secret_key, account.id, detector.id)
-    ending = f"{head.public_url}/mail/unsubscribe/{token}"
-    message["List-Unsubscribe"] = f"<{ending}>"
-    message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
-    message.set_content(_write(events, detector, head, ending))
-    return message, ids
+    name = f"digest.{account_id}.{detector_id}.{last}"
+    return _write_digest(head, account, detector, events, at, name), ids
 
 
-def _write(
-    events: Sequence[Event], detector: Detector, head: Letterhead, ending: str
-) -> str:
+def _write_digest(  # noqa: PLR0913, PLR0917 - the parts of a mail.
+    head: Letterhead,
+    account: Account,
+    detector: Detector,
+    events: Sequence[Event],
+    at: datetime,
+    name: str,
+) -> EmailMessage:
     lines = [
         f"{dump_instant(event.happened_at)}  {say_in_full(event.type, event.data)}"
         for event in events[-_MOST_SHOWN:]
     ]
     if len(events) > _MOST_SHOWN:
         lines.insert(0, f"The last {_MOST_SHOWN} of {len(events):,} events:")
-    page = f"{head.public_url}/detectors/{dump_id('det', detector.id)}"
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"The detector: {page}",
-            f"Turn off mail about it: {ending}",
-            f"Choose what you get mail about: {head.public_url}/account/mail",
-            "",
-        ]
-    )
+    token = _signer(head.secret_key).dumps([account.id, detector.id])
+    ending = f"{head.public_url}/mail/unsubscribe/{token}"
+    lines += [
+        "",
+        f"The detector: {head.public_url}/detectors/{dump_id('det', detector.id)}",
+        f"Turn off mail about it: {ending}",
+        f"Choose what you get mail about: {head.public_url}/account/mail",
+    ]
+    subject = f"{detector.name}: {len(events):,} events"
+    if len(events) == 1:
+        subject = say(events[0].type, events[0].data)
+    message = _write(head, str(account.email), at, subject, name, lines)
+    message["List-Unsubscribe"] = f"<{ending}>"
+    message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+    return message
 
 
 def end_digest(  # noqa: PLR0913 - the result of an attempt.
@@ -377,11 +357,6 @@ def end_digest(  # noqa: PLR0913 - the result of an attempt.
     if storage.find_last_notice(session, account_id, detector_id) is not None:
         enqueue(session, DIGEST, task.key, detector_id=detector_id, due_at=at)
     return is_over
-
-
-def sign_unsubscribe(secret_key: str, account_id: int, detector_id: int) -> str:
-    """Return the signed token of an unsubscribe link."""
-    return str(_signer(secret_key).dumps([account_id, detector_id]))
 
 
 def read_unsubscribe(

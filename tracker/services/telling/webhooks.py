@@ -4,7 +4,7 @@ import base64
 import secrets
 from collections.abc import Collection
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
@@ -14,13 +14,17 @@ from tracker.services.by import Actor, By
 from tracker.services.detectors import get_detector
 from tracker.services.fields import Input, Instant
 from tracker.services.http_client import Target, check_target
-from tracker.services.telling.deliveries import MOST_WEBHOOKS, check_events, queue_test
+from tracker.services.telling.deliveries import (
+    MOST_WEBHOOKS,
+    check_events,
+    queue_message,
+)
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
 from tracker.storage import telling as storage
 from tracker.storage.base import delete_rows, dump_id, list_detector_ids, parse_id
 from tracker.storage.tasks import DELIVERY, wake_lane, withdraw_lane
-from tracker.words import EVENTS, EventWord
+from tracker.words import EVENTS, TEST_EVENT, EventWord
 
 _SECRET_BYTES = 32
 _OVERLAP = timedelta(hours=24)
@@ -108,32 +112,23 @@ class MadeWebhook(Webhook):
 
 
 def describe_webhook(session: Session, webhook: storage.Webhook) -> Webhook:
-    return Webhook(**_describe(session, webhook))
-
-
-def describe_made(session: Session, webhook: storage.Webhook) -> MadeWebhook:
-    return MadeWebhook(**_describe(session, webhook), secret=webhook.secret)
-
-
-def _describe(session: Session, webhook: storage.Webhook) -> dict[str, Any]:
     ids = None
     if not webhook.has_all_detectors:
         found = list_detector_ids(
             session, storage.WebhookDetector, webhook_id=webhook.id
         )
         ids = [dump_id("det", one) for one in found]
-    return {
-        "id": dump_id("whk", webhook.id),
-        "url": webhook.url,
-        "events": webhook.events,
-        "detectors": ids,
-        "format": webhook.format,
-        "created_by": webhook.created_by,
-        "created_at": webhook.created_at,
-        "is_enabled": webhook.disabled_at is None,
-        "disabled_at": webhook.disabled_at,
-        "disabled_because": webhook.disabled_because,
-    }
+    return Webhook.from_row(
+        webhook,
+        id=dump_id("whk", webhook.id),
+        detectors=ids,
+        is_enabled=webhook.disabled_at is None,
+    )
+
+
+def describe_made(session: Session, webhook: storage.Webhook) -> MadeWebhook:
+    shown = describe_webhook(session, webhook)
+    return MadeWebhook(**dict(shown), secret=webhook.secret)
 
 
 def create_webhook(
@@ -182,13 +177,11 @@ def _choose_detectors(
 ) -> None:
     """Set the detectors of a webhook, by default all that *actor* sees."""
     webhook.has_all_detectors = references is None and actor.detectors is None
-    ids: Collection[int] = actor.detectors or () if references is None else []
-    if references is not None:
-        found = [(one, get_detector(session, one).id) for one in references]
-        for reference, detector_id in found:
-            if not actor.sees(detector_id):
-                raise missing("detector", reference)
-        ids = [detector_id for _, detector_id in found]
+    ids = [] if references is not None else [*(actor.detectors or ())]
+    for reference in references or ():
+        ids.append(get_detector(session, reference).id)
+        if not actor.sees(ids[-1]):
+            raise missing("detector", reference)
     storage.set_webhook_detector_ids(session, webhook.id, ids)
 
 
@@ -207,11 +200,8 @@ def change_webhook(
             raise InvalidInputError.of(field, "must not be null; leave it out instead")
     if change.url is not None:
         _check_reachable(change.url, allowed_hosts)
-        webhook.url = change.url
-    if change.events is not None:
-        webhook.events = change.events
-    if change.format is not None:
-        webhook.format = change.format
+    for field in given & {"url", "events", "format"}:
+        setattr(webhook, field, getattr(change, field))
     if change.is_enabled is True:
         webhook.disabled_at = webhook.disabled_because = webhook.rests_until = None
         session.flush()
@@ -242,7 +232,8 @@ def try_webhook(session: Session, webhook: storage.Webhook, by: By) -> storage.D
     """Queue a test message; raises ConflictError for a disabled webhook."""
     if webhook.disabled_at is not None:
         raise ConflictError("the webhook is disabled; enable it first")
-    return queue_test(session, webhook, by.at)
+    data = {"webhook": dump_id("whk", webhook.id)}
+    return queue_message(session, webhook, TEST_EVENT, data, by.at)
 
 
 def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
