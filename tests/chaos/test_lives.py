@@ -70,7 +70,7 @@ def live(rng: np.random.Generator, accuracy: float) -> Life:
     return Life(
         events=len(told),
         bare=int(np.count_nonzero(np.diff([0, *bare]))),
-        verdicts=frozenset(one.verdict for one in told),
+        verdicts=frozenset(one["verdict"] for one in told),
     )
 
 

@@ -1,11 +1,12 @@
 """What is told look by look, and where labels can have decided anything."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker.services.telling.events import Look, VerdictChange, follow_verdict
+from tracker.services.telling.events import Look, follow_verdict
 from tracker.storage.telling import Event
 
 # No evidence exceeds the ratio of likelihoods, and a verdict takes one of 2 / error,
@@ -15,11 +16,11 @@ LEAST_EVIDENCE = 3.68
 
 def follow_all(
     looks: Sequence[Look], target: float, level: float
-) -> list[VerdictChange]:
+) -> list[dict[str, Any]]:
     """Return what is told where the worker looks at each of *looks*."""
-    told: list[VerdictChange] = []
+    told: list[dict[str, Any]] = []
     for one in looks:
-        last = Event(data=told[-1].dump()) if told else None
+        last = Event(data=told[-1]) if told else None
         found = follow_verdict(one, target, level, last)
         if found is not None:
             told.append(found)

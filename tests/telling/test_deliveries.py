@@ -36,6 +36,7 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.tasks import take
 from tracker.storage.telling import Webhook
+from tracker.words import TEST_EVENT
 
 Subscribe = Callable[..., Webhook]
 

@@ -125,20 +125,20 @@ def test_a_verdict_is_left_only_when_the_labels_no_longer_speak_for_it() -> None
     assert looks[0].low > 0.9 > looks[1].low
     # The bare verdict is left at the second look, this one only later.
     met, left = follow_all(looks, 0.9, 0.95)
-    assert (met.verdict, left.before) == ("met", "met")
-    assert (left.low, left.high) == (looks[2].low, looks[2].high)
+    assert (met["verdict"], left["before"]) == ("met", "met")
+    assert (left["low"], left["high"]) == (looks[2].low, looks[2].high)
 
 
 def test_without_labels_or_under_another_target_the_bare_verdict_counts() -> None:
     (met,) = follow_all([look(99, 100)], 0.9, 0.95)
-    last = Event(data=met.dump())
+    last = Event(data=met)
     weaker = look(95, 100)
     assert follow_verdict(weaker, 0.9, 0.95, last) is None
     other = follow_verdict(weaker, 0.91, 0.95, last)
     # What was told is of another target, so it was not the verdict before.
-    assert (other.verdict, other.before) == ("undecided", None)
+    assert (other["verdict"], other["before"]) == ("undecided", None)
     none = follow_verdict(Look([0, 0], [0, 0], 0.0, 1.0), 0.9, 0.95, last)
-    assert none.verdict == "undecided"
+    assert none["verdict"] == "undecided"
 
 
 def test_missed_is_left_as_late_as_met() -> None:
@@ -146,7 +146,7 @@ def test_missed_is_left_as_late_as_met() -> None:
         [look(60, 100), near := look(68, 100), look(100, 100)], 0.9, 0.95
     )
     assert near.low < 0.9 < near.high
-    assert (missed.verdict, met.verdict) == ("missed", "met")
+    assert (missed["verdict"], met["verdict"]) == ("missed", "met")
 
 
 def test_since_another_day_the_bare_verdict_counts() -> None:

@@ -7,6 +7,7 @@ from flask_wtf.csrf import CSRFProtect
 from tracker.api import (
     deciding,
     detectors,
+    estimates,
     imports,
     openapi,
     otlp,
@@ -14,7 +15,6 @@ from tracker.api import (
     queries,
     telling,
 )
-from tracker.api.estimates import estimates, history, slices
 from tracker.api.labelling import audits, labels, queues, studies
 from tracker.api.openapi import OPTIONS
 
@@ -35,16 +35,16 @@ def register(app: OpenAPI, csrf: CSRFProtect) -> None:
         queues.gold_queries_routes,
         imports.routes,
         estimates.routes,
-        slices.cohorts_routes,
-        slices.repeats_routes,
-        slices.weeks_routes,
-        slices.routes,
-        slices.confidences_routes,
+        estimates.cohorts_routes,
+        estimates.repeats_routes,
+        estimates.weeks_routes,
+        estimates.slices_routes,
+        estimates.confidences_routes,
         deciding.comparison_routes,
         deciding.attribution_routes,
         deciding.gates_routes,
-        history.routes,
-        history.charts_routes,
+        estimates.history_routes,
+        estimates.charts_routes,
         deciding.plans_routes,
         studies.routes,
         audits.routes,

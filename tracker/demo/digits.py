@@ -40,7 +40,6 @@ class DemoDetector:
     labels: tuple[str, ...]
 
     def label_of(self, digit: int) -> str:
-        """Return the class that is true of an image of *digit*, 0 to 9."""
         return self.labels[digit]
 
 
@@ -54,13 +53,11 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """One image: its place in the sprite, its digit, and what was predicted of it.
-
-    The predictions are by detector name and version.
-    """
+    """One image: its place in the sprite, its digit, and what was predicted of it."""
 
     index: int
     digit: int
+    # By detector name and version.
     predictions: Mapping[tuple[str, str], Prediction]
 
 
@@ -86,25 +83,27 @@ DETECTORS = (
 
 def prediction_columns(detector_name: str, version: str) -> tuple[str, str]:
     """Return the columns that hold a version's predictions and confidences."""
-    return (
-        f"{detector_name} {version} predicted",
-        f"{detector_name} {version} confidence",
-    )
+    start = f"{detector_name} {version}"
+    return f"{start} predicted", f"{start} confidence"
 
 
 def load_digits() -> list[Digit]:
     """Return the 1,797 digits in the order of their index, which starts at 0."""
     text = DATA.joinpath(TABLE_NAME).read_text(encoding="utf-8")
-    return [
-        Digit(int(row["index"]), int(row["digit"]), _parse_predictions(row))
-        for row in csv.DictReader(io.StringIO(text))
-    ]
+    digits = []
+    for row in csv.DictReader(io.StringIO(text)):
+        predictions = {}
+        for detector in DETECTORS:
+            for version in detector.versions:
+                predicted, sure = prediction_columns(detector.name, version)
+                said = Prediction(row[predicted], float(row[sure]))
+                predictions[detector.name, version] = said
+        digits.append(Digit(int(row["index"]), int(row["digit"]), predictions))
+    return digits
 
 
 def ink_levels(index: int) -> bytes:
-    """Return the 64 ink levels of an image, 0 (paper) to 16, row by row.
-
-    These are the numbers that the classifiers saw.
+    """Return the 64 ink levels of an image, 0 (paper) to 16, as classifiers saw it.
 
     Raises IndexError unless there is a digit at *index*.
     """
@@ -127,12 +126,8 @@ def digit_png(
 ) -> bytes:
     """Return an image as a square PNG, dark ink on white, for human eyes.
 
-    *change* is made to its ink levels first.
-
-    The side is ten times *scale* pixels: eight of the original and a margin of
-    one all around.
-
-    Raises IndexError unless there is a digit at *index*.
+    *change* is made to its ink levels first.  The side is ten times *scale* pixels:
+    eight of the original and a margin of one all around.
     """
     side = TILE_SIDE + 2 * MARGIN
     empty, *levels = change(bytes([0, *ink_levels(index)]))
@@ -143,17 +138,6 @@ def digit_png(
     png = io.BytesIO()
     large.point(_tone_curve()).save(png, "PNG")
     return png.getvalue()
-
-
-def _parse_predictions(row: Mapping[str, str]) -> dict[tuple[str, str], Prediction]:
-    predictions = {}
-    for detector in DETECTORS:
-        for version in detector.versions:
-            predicted, confidence = prediction_columns(detector.name, version)
-            predictions[detector.name, version] = Prediction(
-                row[predicted], float(row[confidence])
-            )
-    return predictions
 
 
 @cache
@@ -169,9 +153,6 @@ def _tone_curve() -> list[int]:
     # their edges firm; it ends below white, so that the small loops of an 8 or a 9
     # stay open.  Few greys, because they halve the file and no eye counts them.
     step = 255 / (GREYS - 1)
-    curve = []
-    for grey in range(256):
-        light = min(grey / 210, 1.0)
-        firm = 255 * light * light * (3 - 2 * light)
-        curve.append(round(round(firm / step) * step))
-    return curve
+    lights = (min(grey / 210, 1.0) for grey in range(256))
+    firm = (255 * light * light * (3 - 2 * light) for light in lights)
+    return [round(round(one / step) * step) for one in firm]

@@ -147,16 +147,11 @@ class Desk:
         """
         with self.at(detector) as (session, found):
             size = len(list_scopes(found, measure))
-            choices: dict[str, Any] = {
-                "version": version,
-                "measure": measure,
-                "method": method,
-            }
-            rows = deque(
-                iter_history(session, found, **choices),
-                maxlen=size * _limit("snapshots", snapshots, _MOST_ROWS),
+            most = size * _limit("snapshots", snapshots, _MOST_ROWS)
+            rows = iter_history(
+                session, found, version=version, measure=measure, method=method
             )
-        items = list(dump_rows(rows))
+            items = list(dump_rows(deque(rows, maxlen=most)))
         sentence = f"{plural(len(items) // size, 'snapshot')}, oldest first."
         return _answer(sentence, {"items": items})
 
@@ -235,14 +230,15 @@ class Desk:
             wanted = QueryFilter(
                 label=label, predicted=predicted, version=one, is_wrong=True
             )
+            most, at = _limit("limit", limit, _MOST_SHOWN), self.clock()
             rows, total = find_and_count(
                 session,
                 found,
                 wanted,
                 sort="-confidence",
                 after=None,
-                limit=_limit("limit", limit, _MOST_SHOWN),
-                at=self.clock(),
+                limit=most,
+                at=at,
             )
             items = [describe_query(session, row, image=None).dump() for row in rows]
         wrong = plural(total, "wrong prediction")
@@ -292,10 +288,7 @@ def _limit(field: str, number: int, most: int) -> int:
 
 
 def build_server(database: Database, key: str, clock: Clock) -> Any:
-    """Build the MCP server of *key*.
-
-    Raises UnknownKeyError for a key that is unknown, revoked or expired.
-    """
+    """Build the MCP server of *key*; raises UnknownKeyError."""
     desk = Desk(database, key, clock)
     with database.read() as session:
         if find_valid_key(session, key, at=clock()) is None:
@@ -303,16 +296,8 @@ def build_server(database: Database, key: str, clock: Clock) -> Any:
                 "the API key in TRACKER_KEY is unknown, revoked or expired"
             )
     tools = (
-        desk.list_detectors,
-        desk.estimate,
-        desk.history,
-        desk.compare,
-        desk.plan,
-        desk.slices,
-        desk.judges,
-        desk.mistakes,
-        desk.events,
-        desk.explain,
+        *(desk.list_detectors, desk.estimate, desk.history, desk.compare, desk.plan),
+        *(desk.slices, desk.judges, desk.mistakes, desk.events, desk.explain),
     )
     return MCPServer(
         "tracker",

@@ -89,6 +89,7 @@ def queue_message(  # noqa: PLR0913 - the parts of a message.
     *,
     event: storage.Event | None = None,
 ) -> storage.Delivery:
+    """Add a delivery of *event*, or of a test without one, and its task."""
     delivery = storage.Delivery(
         webhook_id=webhook.id,
         event_id=None if event is None else event.id,

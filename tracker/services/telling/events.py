@@ -1,7 +1,7 @@
 """Events of detectors, written in the transaction of their cause."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -55,6 +55,7 @@ class Event(shapes.Shape):
 
 
 def describe_event(event: storage.Event) -> Event:
+    """Return the API's answer about an event."""
     return Event(
         id=dump_id("evt", event.id),
         type=event.type,
@@ -95,24 +96,6 @@ def tell(  # noqa: PLR0913 - the parts of an event.
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictChange:
-    """A change of the verdict of a version."""
-
-    verdict: words.Verdict
-    # What was told of the same target, level and measure; None if nothing was.
-    before: words.Verdict | None
-    target: float
-    confidence_level: float
-    method: str
-    measure: str
-    low: float
-    high: float
-    labels: int
-    # The first day whose queries count, as 2026-01-31; None for all of the version.
-    since: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Look:
     """The current counts of the detector's measure, and their interval."""
 
@@ -128,8 +111,8 @@ class Look:
 
 def follow_verdict(
     look: Look, target: float, level: float, last: storage.Event | None
-) -> VerdictChange | None:
-    """Return the change of the verdict since the *last* such event, if there is one.
+) -> dict[str, Any] | None:
+    """Return the data of an event if the verdict changed since the *last* one.
 
     *met* and *missed* begin when the interval says so.  They change into the opposite
     at once, but into *undecided* only when the labels no longer support them at all,
@@ -139,28 +122,28 @@ def follow_verdict(
     """
     current: words.Verdict = "undecided" if last is None else last.data["verdict"]
     told = {} if last is None else last.data
-    asked: dict[str, Any] = {
-        "target": target,
-        "confidence_level": level,
-        "measure": look.measure,
-    }
-    is_of_same = asked.items() <= told.items()
+    terms = (told.get("target"), told.get("confidence_level"), told.get("measure"))
+    is_of_same = terms == (target, level, look.measure)
     is_same = is_of_same and told["since"] == look.since
     found = compare_with_target(look.low, look.high, target)
     if found == "undecided" and is_same and _stays(current, look, target):
         found = current
     if found == current:
         return None
-    return VerdictChange(
-        verdict=found,
-        before=current if is_of_same else None,
-        method=words.DECIDING_METHOD,
-        low=look.low,
-        high=look.high,
-        labels=sum(look.labelled),
-        since=look.since,
-        **asked,
-    )
+    return {
+        "verdict": found,
+        # What was told of the same target, level and measure.
+        "before": current if is_of_same else None,
+        "target": target,
+        "confidence_level": level,
+        "method": words.DECIDING_METHOD,
+        "measure": look.measure,
+        "low": look.low,
+        "high": look.high,
+        "labels": sum(look.labelled),
+        # The first day whose queries count, as 2026-01-31; None for all of the version.
+        "since": look.since,
+    }
 
 
 def _stays(verdict: words.Verdict, look: Look, target: float) -> bool:
@@ -270,7 +253,7 @@ class FoldEvents:
 
     def __init__(self) -> None:
         self._last: dict[int, storage.Event] = {}
-        self.verdicts: dict[int, VerdictChange] = {}
+        self.verdicts: dict[int, dict[str, Any]] = {}
 
     def load(self, session: Session, folds: Sequence[Fold]) -> None:
         """Read the last verdicts of the versions in *folds*."""
@@ -301,34 +284,26 @@ class FoldEvents:
                 told.append((FIRST_SEEN, None))
             # A change may end a verdict, so it is told first.
             calendar = fold.calendars.get(version_id)
-            if calendar is not None:
-                changes = calendar.list_untold(at)
-                told += [
-                    (words.CHANGE_EVENTS[one.state], one.dump()) for one in changes
-                ]
+            changes = calendar.list_untold(at) if calendar else ()
+            told += [(words.CHANGE_EVENTS[one.state], one.dump()) for one in changes]
             if version_id in self.verdicts:
-                told.append((VERDICT, asdict(self.verdicts[version_id])))
+                told.append((VERDICT, self.verdicts[version_id]))
             told += [(SLICE_WORSE, worse) for worse in folded.worse]
             if told:
                 detector = session.get_one(Detector, fold.detector_id)
                 basis = {"population": LIVE, "unit": unit_of(detector)}
-                said = _report(fold, version, at) if calendar is not None else {}
+                said = {}
+                if calendar is not None:
+                    counts, now = folded.of(Cells).counts, calendar.now
+                    seen = report_fold(fold.detector, version.name, counts, now, at=at)
+                    said = {"sentence": seen.sentence, "basis": seen.estimate.basis}
                 for kind, data in told:
                     about = said if kind in _MEASURED else {}
                     more = data and data | basis | about
                     tell(session, kind, detector, at=at, version=version, data=more)
 
 
-def _report(fold: Fold, version: Version, at: datetime) -> dict[str, str]:
-    """Return what the page of the detector says with the labels of a fold."""
-    counts = fold.versions[version.id].of(Cells).counts
-    now = fold.calendars[version.id].now
-    report = report_fold(fold.detector, version.name, counts, now, at=at)
-    return {"sentence": report.sentence, "basis": report.estimate.basis}
-
-
 def _look(calendar: Calendar) -> Look:
-    """Return the current counts and interval of the detector's measure."""
     low, high = calendar.interval
     since = calendar.now.since
     return Look(

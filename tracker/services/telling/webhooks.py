@@ -112,6 +112,7 @@ class MadeWebhook(Webhook):
 
 
 def describe_webhook(session: Session, webhook: storage.Webhook) -> Webhook:
+    """Return the API's answer about a webhook."""
     ids = None
     if not webhook.has_all_detectors:
         found = list_detector_ids(

@@ -1,1 +1,0 @@
-"""Counts, intervals, history."""
