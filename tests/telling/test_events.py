@@ -154,8 +154,9 @@ def test_since_another_day_the_bare_verdict_counts() -> None:
     met, left = follow_all(
         [sure, weaker, replace(weaker, since="2026-01-31")], 0.9, 0.95
     )
-    assert (met.since, left.since) == (None, "2026-01-31")
-    assert (met.before, left.before, left.verdict) == (None, "met", "undecided")
+    assert (met["since"], left["since"]) == (None, "2026-01-31")
+    assert met["before"] is None
+    assert (left["before"], left["verdict"]) == ("met", "undecided")
 
 
 @pytest.mark.slow

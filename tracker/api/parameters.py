@@ -54,19 +54,14 @@ class Parameters(fields.Input):
         try:
             return handler(values)
         except ValidationError as error:
-            wrong = [
-                one if one.field in cls.model_fields else cls.unknown(one.field)
+            known = ", ".join(cls.model_fields) or "none"
+            unknown = f"is not a parameter of this call; known parameters: {known}"
+            raise http.BadParametersError(
+                one
+                if one.field in cls.model_fields
+                else errors.FieldError(one.field, unknown)
                 for one in wording.describe_errors(error)
-            ]
-            raise http.BadParametersError(wrong) from error
-
-    @classmethod
-    def unknown(cls, name: str) -> errors.FieldError:
-        """Return the error of an unknown parameter."""
-        known = ", ".join(cls.model_fields) or "none"
-        return errors.FieldError(
-            name, f"is not a parameter of this call; known parameters: {known}"
-        )
+            ) from error
 
 
 class NoParameters(Parameters):

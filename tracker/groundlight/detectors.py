@@ -210,7 +210,7 @@ def create_detector() -> Response:
     names = {"group_name", "confidence_threshold", "patience_time", "metadata"}
     settings = body.model_dump(include=names, exclude_none=True)
 
-    def create(session: Session) -> tuple[dict[str, Any], int]:
+    def create(session: Session) -> dict[str, Any]:
         with naming(question="query", classes="mode_configuration"):
             values = {"name": body.name, "question": body.query, "classes": classes}
             new = fields.parse_input(services.NewDetector, values)
@@ -218,7 +218,7 @@ def create_detector() -> Response:
             detector = services.create_detector(session, new, by())
         kept = {"mode": body.mode, "mode_configuration": configuration, **settings}
         device.set_settings(session, detector, by(), **kept)
-        return dump_detector(session, detector), 201
+        return dump_detector(session, detector)
 
     return once(create, body)
 
@@ -283,7 +283,7 @@ def reset_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     )
 
 
-def _dump_group(group: DetectorGroup) -> dict[str, str]:
+def _dump_group(group: DetectorGroup) -> dict[str, Any]:
     return {"id": dump_id("dgr", group.id), "name": group.name}
 
 
@@ -300,13 +300,13 @@ def list_groups() -> ResponseReturnValue:
 def create_group() -> Response:
     body = read_body(GroupBody)
 
-    def create(session: Session) -> tuple[dict[str, Any], int]:
+    def create(session: Session) -> dict[str, Any]:
         group, is_new = device.create_group(session, body.name, by())
         if not is_new:
             raise InvalidInputError.of(
                 "name", "Detector group with this name already exists."
             )
-        return dict(_dump_group(group)), 201
+        return _dump_group(group)
 
     return once(create, body)
 

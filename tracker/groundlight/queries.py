@@ -126,10 +126,10 @@ def submit_query() -> Response:
     image = images.clean_image(request.get_data())
     name = context().images.put(image.content, image.suffix)
 
-    def submit(session: Session) -> tuple[dict[str, Any], int]:
+    def submit(session: Session) -> dict[str, Any]:
         detector = detectors.find_detector(session, asked.detector_id)
         query = _add(session, detector, asked.metadata or {}, name)
-        return _dump_query(session, query) | said, 201
+        return _dump_query(session, query) | said
 
     return once(submit, name)
 
@@ -216,7 +216,7 @@ def add_label() -> Response:
             "rois", "Tracker measures classifiers, which have no boxes; leave it out."
         )
 
-    def add(session: Session) -> tuple[dict[str, Any], int]:
+    def add(session: Session) -> dict[str, Any]:
         check_sees(session, account(), "image-queries", body.image_query_id)
         query = find_any(session, body.image_query_id)
         detector = session.get_one(Detector, query.detector_id)
@@ -233,6 +233,6 @@ def add_label() -> Response:
             "rois": None,
             "source": "CUST",
             "text": None,
-        }, 201
+        }
 
     return once(add, body)

@@ -96,16 +96,13 @@ def read_body(model: type[AnyBody]) -> AnyBody:
 
 
 def once(
-    work: Callable[[Session], tuple[dict[str, Any], int]], content: BaseModel | str
+    work: Callable[[Session], dict[str, Any]], content: BaseModel | str
 ) -> Response:
-    """Run *work* once, however often the SDK sends the same request."""
-
-    def answer(session: Session) -> tuple[Answer, int]:
-        body, status = work(session)
-        return Answer(**body), status
-
+    """Add what the SDK sends once, however often it sends the same request."""
     with naming(**{HEADER: REQUEST_ID}):
-        return http.answer_idempotently(answer, content, header=REQUEST_ID)
+        return http.answer_idempotently(
+            lambda session: (Answer(**work(session)), 201), content, header=REQUEST_ID
+        )
 
 
 class Answer(Shape):

@@ -5,10 +5,9 @@ import hmac
 import json
 import re
 import secrets
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from sqlalchemy.orm import Session
 
@@ -191,25 +190,20 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,2000}")
 _WRONG = "the passkey did not match; try again"
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The address of this server in browsers, to which a passkey is bound."""
-
-    host: str
-    origin: str
-
-
 def offer_passkey(
-    session: Session, account: Account, site: Site
+    session: Session, account: Account, site: str
 ) -> tuple[dict[str, Any], str]:
-    """Return the options to create a passkey, and their challenge."""
+    """Return the options to create a passkey of *site*, and their challenge.
+
+    *site* is the address of this server in browsers, to which a passkey is bound.
+    """
     library = _load_webauthn()
     structs = library.helpers.structs
     known = storage.list_passkeys(session, account.id)
     if len(known) >= _MOST:
         raise ConflictError(f"there are {_MOST} passkeys already; remove one first")
     options = library.generate_registration_options(
-        rp_id=site.host,
+        rp_id=_host_of(site),
         rp_name="Tracker",
         user_id=str(account.id).encode(),
         user_name=account.name,
@@ -228,7 +222,7 @@ def offer_passkey(
 def add_passkey(  # noqa: PLR0913, PLR0917 - each is a part of the passkey.
     session: Session,
     account: Account,
-    site: Site,
+    site: str,
     credential: Any,
     challenge: str,
     name: str,
@@ -255,19 +249,19 @@ def add_passkey(  # noqa: PLR0913, PLR0917 - each is a part of the passkey.
     return passkey
 
 
-def ask_for_passkey(site: Site) -> tuple[dict[str, Any], str]:
+def ask_for_passkey(site: str) -> tuple[dict[str, Any], str]:
     """Return the options to sign in with a passkey, and their challenge."""
     library = _load_webauthn()
     required = library.helpers.structs.UserVerificationRequirement.REQUIRED
     return _dump(
         library.generate_authentication_options(
-            rp_id=site.host, user_verification=required
+            rp_id=_host_of(site), user_verification=required
         )
     )
 
 
 def take_passkey(
-    session: Session, site: Site, credential: Any, challenge: str, by: By
+    session: Session, site: str, credential: Any, challenge: str, by: By
 ) -> Account | None:
     """Return the account of a passkey; None if it is wrong or used twice.
 
@@ -308,6 +302,10 @@ def remove_passkey(session: Session, account: Account, passkey_id: int, by: By) 
     forget_codes(session, account)
 
 
+def _host_of(site: str) -> str:
+    return urlsplit(site).hostname or ""
+
+
 def _load_webauthn() -> Any:
     # It takes a tenth of a second to load.
     import webauthn  # noqa: PLC0415
@@ -316,7 +314,7 @@ def _load_webauthn() -> Any:
 
 
 def _verify(
-    what: str, site: Site, credential: Any, challenge: str, **known: Any
+    what: str, site: str, credential: Any, challenge: str, **known: Any
 ) -> Any | None:
     """Return the verified *credential* of a browser, None if it is wrong."""
     library = _load_webauthn()
@@ -327,8 +325,8 @@ def _verify(
         return getattr(library, f"verify_{what}_response")(
             credential=credential,
             expected_challenge=_bytes(challenge),
-            expected_rp_id=site.host,
-            expected_origin=site.origin,
+            expected_rp_id=_host_of(site),
+            expected_origin=site,
             require_user_verification=True,
             **known,
         )

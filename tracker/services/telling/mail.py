@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.message import EmailMessage
@@ -142,17 +143,17 @@ def note_check(
     row = hold(session, task)
     check = storage.find_address_check(session, int(task.key))
     assert check is not None
+    check.error = None if failure is None else tasks.dump_error(failure.reason)
     if failure is None:
-        check.sent_at, check.error = at, None
+        check.sent_at = at
         finish(session, row)
         return False
-    check.error = tasks.dump_error(failure.reason)
     session.flush()
     return tasks.retry(session, row, failure.reason, at=at, is_final=failure.is_final)
 
 
 def sign_address(secret_key: str, account_id: int, email: str) -> str:
-    return str(_address_signer(secret_key).dumps([account_id, email]))
+    return str(_signer(secret_key, "address").dumps([account_id, email]))
 
 
 def find_asked_address(
@@ -163,16 +164,15 @@ def find_asked_address(
     Raises NotFoundError for a link of another account, older than a week, or with an
     address that no longer waits.
     """
-    try:
-        account_id, email = _address_signer(secret_key).loads(token)
-    except BadSignature as error:
-        raise missing("address to confirm", token) from error
+    signed = None
+    with suppress(BadSignature):
+        signed = _signer(secret_key, "address").loads(token)
     check = storage.find_address_check(session, account.id)
-    if check is None or (account_id, email) != (account.id, check.email):
-        raise missing("address to confirm", token)
-    if at - max(check.asked_at, check.sent_at or check.asked_at) > _GOOD_FOR:
-        raise missing("address to confirm", token)
-    return check.email
+    if check is not None and signed == [account.id, check.email]:
+        asked_at = max(check.asked_at, check.sent_at or check.asked_at)
+        if at - asked_at <= _GOOD_FOR:
+            return check.email
+    raise missing("address to confirm", token)
 
 
 def confirm_address(
@@ -184,8 +184,8 @@ def confirm_address(
     by.record(session, "mail address confirmed", account.name)
 
 
-def _address_signer(secret_key: str) -> URLSafeSerializer:
-    return URLSafeSerializer(secret_key, salt="mail-address")
+def _signer(secret_key: str, what: str) -> URLSafeSerializer:
+    return URLSafeSerializer(secret_key, salt=f"mail-{what}")
 
 
 _DIGEST_EVERY = timedelta(hours=1)
@@ -310,7 +310,7 @@ def _write_digest(  # noqa: PLR0913, PLR0917 - the parts of a mail.
     ]
     if len(events) > _MOST_SHOWN:
         lines.insert(0, f"The last {_MOST_SHOWN} of {len(events):,} events:")
-    token = _signer(head.secret_key).dumps([account.id, detector.id])
+    token = _signer(head.secret_key, "unsubscribe").dumps([account.id, detector.id])
     ending = f"{head.public_url}/mail/unsubscribe/{token}"
     lines += [
         "",
@@ -364,14 +364,10 @@ def read_unsubscribe(
 ) -> tuple[Account, Detector]:
     """Return the account and detector of an unsubscribe token; raises NotFoundError."""
     try:
-        account_id, detector_id = _signer(secret_key).loads(token)
+        account_id, detector_id = _signer(secret_key, "unsubscribe").loads(token)
     except BadSignature as error:
         raise NotFoundError("there is no mail with this link") from error
     return session.get_one(Account, account_id), session.get_one(Detector, detector_id)
-
-
-def _signer(secret_key: str) -> URLSafeSerializer:
-    return URLSafeSerializer(secret_key, salt="mail-unsubscribe")
 
 
 def mute(

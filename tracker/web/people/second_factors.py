@@ -1,7 +1,6 @@
 """Pages of the second step: setting it up, removing it and signing in with it."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import segno
 from flask import Response, flash, jsonify, redirect, render_template, request, url_for
@@ -25,7 +24,6 @@ from tracker.http import (
 )
 from tracker.services.people import accounts
 from tracker.services.people import second_factors as services
-from tracker.services.people.second_factors import Site
 from tracker.services.people.sign_ins import (
     TooManyTriesError,
     begin_try,
@@ -246,10 +244,9 @@ def _read_json() -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _site() -> Site:
+def _site() -> str:
     public = context().settings.public_url
-    origin = public.rstrip("/") or request.host_url.rstrip("/")
-    return Site(urlsplit(origin).hostname or "", origin)
+    return public.rstrip("/") or request.host_url.rstrip("/")
 
 
 def _begin_again() -> Response:
