@@ -146,7 +146,7 @@ def fill(shell: Shell) -> None:
                 leave_import(session, one.attached(session), b"predicted\nYES\n")
             archive_detector(session, old.attached(session), by(at=clock()))
             create_key(session, "camera", "editor", by(at=START), detectors=["dö or"])
-            create_badge(session, old.attached(session), by(at=START))
+            create_badge(session, old.attached(session), "", by(at=START))
             add_answer(
                 session,
                 "a word",

@@ -58,7 +58,7 @@ def test_a_camera_gets_worse_and_everyone_is_told(
             name="door", question="Closed?", target=0.9, label_sampling="random"
         )
         detector = create_detector(session, new, by(at=START))
-        _, token = create_badge(session, detector, by(at=START))
+        token = create_badge(session, detector, "", by(at=START)).token
         create_account(session, "anna", "viewer", by(), detectors=["door"])
     choose(database, "anna", events=["verdict.changed"])
     subscribe(receiver, events=["verdict.changed"])

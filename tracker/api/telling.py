@@ -206,9 +206,8 @@ def add_badge(path: parameters.IdPath) -> Response:
 
     def add(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)
-        badge, token = badges.create_badge(session, detector, http.by())
         server = request.url_root.rstrip("/")
-        return badges.describe_made(badge, token, server), 201
+        return badges.create_badge(session, detector, server, http.by()), 201
 
     return http.answer_idempotently(add)
 

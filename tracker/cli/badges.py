@@ -25,10 +25,9 @@ def create(detector: str) -> None:
     """Create a badge of DETECTOR and print its addresses; they are shown once."""
     settings = load_settings()
     with connected(settings) as database, database.write() as session:
-        badge, token = services.create_badge(
-            session, get_open_detector(session, detector), by()
-        )
-        made = services.describe_made(badge, token, settings.public_url or _LOCAL)
+        shown = get_open_detector(session, detector)
+        server = settings.public_url or _LOCAL
+        made = services.create_badge(session, shown, server, by())
     click.echo(f"{made.id}\n{made.svg}\n{made.json_}\n{made.embed}")
 
 

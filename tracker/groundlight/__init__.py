@@ -6,10 +6,8 @@ from flask_wtf.csrf import CSRFProtect
 from tracker.groundlight import detectors, queries
 from tracker.groundlight.routes import routes
 
-__all__ = ["register"]
-
-# Importing them adds their views to the routes.
-_NOUNS = (detectors, queries)
+# Importing the nouns adds their views to the routes.
+__all__ = ["detectors", "queries", "register"]
 
 
 def register(app: Flask, csrf: CSRFProtect) -> None:

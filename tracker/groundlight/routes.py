@@ -33,7 +33,6 @@ _DETAILS = {
     403: "You do not have permission to perform this action: ",
     404: "Not found: ",
 }
-_MESSAGES = {"is required": "This field is required."}
 
 
 class Body(Input):
@@ -78,9 +77,9 @@ def _reword_problem(response: Response) -> Response:
     if "errors" in told:
         body = {}
         for error in told["errors"]:
-            message = error["message"]
-            messages = body.setdefault(error["field"], [])
-            messages.append(_MESSAGES.get(message, message))
+            is_missing = error["message"] == "is required"
+            message = "This field is required." if is_missing else error["message"]
+            body.setdefault(error["field"], []).append(message)
     response.set_data(current_app.json.dumps(body))
     response.content_type = "application/json"
     return response

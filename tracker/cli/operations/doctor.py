@@ -52,8 +52,8 @@ def doctor() -> None:
         problems += [wrong for wrong in found if wrong]
     if unnamed:
         click.echo(f"Images without a query, which is harmless: {unnamed:,}.")
-    for problem in problems[:_MOST_SHOWN]:
-        click.echo(f"Problem: {problem.what}.\n  To fix it: {problem.remedy}.")
+    for what, remedy in problems[:_MOST_SHOWN]:
+        click.echo(f"Problem: {what}.\n  To fix it: {remedy}.")
     if problems:
         raise click.ClickException(f"problems found: {len(problems):,}")
     click.echo(

@@ -1,7 +1,6 @@
 """Problems of the stored data, in plain words, and how to fix them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
@@ -43,18 +42,14 @@ _PATIENCE = timedelta(minutes=10)
 _FAILED_FOR = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem and its fix."""
-
-    what: str
-    remedy: str
+# What is wrong, and how to fix it.
+Problem = tuple[str, str]
 
 
 def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
     """Yield the problems of the counts, snapshots and runs of *detector*."""
     for wrong in recount(session, detector):
-        yield Problem(
+        yield (
             f"{detector.name}, version {wrong.version}, {wrong.what}: "
             f"{wrong.running:,} queries are counted, a recount finds "
             f"{wrong.recounted:,}",
@@ -63,7 +58,7 @@ def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
     yield from _check_snapshots(session, detector)
     failure = find_failures(session, RECOMPUTE, [detector.id]).get(detector.id)
     if failure is not None:
-        yield Problem(
+        yield (
             f"{detector.name}: new labels wait, because the run over them failed "
             f"{failure.attempts:,} times in a row, at last with "
             f"{str(failure.error).partition(chr(10))[0]}",
@@ -92,7 +87,7 @@ def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
         for name, correct, labelled in zip(detector.classes, *by_class, strict=True):
             if stored[name] != (correct, labelled):
                 said = "{:,} of {:,}".format(*stored[name])
-                yield Problem(
+                yield (
                     f"{detector.name}, version {version.name}: the newest snapshot "
                     f"says {said} correct for {name}, the counts {correct:,} of "
                     f"{labelled:,}",
@@ -104,13 +99,13 @@ def check_imports(session: Session, *, at: datetime) -> Iterator[Problem]:
     """Yield imports that wait long for a worker, or failed in the day before *at*."""
     for waiting in list_waiting(session, since=at - _PATIENCE):
         minutes = (at - waiting.created_at) // timedelta(minutes=1)
-        yield Problem(
+        yield (
             f"the import {dump_id('imp', waiting.id)} has waited for {minutes:,} "
             "minutes",
             _FIX_WAITING,
         )
     for failed in list_failed(session, since=at - _FAILED_FOR):
-        yield Problem(
+        yield (
             f"the import {dump_id('imp', failed.id)} failed: {failed.error}",
             _FIX_FAILED,
         )
@@ -124,7 +119,7 @@ def check_image(name: str, images: ImageStore) -> Problem | None:
         wrong = "damaged"
     except FileNotFoundError:
         wrong = "missing"
-    return Problem(
+    return (
         f"the image {name} of a query is {wrong}",
         _FIX_IMAGE.format(place=place_of(name)),
     )

@@ -4,7 +4,7 @@ import secrets
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.charts import words
@@ -58,16 +58,13 @@ class BadgeFace(Shape):
     label: str = "accuracy"
     message: str
     color: Colour
-    # Used by the picture only.
-    _basis: str = PrivateAttr(default="")
-
-    @property
-    def basis(self) -> str:
-        return self._basis
+    basis: str = Field(default="", exclude=True, description="For the picture only.")
 
 
-def create_badge(session: Session, detector: Detector, by: By) -> tuple[Badge, str]:
-    """Add a badge and return it with its token, which is not stored."""
+def create_badge(
+    session: Session, detector: Detector, server: str, by: By
+) -> MadeBadge:
+    """Add a badge with addresses on *server*, whose token is not stored."""
     token = secrets.token_urlsafe(24)
     badge = Badge(
         detector_id=detector.id,
@@ -78,7 +75,13 @@ def create_badge(session: Session, detector: Detector, by: By) -> tuple[Badge, s
     session.add(badge)
     session.flush()
     by.record(session, "badge made", dump_id("bdg", badge.id), detector=detector.name)
-    return badge, token
+    return MadeBadge(
+        **dict(describe_badge(badge)),
+        token=token,
+        svg=f"{server}/badge/{token}.svg",
+        json_=f"{server}/badge/{token}.json",
+        embed=f"{server}/embed/{token}",
+    )
 
 
 def get_badge(session: Session, reference: str) -> Badge:
@@ -92,17 +95,6 @@ def revoke_badge(session: Session, badge: Badge, by: By) -> None:
 
 def describe_badge(badge: Badge) -> BadgeSummary:
     return BadgeSummary.from_row(badge, id=dump_id("bdg", badge.id))
-
-
-def describe_made(badge: Badge, token: str, server: str) -> MadeBadge:
-    """Return a badge with its addresses on *server*, such as https://example.org."""
-    return MadeBadge(
-        **dict(describe_badge(badge)),
-        token=token,
-        svg=f"{server}/badge/{token}.svg",
-        json_=f"{server}/badge/{token}.json",
-        embed=f"{server}/embed/{token}",
-    )
 
 
 def get_shown_detector(session: Session, token: str) -> Detector:
@@ -129,15 +121,13 @@ def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFac
     # Rounded as on the pages, so that no badge says 100 % after a mistake.
     text = str(words.accuracy(said)).replace(" ", "")
     low, high = words.bounds(said, beside=detector.target)
+    kind, measure = estimate.population.kind, read_measure(detector.measure)
     colour: Colour = "blue" if found is None else _COLOURS[found.verdict]
-    if estimate.population.kind == UNSTATED:
+    if kind == UNSTATED:
         colour = "lightgrey"
     day = f" since {report.since:%-d %b %Y}" if report.since else ""
-    measure = read_measure(detector.measure)
     name = "" if measure.kind == BALANCED else f"{measure.name} "
-    kind = estimate.population.kind
     whose = "" if kind == LIVE else f", {kind} labels"
     message = f"{name}{text} ({low} to {high}%){day}{whose}"
-    face = BadgeFace(message=message, color=colour)
-    face._basis = f"{measure.name.capitalize()}, by {estimate.basis}"
-    return face
+    basis = f"{measure.name.capitalize()}, by {estimate.basis}"
+    return BadgeFace(message=message, color=colour, basis=basis)

@@ -31,12 +31,8 @@ from tracker.storage.telling import find_last_event, find_last_events
 
 VERDICT = "verdict.changed"
 FAILING = "detector.failing"
-FIRST_SEEN = "version.first_seen"
 STALLED = "labels.stalled"
 SLICE_WORSE = "slice.worse"
-IMPORT_FAILED = "import.failed"
-AUDIT_FINISHED, AUDIT_BELOW = "audit.finished", "audit.below_target"
-AUDIT_WAITING = "audit.waiting"
 # They have the sentence that the page of the detector begins with.
 _MEASURED = {VERDICT, *words.CHANGE_EVENTS.values()}
 
@@ -205,11 +201,11 @@ def close_audit(session: Session, audit: Audit, by: By) -> Audit:
             "high": aimed.high,
         }
         detector = session.get_one(Detector, ended.detector_id)
-        tell(session, AUDIT_FINISHED, detector, at=by.at, data=data)
+        tell(session, "audit.finished", detector, at=by.at, data=data)
         if result.below_target:
             schedule = find_schedule(session, ended)
             data |= {"schedule": schedule.name, "target": schedule.target}
-            tell(session, AUDIT_BELOW, detector, at=by.at, data=data)
+            tell(session, "audit.below_target", detector, at=by.at, data=data)
     return ended
 
 
@@ -238,14 +234,14 @@ def remind_of_audit(session: Session, audit: Audit, at: datetime) -> None:
         "labelers": schedule.labelers,
     }
     detector = session.get_one(Detector, audit.detector_id)
-    tell(session, AUDIT_WAITING, detector, at=at, data=data)
+    tell(session, "audit.waiting", detector, at=at, data=data)
 
 
 def tell_failed_import(session: Session, key: Key, at: datetime) -> None:
     found = session.get_one(FileImport, key, populate_existing=True)
     detector = session.get_one(Detector, found.detector_id)
     data = {"id": dump_id("imp", found.id), "state": found.state, "error": found.error}
-    tell(session, IMPORT_FAILED, detector, at=at, data=data)
+    tell(session, "import.failed", detector, at=at, data=data)
 
 
 class FoldEvents:
@@ -281,7 +277,7 @@ class FoldEvents:
             version = fold.rows[version_id]
             told: list[tuple[str, dict[str, Any] | None]] = []
             if folded.queries and not version.queries:
-                told.append((FIRST_SEEN, None))
+                told.append(("version.first_seen", None))
             # A change may end a verdict, so it is told first.
             calendar = fold.calendars.get(version_id)
             changes = calendar.list_untold(at) if calendar else ()

@@ -81,8 +81,8 @@ def make_badge(detector_id: str) -> ResponseReturnValue:
     """Create a badge and show its addresses, once."""
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
-        badge, token = services.create_badge(session, detector, by())
-        made = services.describe_made(badge, token, request.url_root.rstrip("/"))
+        server = request.url_root.rstrip("/")
+        made = services.create_badge(session, detector, server, by())
     # Not a redirect: the addresses would have to be stored in between.
     return _render(detector_id, made=made)
 
