@@ -29,7 +29,7 @@ from tests.cli.filled import (
 from tests.cli.test_backup_files import seal
 from tests.cli.test_commands import Shell
 from tests.conftest import FillOnce
-from tracker.services.operations.restore import open_backup
+from tracker.services.operations.backup import open_backup
 from tracker.storage.images import ImageFolder
 
 MANIFEST = "manifest.json"

@@ -12,8 +12,13 @@ from tracker.charts.words import plural
 from tracker.cli.setup import connected, load_settings
 from tracker.clock import utc_now
 from tracker.errors import InvalidInputError
-from tracker.services.operations.backup import Manifest, OnProgress, create_backup
-from tracker.services.operations.restore import check_is_empty, open_backup
+from tracker.services.operations.backup import (
+    Manifest,
+    OnProgress,
+    check_is_empty,
+    create_backup,
+    open_backup,
+)
 from tracker.storage.images import open_image_store
 
 _MOST_SHOWN = 20
