@@ -234,11 +234,7 @@ def dump_page(
     describe: Callable[[Item], shapes.Shape],
     place: Callable[[Item], str],
 ) -> dict[str, Any]:
-    """Return the page of the first *limit* of *found* as JSON.
-
-    The caller reads one more than *limit*, which tells whether there is another page;
-    *place* returns the position of an item in the list.
-    """
+    """Return a page as JSON; *found* has one more than *limit* if there is another."""
     items = found[:limit]
     after = place(items[-1]) if len(found) > limit else None
     return {
@@ -256,11 +252,7 @@ def dump_newest(  # noqa: PLR0913 - the list and its page.
     after: int | None,
     limit: int,
 ) -> dict[str, Any]:
-    """Return a page of a list of *detector* as JSON, newest first.
-
-    *list_rows* takes the session, the detector's id, `before` and `limit`; *prefix* is
-    the prefix of the rows' ids.
-    """
+    """Return a page of a list of *detector* as JSON; *prefix* is that of its ids."""
     with http.database().read() as session:
         detector_id = detectors.get_detector(session, detector).id
         rows = list_rows(session, detector_id, before=after, limit=limit + 1)

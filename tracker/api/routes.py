@@ -107,12 +107,10 @@ def answers_later(shape: type[Shape]) -> ResponseDict:
 def answers_file(
     *media_types: str, problems: tuple[int, ...], page: type[Shape] | None = None
 ) -> ResponseDict:
-    """Return the documented answers of a call that sends a file, as JSON a *page*.
-
-    JSON comes first, because generated clients take the first type that they know.
-    """
+    """Return the documented answers of a call that sends a file, as JSON a *page*."""
     content = {name: {"schema": _FILES.get(name, BYTES)} for name in media_types}
     if page is not None:
+        # First, because generated clients take the first type that they know.
         content = {**_content(page), **content, **_content(page)}
     return {
         "200": {"description": "The content.", "content": content},
@@ -126,11 +124,7 @@ def _content(shape: type[Shape]) -> dict[str, Any]:
 
 
 def check_request() -> None:
-    """Refuse unknown parameters, and parse the body strictly.
-
-    The signature of a view declares its input: ``query`` for parameters, ``body`` for a
-    JSON object.
-    """
+    """Refuse unknown parameters, and parse the body, if the view takes one, strictly."""
     takes = current_app.view_functions[str(request.endpoint)].__annotations__
     if "query" not in takes:
         NoParameters.model_validate(request.args.to_dict())

@@ -27,10 +27,7 @@ GREYS = 32
 
 @dataclass(frozen=True, slots=True)
 class DemoDetector:
-    """A detector of the demonstration, as a visitor would have created it.
-
-    `labels` holds the true class of each digit, from 0 to 9.
-    """
+    """A detector of the demonstration; `labels` has the class of each digit, 0 to 9."""
 
     name: str
     question: str
@@ -103,10 +100,7 @@ def load_digits() -> list[Digit]:
 
 
 def ink_levels(index: int) -> bytes:
-    """Return the 64 ink levels of an image, 0 (paper) to 16, as classifiers saw it.
-
-    Raises IndexError unless there is a digit at *index*.
-    """
+    """Return the 64 ink levels, 0 (paper) to 16, of an image; raises IndexError."""
     sprite = _open_sprite()
     row, column = divmod(index, TILES_PER_ROW)
     left, top = column * TILE_SIDE, row * TILE_SIDE

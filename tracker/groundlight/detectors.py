@@ -314,12 +314,7 @@ def create_group() -> Response:
 @routes.get("/detectors/<id>/evaluation")
 @requires("viewer")
 def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
-    """Return the accuracies of the shown version, null before its first label.
-
-    Two fields are unknown to the SDK and passed to the program:
-    ``x_confidence_intervals`` has the interval of each accuracy, ``x_estimate`` is the
-    estimate of Tracker's own API.
-    """
+    """Return the accuracies of the shown version, null before its first label."""
     with database().read() as session:
         detector = find_detector(session, id)
         is_binary = device.get_settings(session, detector).mode == device.BINARY
@@ -349,6 +344,7 @@ def _dump_results(estimate: MeasuredEstimate, *, is_binary: bool) -> dict[str, A
         "class_accuracies": accuracies,
         "confusion_dict": estimate.confusion,
         "num_examples_per_class": {one.name: one.labelled for one in estimate.classes},
+        # Unknown to the SDK, which passes them to the program.
         "x_confidence_level": estimate.confidence_level,
         "x_confidence_intervals": {
             "balanced_accuracy": {"lower": balanced.low, "upper": balanced.high},

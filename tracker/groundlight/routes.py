@@ -124,20 +124,17 @@ def naming(**fields: str) -> Iterator[None]:
 
 def read_place() -> tuple[int, int]:
     """Return the offset and the size of the requested page."""
-    size = _read_number("page_size", _USUAL_SIZE)
-    if size is None or size < 1:
-        size = _USUAL_SIZE
-    page = _read_number("page", 1)
-    if page is None or page < 1:
+
+    def read(name: str, usual: int) -> int:
+        number = parse_whole(request.args.get(name, str(usual))) or 0
+        # The offset of the last page still fits a database integer.
+        return number if 0 < number < _MOST_PAGES else 0
+
+    page, size = read("page", 1), read("page_size", _USUAL_SIZE) or _USUAL_SIZE
+    if not page:
         raise NotFoundError("invalid page")
     size = min(size, _LARGEST_SIZE)
     return (page - 1) * size, size
-
-
-def _read_number(name: str, usual: int) -> int | None:
-    number = parse_whole(request.args.get(name, str(usual)))
-    # The offset of the last page still fits a database integer.
-    return None if number is None or abs(number) >= _MOST_PAGES else number
 
 
 def dump_page(count: int, results: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -150,11 +150,7 @@ class Desk:
         snapshots: int = 20,
         measure: MeasureWord = "recall",
     ) -> Answer:
-        """Show the last snapshots of the estimate, oldest first.
-
-        With *measure* recall they have the accuracy of each class, and the balanced
-        one.
-        """
+        """Show the last snapshots of the estimate, oldest first."""
         with self.at(detector) as (session, found):
             size = len(list_scopes(found, measure))
             most = size * _limit("snapshots", snapshots, _MOST_ROWS)

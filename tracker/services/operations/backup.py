@@ -385,10 +385,7 @@ class BackupReader:
     on_progress: OnProgress
 
     def write(self, session: Session, images: ImageStore) -> None:
-        """Insert every row with its id, continue the ids, and store the images.
-
-        Raises ConflictError unless the database is empty.
-        """
+        """Write everything; raises ConflictError unless the database is empty."""
         storage.lock_tables(session)
         check_is_empty(session)
         storage.clear_passing_tasks(session)

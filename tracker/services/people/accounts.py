@@ -98,11 +98,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def is_right(password: str, stored: str | None) -> bool:
-    """Return whether *password* is the stored one.
-
-    It takes the same time if none is stored, so that timing does not reveal which
-    accounts exist.
-    """
+    """Return whether *password* is the stored one; without one it takes as long."""
     if len(password) > MOST_CHARACTERS:
         password, stored = "", None
     with _ONE_AT_A_TIME:
@@ -146,11 +142,7 @@ def create_account(  # noqa: PLR0913 - name, role and access.
     has_all_detectors: bool = False,
     password: str | None = None,
 ) -> storage.Account:
-    """Add an account that sees *detectors*, or all of them.
-
-    Without a password its first sign-in is by a link.  Raises ConflictError if an
-    account or a key has this name or a similar one.
-    """
+    """Add an account; without a password its first sign-in is by a link."""
     wording.check_one_of("role", role, ROLES)
     check_name(name)
     check_is_free(session, name)
@@ -194,10 +186,7 @@ def change_account(  # noqa: PLR0913 - role and access.
     detectors: Iterable[str] | None = None,
     has_all_detectors: bool = False,
 ) -> None:
-    """Change the role of an account, or the detectors it sees.
-
-    None changes nothing.  Raises ConflictError if it is the last admin.
-    """
+    """Change the role of an account, or what it sees; None changes nothing."""
     details: dict[str, Any] = {}
     if role is not None and role != account.role:
         details["role"] = {"old": account.role, "new": role}
@@ -251,10 +240,7 @@ def set_password(
     *,
     excluding: str | None = None,
 ) -> None:
-    """Set the password of an account, and sign it out everywhere.
-
-    *excluding* is the token hash of the browser that stays signed in.
-    """
+    """Set a password, and sign out everywhere but at the token hash *excluding*."""
     _set_password(account, password)
     _end_sign_ins(session, account, excluding=excluding)
     by.record(session, "password changed", account.name)

@@ -55,10 +55,7 @@ class OwnChange(Input):
 
 
 def get_own(session: Session, by: By) -> Account:
-    """Return the caller's account; a key acts for its owner.
-
-    Raises ConflictError for a key whose owner has no account.
-    """
+    """Return the caller's account; a key acts for its owner."""
     if by.actor.kind == "account":
         return session.get_one(Account, by.actor.row)
     owner = session.get_one(ApiKey, by.actor.row).owner

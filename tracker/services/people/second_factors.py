@@ -33,10 +33,7 @@ _ISSUER = "Tracker"
 
 
 def begin_totp(session: Session, account: Account) -> str:
-    """Return a new secret for an app; its first code confirms it.
-
-    Raises ConflictError if an app is confirmed already.
-    """
+    """Return a new secret for an app; its first code confirms it."""
     found = session.get(Totp, account.id)
     if found is not None and found.confirmed_at is not None:
         raise ConflictError("an app is set up already; remove it first")
@@ -101,10 +98,7 @@ def _take_code(session: Session, found: Totp, code: str, *, at: datetime) -> boo
 def take_code(
     session: Session, account: Account, code: str, *, at: datetime
 ) -> str | None:
-    """Return the kind of *code*, of the app or for recovery, and use it up.
-
-    None if it is wrong.
-    """
+    """Use up a *code* of the app or for recovery; None if it is wrong."""
     found = session.get(Totp, account.id)
     is_confirmed = found is not None and found.confirmed_at is not None
     if found is not None and is_confirmed and _take_code(session, found, code, at=at):

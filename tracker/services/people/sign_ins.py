@@ -70,10 +70,7 @@ def create_link(
 
 
 def invite(session: Session, account: Account, by: By) -> str:
-    """Return the token of a sign-in link for the owner of *account*.
-
-    Raises ConflictError for a disabled account.
-    """
+    """Return the token of a sign-in link; raises ConflictError if disabled."""
     if account.disabled_at is not None:
         raise ConflictError("the account is disabled; enable it first")
     by.record(session, "link made", account.name)
@@ -129,10 +126,7 @@ def fail_try(session: Session, name: str, by: By, *, is_known: bool) -> None:
 def sign_in(
     session: Session, account: Account, by: By, *, browser: str, how: str = "signed in"
 ) -> str:
-    """Return the token that signs a *browser* in as *account*.
-
-    The audit log says *how*, with the account as the actor.
-    """
+    """Return the token that signs a *browser* in; the audit log says *how*."""
     storage.delete_expired(
         session, at=by.at, seen_until=by.at - LONGEST_IDLE, made_until=by.at - LONGEST
     )
@@ -197,11 +191,7 @@ def sign_out_everywhere(session: Session, account: Account, by: By) -> None:
 def choose_role(
     claims: Mapping[str, Any], claim: str, values: Mapping[str, str]
 ) -> str | None:
-    """Return the strongest role in *claims*, None if there is none.
-
-    *claim* names the claim, a word or a list of words; *values* has the word of a role
-    if it is not the role's name.
-    """
+    """Return the strongest role in *claim*; *values* has its word if not its name."""
     said = claims.get(claim)
     words = said if isinstance(said, list) else [said]
     given = [role for role in ROLES if values.get(role, role) in words]

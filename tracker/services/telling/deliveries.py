@@ -208,10 +208,7 @@ def write_body(
 def sign(
     webhook: storage.Webhook, delivery: storage.Delivery, at: datetime
 ) -> dict[str, str]:
-    """Return the signature headers of a message.
-
-    While a secret is being replaced, the old one signs too.
-    """
+    """Return signature headers; while a secret is replaced, the old one signs too."""
     secrets, until = [webhook.secret], webhook.old_secret_until
     if webhook.old_secret is not None and until is not None and at < until:
         secrets.append(webhook.old_secret)

@@ -71,10 +71,7 @@ def tell(  # noqa: PLR0913 - the parts of an event.
     version: Version | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an event, with deliveries to webhooks and notices to people.
-
-    *kind* is one of ``EVENTS`` in tracker/words.py, whose sentence *data* fills in.
-    """
+    """Add an event of ``words.EVENTS``, with deliveries and notices to people."""
     known = {"detector": dump_id("det", detector.id), "name": detector.name}
     if version is not None:
         known["version"] = version.name
@@ -210,10 +207,7 @@ def close_audit(session: Session, audit: Audit, by: By) -> Audit:
 
 
 def is_reminder_due(audit: Audit, at: datetime) -> bool:
-    """Return whether a reminder of a scheduled audit is due.
-
-    It is due when the audit begins, and after two thirds of its time.
-    """
+    """Return whether a reminder is due: at the beginning, and after two thirds."""
     assert audit.since is not None
     assert audit.until is not None
     is_late = at >= audit.created_at + (audit.until - audit.since) * 2 / 3

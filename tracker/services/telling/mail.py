@@ -136,10 +136,7 @@ def compose_check(
 def note_check(
     session: Session, task: Task, failure: Failure | None, at: datetime
 ) -> bool:
-    """Store the result of a confirmation mail; return whether it is given up.
-
-    Raises LostTaskError, also if the person gave another address meanwhile.
-    """
+    """Store the result of a confirmation mail; return whether it is given up."""
     row = hold(session, task)
     check = storage.find_address_check(session, int(task.key))
     assert check is not None

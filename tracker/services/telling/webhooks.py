@@ -247,10 +247,7 @@ def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
 
 
 def get_webhook(session: Session, reference: str, actor: Actor) -> storage.Webhook:
-    """Return a webhook by its id; raises NotFoundError.
-
-    *actor* must see all detectors that the webhook is about.
-    """
+    """Return a webhook if *actor* sees all its detectors; raises NotFoundError."""
     webhook_id = parse_id("whk", reference)
     webhook = None if webhook_id is None else session.get(storage.Webhook, webhook_id)
     if webhook is None or not _is_seen(session, webhook, actor):
