@@ -124,7 +124,7 @@ def _content(shape: type[Shape]) -> dict[str, Any]:
 
 
 def check_request() -> None:
-    """Refuse unknown parameters, and parse the body, if the view takes one, strictly."""
+    """Refuse unknown parameters, and parse the body of a view that takes one."""
     takes = current_app.view_functions[str(request.endpoint)].__annotations__
     if "query" not in takes:
         NoParameters.model_validate(request.args.to_dict())

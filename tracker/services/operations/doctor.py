@@ -16,27 +16,6 @@ from tracker.storage.imports import list_failed, list_waiting
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.words import EXACT
 
-_FIX_COUNTS = (
-    "the labels are complete: restore a backup in which the counts agree, or export "
-    "the labels and import them into a new detector"
-)
-_FIX_SNAPSHOT = (
-    "once the counts agree with a recount, the next scored label adds a correct "
-    "snapshot; the history keeps the wrong one"
-)
-_FIX_RUN = (
-    "fix the cause, then run tracker recompute, which tries at once; the worker tries "
-    "again at {until:%Y-%m-%d %H:%M:%S} UTC"
-)
-_FIX_WAITING = (
-    "check that a worker runs; it imports one file after the other, and the file is "
-    "safe"
-)
-_FIX_FAILED = "fix the cause, then send the file again"
-_FIX_IMAGE = (
-    "copy it from a backup, where the folder images has it under that name, to {place} "
-    "where images are kept"
-)
 _PATIENCE = timedelta(minutes=10)
 # A failed import is reported for a day; its page shows the failure for ever.
 _FAILED_FOR = timedelta(days=1)
@@ -53,7 +32,8 @@ def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
             f"{detector.name}, version {wrong.version}, {wrong.what}: "
             f"{wrong.running:,} queries are counted, a recount finds "
             f"{wrong.recounted:,}",
-            _FIX_COUNTS,
+            "the labels are complete: restore a backup in which the counts agree, or "
+            "export the labels and import them into a new detector",
         )
     yield from _check_snapshots(session, detector)
     failure = find_failures(session, RECOMPUTE, [detector.id]).get(detector.id)
@@ -62,7 +42,8 @@ def check_detector(session: Session, detector: Detector) -> Iterator[Problem]:
             f"{detector.name}: new labels wait, because the run over them failed "
             f"{failure.attempts:,} times in a row, at last with "
             f"{str(failure.error).partition(chr(10))[0]}",
-            _FIX_RUN.format(until=failure.due_at),
+            "fix the cause, then run tracker recompute, which tries at once; the "
+            f"worker tries again at {failure.due_at:%Y-%m-%d %H:%M:%S} UTC",
         )
 
 
@@ -91,7 +72,8 @@ def _check_snapshots(session: Session, detector: Detector) -> Iterator[Problem]:
                     f"{detector.name}, version {version.name}: the newest snapshot "
                     f"says {said} correct for {name}, the counts {correct:,} of "
                     f"{labelled:,}",
-                    _FIX_SNAPSHOT,
+                    "once the counts agree with a recount, the next scored label adds "
+                    "a correct snapshot; the history keeps the wrong one",
                 )
 
 
@@ -102,12 +84,13 @@ def check_imports(session: Session, *, at: datetime) -> Iterator[Problem]:
         yield (
             f"the import {dump_id('imp', waiting.id)} has waited for {minutes:,} "
             "minutes",
-            _FIX_WAITING,
+            "check that a worker runs; it imports one file after the other, and the "
+            "file is safe",
         )
     for failed in list_failed(session, since=at - _FAILED_FOR):
         yield (
             f"the import {dump_id('imp', failed.id)} failed: {failed.error}",
-            _FIX_FAILED,
+            "fix the cause, then send the file again",
         )
 
 
@@ -121,5 +104,6 @@ def check_image(name: str, images: ImageStore) -> Problem | None:
         wrong = "missing"
     return (
         f"the image {name} of a query is {wrong}",
-        _FIX_IMAGE.format(place=place_of(name)),
+        "copy it from a backup, where the folder images has it under that name, to "
+        f"{place_of(name)} where images are kept",
     )
