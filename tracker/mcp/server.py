@@ -5,7 +5,7 @@ metadata come from others: they are returned as data, and no tool acts on them.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -305,23 +305,23 @@ def build_server(database: Database, key: str, clock: Clock) -> Any:
         *(desk.list_detectors, desk.estimate, desk.history, desk.compare, desk.plan),
         *(desk.slices, desk.judges, desk.mistakes, desk.events, desk.explain),
     )
+    made = []
+    for function in tools:
+        reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        tool = Tool.from_function(function, annotations=reads)
+        takes = tool.fn_metadata.arg_model
+        # Unknown arguments are refused.
+        takes.model_config["extra"] = "forbid"
+        takes.model_rebuild(force=True)
+        tool.parameters = takes.model_json_schema(by_alias=True)
+        made.append(tool)
     return MCPServer(
         "tracker",
         version=version("tracker-server"),
         instructions=_INSTRUCTIONS,
         log_level="WARNING",
-        tools=[_make_tool(one) for one in tools],
+        tools=made,
     )
-
-
-def _make_tool(function: Callable[..., Answer]) -> Tool:
-    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    tool = Tool.from_function(function, annotations=reads)
-    takes = tool.fn_metadata.arg_model
-    takes.model_config["extra"] = "forbid"
-    takes.model_rebuild(force=True)
-    tool.parameters = takes.model_json_schema(by_alias=True)
-    return tool
 
 
 def _say_estimate(found: MeasuredEstimate, measure: Measure) -> str:

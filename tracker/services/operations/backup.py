@@ -445,7 +445,21 @@ def open_backup(
     Raises InvalidInputError for a file that is damaged, not a backup, or of another
     format or revision than this program's.
     """
-    _check_seal(path, key)
+    with path.open("rb") as file:
+        seal = _compute_seal(file, key)
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _SEAL_BYTES))
+        is_sealed = hmac.compare_digest(file.read(), seal)
+    if not is_sealed and key:
+        raise InvalidInputError.of(
+            "FILE",
+            "it is not signed with TRACKER_BACKUP_KEY: it was changed, signed with "
+            "another key, or not signed; nothing was written",
+        )
+    if not is_sealed:
+        raise _damaged(
+            "its hash does not match its content, or it is signed and "
+            "TRACKER_BACKUP_KEY is missing"
+        )
     try:
         with zipfile.ZipFile(path) as archive:
             manifest = _read_manifest(archive)
@@ -466,24 +480,6 @@ def check_is_empty(session: Session) -> None:
             f"the database is not empty: the table {filled} has rows. Set "
             "TRACKER_DATABASE_URL to an empty database; nothing was written"
         )
-
-
-def _check_seal(path: Path, key: str) -> None:
-    with path.open("rb") as file:
-        seal = _compute_seal(file, key)
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _SEAL_BYTES))
-        if hmac.compare_digest(file.read(), seal):
-            return
-    if key:
-        raise InvalidInputError.of(
-            "FILE",
-            "it is not signed with TRACKER_BACKUP_KEY: it was changed, signed with "
-            "another key, or not signed; nothing was written",
-        )
-    raise _damaged(
-        "its hash does not match its content, or it is signed and TRACKER_BACKUP_KEY "
-        "is missing"
-    )
 
 
 def _read_manifest(archive: zipfile.ZipFile) -> Manifest:
