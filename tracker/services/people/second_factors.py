@@ -224,7 +224,8 @@ def add_passkey(  # noqa: PLR0913, PLR0917 - each is a part of the passkey.
 ) -> Passkey:
     """Add the passkey that a browser made; raises InvalidInputError."""
     name = parse_name(name)
-    made = _verify("registration", site, credential, challenge)
+    verify = _load_webauthn().verify_registration_response
+    made = _verified(verify, site, credential, challenge)
     if made is None:
         raise InvalidInputError.of("credential", _WRONG)
     passkey = Passkey(
@@ -270,8 +271,8 @@ def take_passkey(
     if passkey is None or session.get(SignInStep, used) is not None:
         return None
     account = session.get_one(Account, passkey.account_id)
-    shown = _verify(
-        "authentication",
+    shown = _verified(
+        _load_webauthn().verify_authentication_response,
         site,
         credential,
         challenge,
@@ -307,16 +308,15 @@ def _load_webauthn() -> Any:
     return webauthn
 
 
-def _verify(
-    what: str, site: str, credential: Any, challenge: str, **known: Any
+def _verified(
+    verify: Any, site: str, credential: Any, challenge: str, **known: Any
 ) -> Any | None:
     """Return the verified *credential* of a browser, None if it is wrong."""
-    library = _load_webauthn()
-    wrong = (library.helpers.exceptions.WebAuthnException, ValueError, TypeError)
+    wrong = _load_webauthn().helpers.exceptions.WebAuthnException
     if not isinstance(credential, dict):
         return None
     try:
-        return getattr(library, f"verify_{what}_response")(
+        return verify(
             credential=credential,
             expected_challenge=_bytes(challenge),
             expected_rp_id=_host_of(site),
@@ -324,7 +324,7 @@ def _verify(
             require_user_verification=True,
             **known,
         )
-    except (*wrong, KeyError):
+    except (wrong, ValueError, TypeError, KeyError):
         return None
 
 
