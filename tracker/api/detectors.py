@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker import http
 from tracker.api import shapes
-from tracker.api.parameters import IdPath, Page, Text, dump_page
+from tracker.api.parameters import IdPath, Page, Text, dump_page, optional
 from tracker.api.routes import answers, build_routes
 from tracker.services import archive
 from tracker.services import detectors as services
@@ -24,7 +24,7 @@ class DetectorList(Page):
 
     prefix = "det"
 
-    name: Text | None = Field(default=None, description="Only the one with this name.")
+    name: Text | None = optional("Only the one with this name.")
 
 
 class VersionPath(IdPath):

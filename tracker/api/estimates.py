@@ -8,6 +8,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import parameters, shapes
+from tracker.api.parameters import optional
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.charts.axes import Axis, Layout
 from tracker.charts.render import render_png, render_svg
@@ -64,28 +65,23 @@ class EstimateChoice(parameters.Window, parameters.Where):
         "recall: precision or f1 of all classes, or, as measured, one that can have a "
         "target: balanced, overall, recall:CLASS or precision:CLASS.",
     )
-    window: parameters.Text | None = Field(
-        default=None,
-        description="Only the last labels, such as 500, or labels of queries asked "
+    window: parameters.Text | None = optional(
+        "Only the last labels, such as 500, or labels of queries asked "
         "within this time, such as 7d. It takes the method exact, whose interval "
-        "holds for the average of a window in which the accuracy changes.",
+        "holds for the average of a window in which the accuracy changes."
     )
-    as_known_at: parameters.When | None = Field(
-        default=None, description=parameters.AS_KNOWN_AT
+    as_known_at: parameters.When | None = optional(parameters.AS_KNOWN_AT)
+    population: Literal["live", "replayed", "unstated"] | None = optional(
+        "Whose labels it counts; by default live where the version has a "
+        "live label, else replayed, else unstated."
     )
-    population: Literal["live", "replayed", "unstated"] | None = Field(
-        default=None,
-        description="Whose labels it counts; by default live where the version has a "
-        "live label, else replayed, else unstated.",
+    target: parameters.LevelText | None = optional(
+        "Decide about this target, not the detector's own."
     )
-    target: parameters.LevelText | None = Field(
-        default=None, description="Decide about this target, not the detector's own."
-    )
-    span: estimate.SpanWord | None = Field(
-        default=None,
-        description="now counts queries asked since the last proved change, all those "
+    span: estimate.SpanWord | None = optional(
+        "now counts queries asked since the last proved change, all those "
         "of the version. By default all, and now with the method anytime, which is "
-        "the interval of the decision.",
+        "the interval of the decision."
     )
     average_of: weeks.AverageWord = Field(
         default="labels",
@@ -145,10 +141,8 @@ class HistoryChoice(parameters.Window):
     format: Literal["json", "csv", "jsonl", "parquet", "xlsx"] = Field(
         default="json", description="json comes in pages, the others as a file."
     )
-    version: parameters.Text | None = Field(
-        default=None,
-        description="The version; by default the one that is shown; * for every "
-        "version.",
+    version: parameters.Text | None = optional(
+        "The version; by default the one that is shown; * for every version."
     )
     measure: MeasureWord = Field(
         default="recall",
@@ -159,9 +153,8 @@ class HistoryChoice(parameters.Window):
         default="exact",
         description="The method of the intervals; * for every stored method.",
     )
-    population: Literal["live", "replayed", "unstated"] | None = Field(
-        default=None,
-        description="Only the moments at which the estimate was of these labels.",
+    population: Literal["live", "replayed", "unstated"] | None = optional(
+        "Only the moments at which the estimate was of these labels."
     )
     by: history.HistoryOrder = Field(
         default="arrival",
@@ -170,19 +163,15 @@ class HistoryChoice(parameters.Window):
         "up to its end, by the labels known now; since and until go by it, and files "
         "have a column asked_at.",
     )
-    as_known_at: parameters.When | None = Field(
-        default=None,
-        description="Only what was stored by then; no snapshot is ever changed. By "
-        "asked_at: labels as they were known then, by the settings of today.",
+    as_known_at: parameters.When | None = optional(
+        "Only what was stored by then; no snapshot is ever changed. By "
+        "asked_at: labels as they were known then, by the settings of today."
     )
-    limit: parameters.RowLimit | None = Field(
-        default=None,
-        description="JSON only: the number of rows, by default 10,000, fewer for a "
-        "method that is not stored; the last snapshot is completed.",
+    limit: parameters.RowLimit | None = optional(
+        "JSON only: the number of rows, by default 10,000, fewer for a "
+        "method that is not stored; the last snapshot is completed."
     )
-    after: parameters.Place | None = Field(
-        default=None, description="JSON only: the value from next."
-    )
+    after: parameters.Place | None = optional("JSON only: the value from next.")
 
 
 @history_routes.get(
@@ -253,14 +242,12 @@ class ChartChoice(parameters.Parameters):
     layout: Layout = Field(
         default="wide", description="The layout; narrow fits a phone."
     )
-    as_known_at: parameters.When | None = Field(
-        default=None,
-        description="Only what was stored by then; the target is that of today.",
+    as_known_at: parameters.When | None = optional(
+        "Only what was stored by then; the target is that of today."
     )
-    window: parameters.Text | None = Field(
-        default=None,
-        description="Also draw the last labels or days at each moment, such as 500 or "
-        "7d, with corrections and verdicts.",
+    window: parameters.Text | None = optional(
+        "Also draw the last labels or days at each moment, such as 500 or "
+        "7d, with corrections and verdicts."
     )
 
 
@@ -383,10 +370,9 @@ class WeekChoice(parameters.Parameters):
 
     by: weeks.Cut = Field(default="week", description="A week begins on Monday.")
     version: parameters.ShownVersion = None
-    measure: parameters.Text | None = Field(
-        default=None,
-        description="balanced, overall, recall:CLASS or precision:CLASS; by default "
-        "the measure of the detector.",
+    measure: parameters.Text | None = optional(
+        "balanced, overall, recall:CLASS or precision:CLASS; by default "
+        "the measure of the detector."
     )
     limit: parameters.DrawLimit = Field(
         default=26, description="The number of spans, back from the newest query."
@@ -406,10 +392,9 @@ repeats_routes = build_routes("repeats", "Questions that were asked several time
 class RepeatChoice(parameters.Parameters):
     """Whose repeats."""
 
-    version: parameters.Text | None = Field(
-        default=None,
-        description="The version; by default the one that is shown; * takes the "
-        "groups of all versions, each version's by itself.",
+    version: parameters.Text | None = optional(
+        "The version; by default the one that is shown; * takes the "
+        "groups of all versions, each version's by itself."
     )
 
 
@@ -439,11 +424,10 @@ class CalibrationChoice(parameters.Parameters):
 class ThresholdChoice(CalibrationChoice):
     """Of what the curve is, and what is wanted."""
 
-    target: parameters.LevelText | None = Field(
-        default=None,
-        description="The wanted accuracy; by default the detector's target. Another "
+    target: parameters.LevelText | None = optional(
+        "The wanted accuracy; by default the detector's target. Another "
         "one may have been chosen after a look at the curve, and needs about twice as "
-        "many labels.",
+        "many labels."
     )
 
 

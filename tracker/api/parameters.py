@@ -31,6 +31,11 @@ _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 _SCHEMAS: dict[type, dict[str, Any]] = {}
 
 
+def optional(description: str) -> Any:
+    """Return the field of a parameter that may be left out."""
+    return Field(default=None, description=description)
+
+
 class Parameters(fields.Input):
     """Base of the query parameters of a call."""
 
@@ -171,8 +176,8 @@ class Page(Parameters):
     limit: Limit = Field(
         default=100, description="The maximum number of items on a page."
     )
-    after: Annotated[int, _id_schema("[a-z]{2,3}")] | None = Field(
-        default=None, description="The value from next."
+    after: Annotated[int, _id_schema("[a-z]{2,3}")] | None = optional(
+        "The value from next."
     )
 
     @field_validator("after", mode="before")
@@ -187,13 +192,10 @@ class Page(Parameters):
 class Window(Parameters):
     """The first and last instant of a range."""
 
-    since: When | None = Field(
-        default=None,
-        description="From this instant on, or from this long ago: 30m, 12h, 7d, 2w.",
+    since: When | None = optional(
+        "From this instant on, or from this long ago: 30m, 12h, 7d, 2w."
     )
-    until: When | None = Field(
-        default=None, description="Before this instant, in the same format."
-    )
+    until: When | None = optional("Before this instant, in the same format.")
 
     @model_validator(mode="wrap")
     @classmethod

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from tracker import http
 from tracker.api import parameters, shapes
 from tracker.api.imports import NEW_QUERY_BODY, read_new_query
+from tracker.api.parameters import optional
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.errors import NotFoundError
 from tracker.services.by import By
@@ -44,43 +45,30 @@ class QueryList(parameters.Page, parameters.Window, parameters.Where):
 
     prefix = "iq"
 
-    labelled: parameters.Flag | None = Field(
-        default=None, description="Only queries with a label, or only those without."
+    labelled: parameters.Flag | None = optional(
+        "Only queries with a label, or only those without."
     )
-    predicted: parameters.Text | None = Field(
-        default=None, description="Only queries with this prediction."
+    predicted: parameters.Text | None = optional("Only queries with this prediction.")
+    label: parameters.Text | None = optional("Only queries with this current label.")
+    version: parameters.Text | None = optional("Only queries of this version.")
+    key: parameters.Text | None = optional(
+        "Only queries with this key; a * at the end matches any ending."
     )
-    label: parameters.Text | None = Field(
-        default=None, description="Only queries with this current label."
+    wrong: parameters.Flag | None = optional(
+        "true: only queries that the detector got wrong; false: only "
+        "those it got right. UNCLEAR labels are neither."
     )
-    version: parameters.Text | None = Field(
-        default=None, description="Only queries of this version."
+    agreement: Literal["agreed", "majority", "disputed", "settled"] | None = optional(
+        "Only queries that several people labelled, with this outcome."
     )
-    key: parameters.Text | None = Field(
-        default=None,
-        description="Only queries with this key; a * at the end matches any ending.",
+    versus: parameters.Text | None = optional(
+        "Only queries whose input this other version answered too, with "
+        "exactly one of the two right; wrong=false lists gains, wrong=true losses."
     )
-    wrong: parameters.Flag | None = Field(
-        default=None,
-        description="true: only queries that the detector got wrong; false: only "
-        "those it got right. UNCLEAR labels are neither.",
-    )
-    agreement: Literal["agreed", "majority", "disputed", "settled"] | None = Field(
-        default=None,
-        description="Only queries that several people labelled, with this outcome.",
-    )
-    versus: parameters.Text | None = Field(
-        default=None,
-        description="Only queries whose input this other version answered too, with "
-        "exactly one of the two right; wrong=false lists gains, wrong=true losses.",
-    )
-    tag: parameters.Text | None = Field(
-        default=None, description="Only queries with this tag."
-    )
-    waiting: parameters.Flag | None = Field(
-        default=None,
-        description="true: only queries that wait for their prediction, newest first; "
-        "false: none of these. Without an order and filters but key, both are listed.",
+    tag: parameters.Text | None = optional("Only queries with this tag.")
+    waiting: parameters.Flag | None = optional(
+        "true: only queries that wait for their prediction, newest first; "
+        "false: none of these. Without an order and filters but key, both are listed."
     )
     sort: Literal[
         "newest",

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker import http
 from tracker.api import parameters
+from tracker.api.parameters import optional
 from tracker.api.routes import answers, build_routes
 from tracker.api.shapes import ListPage
 from tracker.services.detectors import get_open_detector
@@ -36,9 +37,7 @@ class EventList(parameters.Page):
 
     prefix = "evt"
 
-    type: EventType | None = Field(
-        default=None, description="Only events of this type."
-    )
+    type: EventType | None = optional("Only events of this type.")
 
 
 class DeliveryList(parameters.Page):
