@@ -60,14 +60,6 @@ class QueryParameters(Body):
     image_query_id: str | None = None
 
 
-class Prediction(Body):
-    """A prediction in the metadata of an image query."""
-
-    confidence: fields.Probability | None = None
-    version: Annotated[fields.VersionName | None, BeforeValidator(_write_number)] = None
-    input: Annotated[fields.Key | None, BeforeValidator(_write_number)] = None
-
-
 class LabelBody(Body):
     """The ground truth of an image query."""
 
@@ -155,15 +147,11 @@ def _add(
     predicted = detectors.read_class(detector, settings, prediction, field="metadata")
     if predicted == UNCLEAR:
         raise InvalidInputError.of("metadata", '"UNCLEAR" is not a valid prediction.')
+    texts = {name: _write_number(named[name]) for name in ("version", "input")}
+    values = {**named, **texts, "predicted": predicted, "metadata": kept}
+    given = {name: value for name, value in values.items() if value is not None}
     with naming(confidence="metadata", version="metadata", input="metadata"):
-        said = fields.parse_input(Prediction, named)
-    new = queries.NewQuery(
-        predicted=predicted,
-        confidence=said.confidence,
-        version=said.version or queries.DEFAULT_VERSION,
-        input=said.input,
-        metadata=kept,
-    )
+        new = fields.parse_input(queries.NewQuery, given)
     return queries.log_query(session, detector, new, by(), image=image)[0]
 
 
