@@ -134,8 +134,8 @@ def test_pages_metrics_and_badges_have_the_words(
     app: Flask, database: Database, door: str
 ) -> None:
     with database.write() as session:
-        door = get_detector(session, "door")
-        token = create_badge(session, door, "", by(at=START)).token
+        shown = get_detector(session, "door")
+        token = create_badge(session, shown, "", by(at=START)).token
     badge = app.test_client().get(f"/badge/{token}.svg").text
     assert f"Overall accuracy, by {LABELS}." in badge
     frame = app.test_client().get(f"/embed/{token}").text
@@ -216,8 +216,8 @@ def test_without_a_target_every_door_shows_the_measure_too(
     app: Flask, database: Database, uneven: str, database_url: str, tmp_path: Path
 ) -> None:
     with database.write() as session:
-        door = get_detector(session, "door")
-        token = create_badge(session, door, "", by(at=START)).token
+        shown = get_detector(session, "door")
+        token = create_badge(session, shown, "", by(at=START)).token
     badge = app.test_client().get(f"/badge/{token}.json").json
     assert badge is not None
     assert badge["message"].startswith("overall accuracy 90.0% (")
