@@ -37,9 +37,7 @@ class Detector(base.Base):
     guideline: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("''"))
     classes: Mapped[list[str]] = mapped_column(sa.JSON)
     # Classes added later, each with the instant: [["MAYBE", "2026-…Z"]].
-    added_classes: Mapped[list[list[str]]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'")
-    )
+    added_classes: Mapped[list[list[str]]] = base.text_list()
     confidence_level: Mapped[float]
     target: Mapped[float | None]
     # When the target was set last: thresholds may have been looked at since.
@@ -47,9 +45,7 @@ class Detector(base.Base):
     # The measure of the target; see services/evidence/measure.py.
     measure: Mapped[str] = mapped_column(base.Name, server_default="balanced")
     # Further measures, each with its target: [["recall:DEFECT", 0.9]].
-    also: Mapped[list[list[Any]]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'")
-    )
+    also: Mapped[list[list[Any]]] = base.text_list()
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
     # The zone of the days by which labels are counted.
@@ -85,9 +81,7 @@ class Detector(base.Base):
     # That version, since when, and the counts behind it; see services/versions.py.
     shown_version_id: Mapped[int | None] = mapped_column(base.BigId)
     shown_since: Mapped[datetime | None]
-    traffic: Mapped[list[Any]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'"), deferred=True
-    )
+    traffic: Mapped[list[Any]] = base.text_list(deferred=True)
     queue_seed: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("''"))
     # Counts the runs of the job over this detector; see storage/estimates/pending.py.
     revision: Mapped[int] = mapped_column(base.BigId, default=0)
@@ -98,18 +92,12 @@ class Detector(base.Base):
     # The saved mapping of files; see services/imports/reading/choices.py.
     import_mapping: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     # The metadata keys of its slices, and those that the job already counts.
-    slices: Mapped[list[str]] = mapped_column(
-        base.TextList, server_default=sa.text("'[]'")
-    )
-    counted_slices: Mapped[list[str]] = mapped_column(
-        base.TextList, server_default=sa.text("'[]'")
-    )
+    slices: Mapped[list[str]] = base.text_list()
+    counted_slices: Mapped[list[str]] = base.text_list()
     # The metadata key that pages show as text; None: "text".
     text_field: Mapped[str | None] = mapped_column(sa.Text)
     # Words to filter the list of detectors by.
-    tags: Mapped[list[str]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'")
-    )
+    tags: Mapped[list[str]] = base.text_list()
     # The person or team responsible for it.
     owner: Mapped[str | None] = mapped_column(base.Name)
 
@@ -150,9 +138,7 @@ class Version(base.Base):
     __tablename__ = "versions"
     __table_args__ = (sa.UniqueConstraint("detector_id", "name"),)
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = base.owner("detectors")
     id: Mapped[int] = mapped_column(base.BigId, primary_key=True, autoincrement=True)
     name: Mapped[str] = mapped_column(base.Name)
     created_at: Mapped[datetime]
@@ -171,9 +157,7 @@ class Version(base.Base):
     unseen: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     # Its number in the family of gated versions, the number that had passed before,
     # the measure, and whether it has passed: [3, 1, "balanced", true].
-    family: Mapped[list[Any]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'")
-    )
+    family: Mapped[list[Any]] = base.text_list()
 
 
 def is_of_version(rows_of: Any) -> sa.ColumnElement[bool]:
@@ -324,9 +308,10 @@ _NAMED = sa.select(Version).where(
 
 
 def find_version(session: Session, detector_id: int, name: str) -> Version | None:
-    known = base.recall(session, _OF_DETECTORS, (detector_id,))
-    if known is not None:
-        return next((one for (one,) in known if one.name == name), None)
+    known = session.info.get(base.REMEMBERED, {})
+    versions = known.get((id(_OF_DETECTORS), (detector_id,)))
+    if versions is not None:
+        return next((one for (one,) in versions if one.name == name), None)
     chosen = {"detector_id": detector_id, "name": name}
     return session.scalars(_NAMED, chosen).one_or_none()
 

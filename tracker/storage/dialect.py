@@ -103,27 +103,27 @@ def floor(session: Session, value: sa.ColumnElement[Any]) -> sa.ColumnElement[in
     return sa.cast(value if is_sqlite(session) else sa.func.floor(value), sa.BigInteger)
 
 
-def day_of(session: Session, instant: Any) -> sa.ColumnElement[str]:
+def _cut(
+    session: Session, instant: Any, form: str, letters: int
+) -> sa.ColumnElement[str]:
+    """Return the beginning of an *instant* in UTC, as 2026-01-31 09."""
     if is_sqlite(session):
-        return sa.func.substr(instant, 1, 10, type_=sa.String())
-    return sa.func.to_char(
-        sa.func.timezone("UTC", instant), "YYYY-MM-DD", type_=sa.String()
-    )
+        return sa.func.substr(instant, 1, letters, type_=sa.String())
+    return sa.func.to_char(sa.func.timezone("UTC", instant), form, type_=sa.String())
+
+
+def day_of(session: Session, instant: Any) -> sa.ColumnElement[str]:
+    return _cut(session, instant, "YYYY-MM-DD", 10)
 
 
 def minute_of(session: Session, instant: Any) -> sa.ColumnElement[str]:
-    if is_sqlite(session):
-        return sa.func.substr(instant, 1, 16, type_=sa.String())
-    in_utc = sa.func.timezone("UTC", instant)
-    return sa.func.to_char(in_utc, "YYYY-MM-DD HH24:MI", type_=sa.String())
+    return _cut(session, instant, "YYYY-MM-DD HH24:MI", 16)
 
 
 def hour_of(session: Session, *instants: Any) -> sa.ColumnElement[str]:
-    """Return the hour of the earliest of *instants* in UTC, as 2026-01-31 09."""
-    if is_sqlite(session):
-        return sa.func.substr(sa.func.min(*instants), 1, 13, type_=sa.String())
-    earliest = sa.func.timezone("UTC", sa.func.least(*instants))
-    return sa.func.to_char(earliest, "YYYY-MM-DD HH24", type_=sa.String())
+    """Return the hour of the earliest of *instants*."""
+    earliest = sa.func.min if is_sqlite(session) else sa.func.least
+    return _cut(session, earliest(*instants), "YYYY-MM-DD HH24", 13)
 
 
 def gather_statistics(session: Session, tables: Iterable[str]) -> None:
@@ -136,11 +136,6 @@ def gather_statistics(session: Session, tables: Iterable[str]) -> None:
     if not is_sqlite(session):
         session.execute(sa.text(f"SET LOCAL default_statistics_target = {_STATISTICS}"))
         session.execute(sa.text(f"ANALYZE {', '.join(tables)}"))
-
-
-def gather_lacking_statistics(session: Session, tables: Iterable[str]) -> None:
-    if not is_sqlite(session) and any(lacks_statistics(session, t) for t in tables):
-        gather_statistics(session, tables)
 
 
 def lacks_statistics(session: Session, table: str) -> bool:

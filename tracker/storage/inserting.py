@@ -5,8 +5,7 @@ to the driver.  For a short one SQLAlchemy takes several times as long as SQLite
 SQLite all other writers wait meanwhile.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -234,24 +233,14 @@ def _copy(
     """
     statement = f"COPY {target} FROM STDIN (FORMAT BINARY)"
     cursor: Any = connection.connection.cursor()
-    with _named(connection, statement), cursor, cursor.copy(statement) as copy:
-        copy.set_types([_binary(column, connection) for column in columns])
-        for row in rows:
-            copy.write_row(row)
-
-
-def _binary(column: Column[Any], connection: Connection) -> str:
-    words = column.type.compile(connection.dialect).split()
-    return _BINARY[words[0]]
-
-
-@contextmanager
-def _named(connection: Connection, statement: object) -> Iterator[None]:
-    """Convert the driver's errors to SQLAlchemy's."""
-    base = connection.dialect.loaded_dbapi.Error
+    dialect = connection.dialect
+    types = [column.type.compile(dialect).split()[0] for column in columns]
     try:
-        yield
-    except base as error:
+        with cursor, cursor.copy(statement) as copy:
+            copy.set_types([_BINARY[name] for name in types])
+            for row in rows:
+                copy.write_row(row)
+    except dialect.loaded_dbapi.Error as error:
         raise DBAPIError.instance(
-            str(statement), None, error, base, dialect=connection.dialect
+            statement, None, error, dialect.loaded_dbapi.Error, dialect=dialect
         ) from error

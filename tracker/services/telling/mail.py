@@ -246,7 +246,7 @@ def choose_mail(session: Session, account: Account, choice: MailChoice, by: By) 
     account.mail_events = choice.events
     give_address(session, account, choice.email, by.at)
     if choice.email is None:
-        storage.delete_notices(session, account.id)
+        delete_rows(session, Notice, account_id=account.id)
     is_told = choice.email is not None
     by.record(
         session, "mail chosen", account.name, is_told=is_told, events=choice.events
