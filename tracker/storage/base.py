@@ -31,10 +31,18 @@ Name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
-def where(condition: str) -> dict[str, Any]:
-    """Return the options of a partial index over rows that meet *condition*."""
-    found = text(condition)
-    return {"sqlite_where": found, "postgresql_where": found}
+def index_where(
+    condition: str, name: str, *columns: str, unique: bool = False
+) -> sa.Index:
+    """Return the partial index over the rows that meet *condition*."""
+    of: Any = {f"{kind}_where": text(condition) for kind in ("sqlite", "postgresql")}
+    return sa.Index(name, *columns, unique=unique, **of)
+
+
+def index_some(table: str, suffix: str, condition: str, *columns: str) -> sa.Index:
+    """Return the partial index by detector over the rows that meet *condition*."""
+    name = f"ix_{table}_detector_id_{suffix}"
+    return index_where(condition, name, "detector_id", *columns)
 
 
 def owner(table: str) -> MappedColumn[int]:

@@ -18,11 +18,8 @@ class Detector(base.Base):
     __tablename__ = "detectors"
     __table_args__ = (
         # Archiving a detector frees its name.
-        sa.Index(
-            "uq_detectors_name_unarchived",
-            "name",
-            unique=True,
-            **base.where("archived_at IS NULL"),
+        base.index_where(
+            "archived_at IS NULL", "uq_detectors_name_unarchived", "name", unique=True
         ),
         sa.CheckConstraint(
             "confidence_level > 0 AND confidence_level < 1", name="level"
@@ -207,21 +204,24 @@ def list_detectors(  # noqa: PLR0913 - each is a filter.
 
     *among* are the ids to choose from, None for all.
     """
-    statement = sa.select(Detector).order_by(Detector.id)
-    if among is not None:
-        statement = statement.where(Detector.id.in_(among))
+    chosen = _are_among(among)
     if not has_archived:
-        statement = statement.where(Detector.archived_at.is_(None))
+        chosen.append(Detector.archived_at.is_(None))
     if name is not None:
-        statement = statement.where(Detector.name == name)
+        chosen.append(Detector.name == name)
     if after is not None:
-        statement = statement.where(Detector.id > after)
+        chosen.append(Detector.id > after)
+    statement = sa.select(Detector).where(*chosen).order_by(Detector.id)
     return session.scalars(statement.limit(limit)).all()
 
 
+def _are_among(ids: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
+    return [] if ids is None else [Detector.id.in_(ids)]
+
+
 def select_open(among: Collection[int] | None) -> sa.Select[int]:
-    found = sa.select(Detector.id).where(Detector.archived_at.is_(None))
-    return found if among is None else found.where(Detector.id.in_(among))
+    are_open = Detector.archived_at.is_(None)
+    return sa.select(Detector.id).where(are_open, *_are_among(among))
 
 
 def list_archived(
@@ -231,22 +231,13 @@ def list_archived(
     limit: int,
     among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
-    archived = _are_archived(among)
+    archived = Detector.archived_at.is_not(None), *_are_among(among)
     return base.list_newest(session, Detector, *archived, before=before, limit=limit)
 
 
 def count_archived(session: Session, *, among: Collection[int] | None = None) -> int:
-    statement = (
-        sa.select(sa.func.count()).select_from(Detector).where(*_are_archived(among))
-    )
-    return session.scalars(statement).one()
-
-
-def _are_archived(among: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
-    found: list[sa.ColumnElement[bool]] = [Detector.archived_at.is_not(None)]
-    if among is not None:
-        found.append(Detector.id.in_(among))
-    return found
+    archived = Detector.archived_at.is_not(None), *_are_among(among)
+    return base.count_rows(session, Detector, *archived)
 
 
 # Built once: nearly every page asks this.
@@ -259,9 +250,8 @@ _OF_DETECTORS = (
 
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
     """Return the versions of detectors in the order in which they arrived."""
-    return [
-        row[0] for row in base.remember(session, _OF_DETECTORS, {"ids": detector_ids})
-    ]
+    found = base.remember(session, _OF_DETECTORS, {"ids": detector_ids})
+    return [version for (version,) in found]
 
 
 def name_version(session: Session, detector_id: int, version_id: int) -> str:
@@ -279,10 +269,8 @@ def load_versions(
     session: Session, detector_ids: Collection[int], ids: Collection[int]
 ) -> dict[int, Version]:
     """Return versions of detectors, by their ids."""
-    statement = sa.select(Version).where(
-        Version.detector_id.in_(detector_ids), Version.id.in_(ids)
-    )
-    found = session.scalars(statement)
+    theirs = Version.detector_id.in_(detector_ids), Version.id.in_(ids)
+    found = base.list_rows(session, Version, *theirs)
     return {version.id: version for version in found}
 
 
@@ -293,11 +281,8 @@ def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Ver
 
 def end_runs(session: Session, detector_id: int, *, at: datetime) -> None:
     """Make a snapshot due for every labelled version of a detector."""
-    session.execute(
-        sa.update(Version)
-        .where(Version.detector_id == detector_id, Version.last_label_at.is_not(None))
-        .values(run_due_at=at)
-    )
+    labelled = Version.detector_id == detector_id, Version.last_label_at.is_not(None)
+    base.change_rows(session, Version, *labelled, run_due_at=at)
 
 
 # Built once: a page that shows one version asks this more than once.
@@ -338,13 +323,8 @@ def add_versions(
     known = session.info.setdefault(_NAMES, {})
     known |= {number: name for name, number in ids.items()}
     for name in [name for name in wanted if name not in ids]:
-        version = Version(
-            detector_id=detector_id,
-            name=name,
-            created_at=created_at,
-            queries=0,
-            sequence=0,
-        )
+        version = Version(detector_id=detector_id, name=name, created_at=created_at)
+        version.queries = version.sequence = 0
         session.add(version)
         # Two requests may bring the same new version: the constraint decides, and the
         # refused request is retried as a whole.
@@ -366,9 +346,8 @@ def hold_open(session: Session, detector_id: int) -> Any:
     is already archived, whatever this transaction saw before: it may have run for
     minutes.
     """
-    statement = sa.select(
-        Detector.name, Detector.archived_at, Detector.group_by, Detector.label_sampling
-    )
+    names = ("name", "archived_at", "group_by", "label_sampling")
+    statement = sa.select(*(getattr(Detector, name) for name in names))
     chosen = statement.where(Detector.id == detector_id)
     found = session.execute(chosen.with_for_update(read=True)).one()
     if found.archived_at is not None:

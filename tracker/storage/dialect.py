@@ -64,6 +64,10 @@ def lock(session: Session, name: str, *, waits: bool = True) -> bool:
     return True
 
 
+def insert(session: Session, rows_of: type[Base]) -> Any:
+    return (sqlite if is_sqlite(session) else postgresql).insert(rows_of.__table__)
+
+
 def upsert(
     session: Session,
     rows_of: type[Base],
@@ -80,9 +84,7 @@ def upsert(
     """
     if not rows:
         return 0
-    statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(
-        rows_of.__table__
-    )
+    statement = insert(session, rows_of)
     key = [column.name for column in sa.inspect(rows_of).primary_key]
     changed = rows[0].keys() - {*key, *keeping}
     statement = statement.on_conflict_do_update(

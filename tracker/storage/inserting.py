@@ -37,10 +37,6 @@ class Prepared:
         self._columns = list(columns) or None
         self._compiled: dict[str, _Compiled] = {}
 
-    @classmethod
-    def adding(cls, table: Table) -> "Prepared":
-        return cls(insert(table), columns=table.c.keys())
-
     def all(self, session: Asked, values: Mapping[str, Any]) -> list[Any]:
         compiled, cursor = self._execute(session, [values])
         rows = compiled.read(cursor.fetchall())
@@ -167,7 +163,8 @@ def insert_rows(
 
 @cache
 def _adding(rows_of: type[Base]) -> Prepared:
-    return Prepared.adding(_table(rows_of))
+    table = _table(rows_of)
+    return Prepared(insert(table), columns=table.c.keys())
 
 
 def insert_columns(

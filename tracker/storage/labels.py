@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql, stream, where
+from tracker.storage.base import Base, BigId, Name, index_some, on_postgresql, stream
 from tracker.storage.detectors import Detector, Version, is_of_version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
@@ -27,11 +27,7 @@ class Label(Base):
     __table_args__ = (
         of_query(),
         sa.Index(None, "query_id"),
-        sa.Index(
-            "ix_labels_detector_id_weighted",
-            "detector_id",
-            **where("weight IS NOT NULL"),
-        ),
+        index_some("labels", "weighted", "weight IS NOT NULL"),
         sa.CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
     )
 

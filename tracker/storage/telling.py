@@ -14,11 +14,11 @@ from tracker.storage.base import (
     Name,
     change_rows,
     delete_rows,
+    index_where,
     list_newest,
     list_rows,
     owner,
     set_rows,
-    where,
 )
 from tracker.storage.detectors import (
     Detector,
@@ -182,12 +182,12 @@ class Delivery(Base):
     __tablename__ = "deliveries"
     __table_args__ = (
         sa.Index(None, "webhook_id", "id"),
-        sa.Index(
+        index_where(
+            "state = 'waiting'",
             "ix_deliveries_waiting",
             "webhook_id",
             "detector_id",
             "id",
-            **where("state = 'waiting'"),
         ),
         {"sqlite_autoincrement": True},
     )

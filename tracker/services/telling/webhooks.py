@@ -28,7 +28,7 @@ from tracker.storage.base import (
     parse_id,
     set_detector_ids,
 )
-from tracker.storage.tasks import DELIVERY, wake_lane, withdraw_lane
+from tracker.storage.tasks import DELIVERY, Task, wake_lane
 from tracker.words import EVENTS, EventWord
 
 _SECRET_BYTES = 32
@@ -257,7 +257,8 @@ def try_webhook(session: Session, webhook: storage.Webhook, by: By) -> storage.D
 def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
     """Delete a webhook and its deliveries."""
     lock_row(session, storage.Webhook, webhook.id)
-    withdraw_lane(session, DELIVERY, str(webhook.id))
+    theirs = {"kind": DELIVERY, "lane": str(webhook.id), "ended_at": None}
+    delete_rows(session, Task, **theirs)
     for rows_of in (storage.Delivery, storage.WebhookDetector):
         delete_rows(session, rows_of, webhook_id=webhook.id)
     session.delete(webhook)

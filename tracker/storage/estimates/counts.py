@@ -1,6 +1,6 @@
 """Counting queries and their labels by the database, and what waits for the job."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -10,6 +10,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    exists,
     false,
     func,
     literal,
@@ -99,25 +100,21 @@ def count_pending(
     batches = list_pending_batches(session, detector_ids)
     if not batches:
         return {}
-    conditions = tuple(conditions)
-
-    def rows(columns: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-        found = of_pending(columns, Label, batches).join(Query, labels.is_of_query())
-        return found.where(*conditions)
-
+    waiting = of_pending(select(Label), Label, batches)
+    rows = waiting.join(Query, labels.is_of_query()).where(*conditions)
     place: list[Any] = [Query.detector_id, Query.version_id, *by]
     return count_changes(session, rows, place, until=until)
 
 
 def count_changes(
     session: Session,
-    rows: Callable[[Select[*tuple[Any, ...]]], Select[*tuple[Any, ...]]],
+    rows: Select[Label],
     place: Sequence[ColumnElement[Any]],
     *,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> dict[tuple[Any, ...], Counts]:
-    """Return what labels change by *place*; *rows* selects columns of them.
+    """Return what the labels *rows*, joined with their queries, change by *place*.
 
     Or what became known from *since* to *until*.
     """
@@ -126,14 +123,10 @@ def count_changes(
         shown = aliased(Label) if is_old else Label
         kind = (shown.standing, labels.truth_of(shown), Query.predicted)
         corrects = labels.is_correction(Label, shown) if is_old else false()
-        chosen = select(
-            *place,
-            *kind,
-            -func.count() if is_old else func.count(),
-            func.count().filter(corrects),
-            func.max(Label.created_at),
-        )
-        statement = rows(chosen).group_by(*place, *kind)
+        number = -func.count() if is_old else func.count()
+        numbers = number, func.count().filter(corrects), func.max(Label.created_at)
+        statement = rows.with_only_columns(*place, *kind, *numbers)
+        statement = statement.group_by(*place, *kind)
         if is_old:
             statement = statement.join(shown, labels.is_replaced(shown))
         # What was replaced was known until both were there.
@@ -180,16 +173,13 @@ def count_window(  # noqa: PLR0913 - one argument for each filter.
 
     Without either it is the recount of everything by the current labels.
     """
-    statement = (
-        select(*_COUNTED, func.count())
-        .where(Query.detector_id == detector_id, Query.label.is_not(None))
-        .group_by(*_COUNTED)
-    )
+    span = Between("asked_at", since, below=until)
+    tests: list[Any] = [one.test(session) for one in (span, *where)]
+    tests += [Query.detector_id == detector_id, Query.label.is_not(None)]
     if are_others:
         # As the index has it, which would not be used for IS false.
-        statement = statement.where(text("NOT queries.is_pooled"))
-    span = Between("asked_at", since, below=until)
-    statement = statement.where(*(one.test(session) for one in (span, *where)))
+        tests.append(text("NOT queries.is_pooled"))
+    statement = select(*_COUNTED, func.count()).where(*tests).group_by(*_COUNTED)
     return _add_up(session.execute(statement))
 
 
@@ -278,15 +268,11 @@ def count_awaited(
         .subquery()
     )
     query, other = waits.c, aliased(Query)
-    has_answer = (
-        select(other.id)
-        .where(
-            other.detector_id == version.detector_id,
-            other.version_id == version.id,
-            other.group == query.group,
-            other.standing.is_not(None),
-        )
-        .exists()
+    has_answer = exists(other.id).where(
+        other.detector_id == version.detector_id,
+        other.version_id == version.id,
+        other.group == query.group,
+        other.standing.is_not(None),
     )
     is_missing = and_(
         query.version_id == version.id,
@@ -331,12 +317,9 @@ def list_delays(session: Session, detector_id: int) -> list[timedelta]:
 def recount_queries(session: Session, detector_id: int) -> dict[int, tuple[int, int]]:
     """Return how many queries each version has, and how many with a confidence."""
     numbers = func.count(), func.count(Query.confidence)
-    statement = (
-        select(Query.version_id, *numbers)
-        .where(Query.detector_id == detector_id)
-        .group_by(Query.version_id)
-    )
-    return {row[0]: (row[1], row[2]) for row in session.execute(statement)}
+    counted = select(Query.version_id, *numbers).group_by(Query.version_id)
+    rows = session.execute(counted.where(Query.detector_id == detector_id))
+    return {row[0]: (row[1], row[2]) for row in rows}
 
 
 # Built once: every list of queries asks this.
@@ -437,8 +420,7 @@ def count_days(
         .where(Query.asked_at >= since, _OWN)
         .group_by(day, Query.predicted)
     )
-    rows = session.execute(statement)
-    return [(found, name, asked, labelled) for found, name, asked, labelled in rows]
+    return [(*row,) for row in session.execute(statement)]
 
 
 _DELAY = (Query.asked_at, Query.predicted, Label.labelled_at)

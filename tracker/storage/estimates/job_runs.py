@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, select
+from sqlalchemy import CheckConstraint, ForeignKey, Text, delete, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.clock import Clock
-from tracker.storage.base import Base, BigId, are_among, where
+from tracker.storage.base import Base, BigId, are_among, index_where
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
 
@@ -23,7 +23,7 @@ class JobRun(Base):
 
     __tablename__ = "job_runs"
     __table_args__ = (
-        Index("ix_job_runs_started_at_empty", "started_at", **where("snapshots = 0")),
+        index_where("snapshots = 0", "ix_job_runs_started_at_empty", "started_at"),
         CheckConstraint("outcome IN ('done', 'failed')", name="outcome"),
     )
 

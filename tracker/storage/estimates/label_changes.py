@@ -156,16 +156,11 @@ def in_order_of_replacement(
     held: dict[int, list[Change]] = {}
     for change in changes:
         replaced = change.replaces_id
-        if (
-            replaced is not None
-            and replaced > change.id
-            and (
-                waiting is None
-                or pending.first_id(replaced // pending.first_id(1)) in waiting
-            )
-        ):
-            held.setdefault(replaced, []).append(change)
-            continue
+        if replaced is not None and replaced > change.id:
+            first = pending.first_id(replaced // pending.first_id(1))
+            if waiting is None or first in waiting:
+                held.setdefault(replaced, []).append(change)
+                continue
         if not held:
             yield change
             continue
@@ -212,15 +207,14 @@ def list_first_labelled(
     In the order of their first labels; each row has ``id``, ``label``, ``predicted``
     and ``asked_at``.
     """
-    statement = (
-        select(Query.id, Query.label, Query.predicted, Query.asked_at)
-        .select_from(Label)
-        .join(Query, labels.is_of_query())
-        .where(Query.detector_id == version.detector_id)
-        .where(Query.version_id == version.id)
-        .where(on_postgresql(Label.detector_id == version.detector_id))
-        .where(Label.replaces_id.is_(None), has_standing(Query, standings))
-        .order_by(Label.id)
-        .limit(limit)
+    columns = Query.id, Query.label, Query.predicted, Query.asked_at
+    theirs = (
+        Query.detector_id == version.detector_id,
+        Query.version_id == version.id,
+        on_postgresql(Label.detector_id == version.detector_id),
+        Label.replaces_id.is_(None),
+        has_standing(Query, standings),
     )
-    return session.execute(statement).all()
+    found = select(*columns).select_from(Label).join(Query, labels.is_of_query())
+    first = found.where(*theirs).order_by(Label.id).limit(limit)
+    return session.execute(first).all()

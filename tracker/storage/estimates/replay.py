@@ -106,18 +106,16 @@ def _count_arrived(
     session: Session, of: tuple[int, int], zone: tzinfo, row: Arrival, by: datetime
 ) -> dict[date, Counts]:
     """Count what labels of *row* changed that came by an instant, by day asked."""
-
-    def select_of(columns: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
-        return (
-            columns.select_from(Label)
-            .join(Query, is_of_query())
-            .where(Query.detector_id == of[0], Query.version_id == of[1])
-            .where(Label.id.between(row.first, row.last), ~is_pending(of[0], Label.id))
-            .where(on_postgresql(Label.detector_id == of[0]))
-        )
-
+    rows = (
+        sa.select(Label)
+        .select_from(Label)
+        .join(Query, is_of_query())
+        .where(Query.detector_id == of[0], Query.version_id == of[1])
+        .where(Label.id.between(row.first, row.last), ~is_pending(of[0], Label.id))
+        .where(on_postgresql(Label.detector_id == of[0]))
+    )
     place = (minute_of(session, Query.asked_at),)
-    found = count_changes(session, select_of, place, since=row.since, until=by)
+    found = count_changes(session, rows, place, since=row.since, until=by)
     return sum_minutes(((minute, one) for (minute,), one in found.items()), zone)
 
 
@@ -139,9 +137,8 @@ def list_newest_scored(
         .where(on_postgresql(Label.detector_id == detector_id))
         .where(Label.standing.in_(sorted(standings)), truth_of(Label) != UNCLEAR)
     )
-    return session.execute(
-        _newest_first(statement, is_as_known=False).limit(limit)
-    ).all()
+    newest = _newest_first(statement, is_as_known=False).limit(limit)
+    return session.execute(newest).all()
 
 
 def list_corrections(
@@ -220,14 +217,9 @@ def _select_kinds(
 ) -> sa.Select[*tuple[Any, ...]]:
     """Count labels by kind: only the last ones, or those known at an instant."""
     is_of_last, is_as_known = shape
+    kind = Label.standing, truth_of(Label).label("label"), Query.predicted
     statement = (
-        sa.select(
-            Label.id,
-            Label.standing,
-            truth_of(Label).label("label"),
-            Query.predicted,
-            Label.created_at,
-        )
+        sa.select(Label.id, *kind, Label.created_at)
         .where(Query.detector_id == sa.bindparam("detector_id"))
         .where(Query.version_id.in_(sa.bindparam("ids", expanding=True)))
         .where(on_postgresql(Label.detector_id == sa.bindparam("detector_id")))
@@ -243,9 +235,8 @@ def _select_kinds(
         statement = statement.where(_is_current(is_as_known=is_as_known))
     rows = statement.subquery()
     kinds = [rows.c[name] for name in ("standing", "label", "predicted")]
-    return sa.select(*kinds, sa.func.count(), sa.func.max(rows.c.created_at)).group_by(
-        *kinds
-    )
+    numbers = sa.func.count(), sa.func.max(rows.c.created_at)
+    return sa.select(*kinds, *numbers).group_by(*kinds)
 
 
 # Built once: a page of the history asks for them.

@@ -12,14 +12,18 @@ from tracker.storage.base import (
     BigId,
     Key,
     Name,
-    TextList,
+    are_among,
+    change_rows,
+    find_row,
+    index_some,
     list_newest,
+    list_rows,
     on_postgresql,
+    owner,
     stream,
-    where,
+    text_list,
 )
-from tracker.storage.detectors import Detector, of_version
-from tracker.storage.inserting import insert_columns, insert_rows
+from tracker.storage.detectors import of_version
 from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
@@ -28,9 +32,7 @@ from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
 class _Asked:
     """What is asked about a set of queries, and about each set of a schedule."""
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     version_id: Mapped[int | None] = mapped_column(BigId)
     name: Mapped[str] = mapped_column(Name)
@@ -59,25 +61,20 @@ class AuditSchedule(_Asked, Base):
     first_since: Mapped[datetime]
     next_since: Mapped[datetime]
     # Who is asked for the labels of each span.
-    labelers: Mapped[list[str]] = mapped_column(
-        TextList, default=list, server_default=sa.text("'[]'")
-    )
+    labelers: Mapped[list[str]] = text_list()
     # The spans without an audit: when each began, and why.
-    skipped: Mapped[list[list[str]]] = mapped_column(
-        TextList, default=list, server_default=sa.text("'[]'")
-    )
+    skipped: Mapped[list[list[str]]] = text_list()
 
 
 def find_schedule(session: Session, audit: "Audit") -> AuditSchedule:
     """Return the schedule that made an audit."""
-    key = audit.detector_id, audit.schedule_id
-    return session.get_one(AuditSchedule, key)
+    return session.get_one(AuditSchedule, (audit.detector_id, audit.schedule_id))
 
 
 def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule]:
     """Return the schedules of a detector, the newest first."""
-    statement = sa.select(AuditSchedule).where(AuditSchedule.detector_id == detector_id)
-    return session.scalars(statement.order_by(AuditSchedule.id.desc())).all()
+    own = AuditSchedule.detector_id == detector_id
+    return list_newest(session, AuditSchedule, own, before=None, limit=None)
 
 
 def list_running(session: Session) -> list[Key]:
@@ -167,12 +164,12 @@ class AuditItem(Base):
         # From few queries to their items: SQLite would read all items of a detector,
         # by the key, if this began with the detector, too.
         sa.Index(None, "query_id", "detector_id"),
-        sa.Index(
-            "ix_audit_items_detector_id_audit_id_known",
-            "detector_id",
+        index_some(
+            "audit_items",
+            "audit_id_known",
+            "known_from IS NOT NULL",
             "audit_id",
             "known_from",
-            **where("known_from IS NOT NULL"),
         ),
         {"sqlite_with_rowid": False},
     )
@@ -259,18 +256,14 @@ def count_set(
     return session.scalars(statement).one()
 
 
-def add_items(session: Session, columns: dict[str, Sequence[Any]]) -> None:
-    insert_columns(session, AuditItem, columns)
-
-
 Named = TypeVar("Named", Audit, AuditSchedule)
 
 
 def is_name_taken(
     session: Session, rows_of: type[Named], detector_id: int, name: str
 ) -> bool:
-    statement = sa.select(rows_of.id).filter_by(detector_id=detector_id, name=name)
-    return session.scalar(statement) is not None
+    own = {"detector_id": detector_id, "name": name}
+    return find_row(session, rows_of, **own) is not None
 
 
 def lock_one(session: Session, rows_of: type[Named], key: Key) -> Named:
@@ -324,10 +317,8 @@ def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
 
 def list_open_scheduled(session: Session) -> Sequence[Audit]:
     """Return the audits that schedules made and that are not closed."""
-    statement = sa.select(Audit).where(
-        Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
-    )
-    return session.scalars(statement.order_by(Audit.id)).all()
+    are_open = Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
+    return list_rows(session, Audit, *are_open)
 
 
 def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:
@@ -337,13 +328,13 @@ def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:
 
 
 def list_extensions(session: Session, audit: Audit) -> Sequence[AuditExtension]:
-    statement = sa.select(AuditExtension).where(is_of(AuditExtension, audit))
-    return session.scalars(statement.order_by(AuditExtension.number)).all()
+    own = is_of(AuditExtension, audit)
+    return list_rows(session, AuditExtension, own, order=AuditExtension.number)
 
 
 def list_rounds(session: Session, audit: Audit) -> Sequence[AuditRound]:
-    statement = sa.select(AuditRound).where(is_of(AuditRound, audit))
-    return session.scalars(statement.order_by(AuditRound.number)).all()
+    own = is_of(AuditRound, audit)
+    return list_rows(session, AuditRound, own, order=AuditRound.number)
 
 
 def get_last_round(session: Session, audit: Audit) -> AuditRound:
@@ -365,10 +356,6 @@ def is_awaited(session: Session, query: AnyQuery) -> bool:
         .limit(1)
     )
     return session.scalar(statement) is not None
-
-
-def add_draws(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, AuditDraw, rows)
 
 
 _ANSWER = (
@@ -415,12 +402,8 @@ def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
 
 def _select_draws(audit: Audit, *columns: Any) -> sa.Select[Any]:
     near = on_postgresql(Query.detector_id == audit.detector_id)
-    return (
-        sa.select(*columns)
-        .join(Query, (Query.id == AuditDraw.query_id) & near)
-        .where(is_of(AuditDraw, audit))
-        .order_by(AuditDraw.number)
-    )
+    drawn = sa.select(*columns).join(Query, (Query.id == AuditDraw.query_id) & near)
+    return drawn.where(is_of(AuditDraw, audit)).order_by(AuditDraw.number)
 
 
 def list_offered(
@@ -440,12 +423,9 @@ def list_offered(
 
 def count_drawn(session: Session, audit: Audit) -> Sequence[Any]:
     """Count the draws from each stratum: stratum, how many, the last rank."""
-    statement = (
-        sa.select(AuditDraw.stratum, sa.func.count(), sa.func.max(AuditDraw.rank))
-        .where(is_of(AuditDraw, audit))
-        .group_by(AuditDraw.stratum)
-    )
-    return session.execute(statement).all()
+    numbers = sa.func.count(), sa.func.max(AuditDraw.rank)
+    statement = sa.select(AuditDraw.stratum, *numbers).where(is_of(AuditDraw, audit))
+    return session.execute(statement.group_by(AuditDraw.stratum)).all()
 
 
 def count_known_items(session: Session, audit: Audit) -> Sequence[Any]:
@@ -488,31 +468,24 @@ def reserve_draws(
     until: datetime,
 ) -> None:
     """Give these draws to *labeler* until then."""
-    statement = sa.update(AuditDraw).where(
-        is_of(AuditDraw, audit), AuditDraw.number.in_(numbers)
-    )
-    session.execute(statement.values(labeler=labeler, until=until))
+    chosen = is_of(AuditDraw, audit), AuditDraw.number.in_(numbers)
+    change_rows(session, AuditDraw, *chosen, labeler=labeler, until=until)
 
 
 def release_draws(
     session: Session, query: Query, labeler: str, *, at: datetime
 ) -> None:
     """Offer what *labeler* was given of a query to others from then on."""
-    statement = sa.update(AuditDraw).where(
-        is_about(AuditDraw, query), AuditDraw.labeler == labeler
-    )
-    session.execute(statement.values(until=at))
+    theirs = is_about(AuditDraw, query), AuditDraw.labeler == labeler
+    change_rows(session, AuditDraw, *theirs, until=at)
 
 
 def set_sampling(
     session: Session, detector_id: int, query_id: int, sampling: str
 ) -> bool:
     """Say how a query was chosen; False if it has a label already."""
-    statement = sa.update(Query).where(
-        Query.detector_id == detector_id, Query.id == query_id, Query.label.is_(None)
-    )
-    result: Any = session.execute(statement.values(sampling=sampling))
-    return bool(result.rowcount)
+    open_one = are_among(Query, [(detector_id, query_id)]), Query.label.is_(None)
+    return change_rows(session, Query, *open_one, sampling=sampling) > 0
 
 
 def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
@@ -574,11 +547,13 @@ def mark_known(session: Session, audit: Audit, round_number: int) -> None:
     labelled = sa.select(Query.id).where(
         Query.detector_id == audit.detector_id, Query.label > ""
     )
-    statement = sa.update(AuditItem).where(
+    change_rows(
+        session,
+        AuditItem,
         on_postgresql(AuditItem.detector_id == audit.detector_id),
         AuditItem.query_id.in_(labelled),
         AuditItem.audit_id + 0 == audit.id,
         AuditItem.known_from.is_(None),
         AuditItem.query_id.not_in(drawn),
+        known_from=round_number,
     )
-    session.execute(statement.values(known_from=round_number))

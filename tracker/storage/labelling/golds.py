@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql
+from tracker.storage.base import Base, BigId, Name, count_rows, on_postgresql
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
 
@@ -54,16 +54,16 @@ class GoldAnswer(Base):
     answered_at: Mapped[datetime]
 
 
+_IS_ITS_QUERY = sa.and_(
+    Query.id == Gold.query_id, on_postgresql(Query.detector_id == Gold.detector_id)
+)
+
+
 def count_golds(session: Session, detector_id: int) -> int:
     """Count the queries that are gold, from those that are or were."""
-    near = on_postgresql(Query.detector_id == Gold.detector_id)
-    statement = (
-        sa.select(sa.func.count())
-        .select_from(Gold)
-        .join(Query, (Query.id == Gold.query_id) & near)
-        .where(Gold.detector_id == detector_id, Query.is_gold)
-    )
-    return session.scalars(statement).one()
+    counted = sa.select(sa.func.count()).select_from(Gold).join(Query, _IS_ITS_QUERY)
+    own = Gold.detector_id == detector_id, Query.is_gold
+    return session.scalars(counted.where(*own)).one()
 
 
 def list_golds(
@@ -73,10 +73,9 @@ def list_golds(
 
     And ``key`` and ``is_gold`` of its query.
     """
-    near = on_postgresql(Query.detector_id == Gold.detector_id)
     statement = (
         sa.select(Gold, Query.id.label("id"), Query.key, Query.is_gold)
-        .join(Query, (Query.id == Gold.query_id) & near)
+        .join(Query, _IS_ITS_QUERY)
         .where(Gold.detector_id == detector_id)
         .order_by(Gold.query_id.desc())
         .limit(limit)
@@ -119,28 +118,25 @@ def list_open(
 
 def count_used(session: Session, detector_id: int, names: Collection[str]) -> int:
     """Count the gold queries that a person answered or set aside."""
-    answered = sa.select(GoldAnswer.query_id).where(
-        GoldAnswer.detector_id == detector_id, GoldAnswer.labeler.in_(names)
+    answered, skipped = (
+        Gold.query_id.in_(
+            sa.select(rows_of.query_id).where(
+                rows_of.detector_id == detector_id, rows_of.labeler.in_(names)
+            )
+        )
+        for rows_of in (GoldAnswer, Skip)
     )
-    skipped = sa.select(Skip.query_id).where(
-        Skip.detector_id == detector_id, Skip.labeler.in_(names)
-    )
-    statement = sa.select(sa.func.count()).where(
-        Gold.detector_id == detector_id,
-        Gold.query_id.in_(answered) | Gold.query_id.in_(skipped),
-    )
-    return session.scalars(statement).one()
+    own = Gold.detector_id == detector_id, answered | skipped
+    return count_rows(session, Gold, *own)
 
 
 def list_answers_of(
     session: Session, query: AnyQuery, labeler: str
 ) -> Sequence[GoldAnswer]:
-    statement = (
-        sa.select(GoldAnswer)
-        .where(is_about(GoldAnswer, query), GoldAnswer.labeler == labeler)
-        .order_by(GoldAnswer.answered_at.desc(), GoldAnswer.label_id.desc())
-    )
-    return session.scalars(statement).all()
+    own = is_about(GoldAnswer, query), GoldAnswer.labeler == labeler
+    newest_first = GoldAnswer.answered_at.desc(), GoldAnswer.label_id.desc()
+    found = sa.select(GoldAnswer).where(*own).order_by(*newest_first)
+    return session.scalars(found).all()
 
 
 def list_answers(session: Session, detector_id: int) -> Sequence[Any]:
@@ -172,14 +168,6 @@ def count_answers(
     session: Session, detector_id: int, labeler: str | None, *, since: datetime
 ) -> int:
     """Count the answers to gold queries since then, of one person or of all."""
-    statement = sa.select(sa.func.count()).where(
-        GoldAnswer.detector_id == detector_id,
-        GoldAnswer.answered_at >= since,
-        *([] if labeler is None else [GoldAnswer.labeler == labeler]),
-    )
-    return session.scalars(statement).one()
-
-
-def release(session: Session, query: AnyQuery) -> None:
-    """End the reservation of a gold query; what others set aside stays so."""
-    session.execute(sa.delete(Reservation).where(is_about(Reservation, query)))
+    theirs = [GoldAnswer.detector_id == detector_id, GoldAnswer.answered_at >= since]
+    theirs += [] if labeler is None else [GoldAnswer.labeler == labeler]
+    return count_rows(session, GoldAnswer, *theirs)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, delete_rows, on_postgresql, stream
+from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared, insert_rows
@@ -61,10 +61,6 @@ def put_references(
         insert_rows(session, Reference, new)
     if changed:
         session.execute(sa.update(Reference), list(changed))
-
-
-def delete_reference(session: Session, detector_id: int, name: str) -> None:
-    delete_rows(session, Reference, detector_id=detector_id, input=name)
 
 
 _AT_ONCE = 5_000
@@ -236,6 +232,19 @@ def iter_queries_of(
         yield from map(Sharing._make, found)
 
 
+_SET_INPUT = Prepared(
+    update_each().values(
+        **{
+            name: sa.bindparam(name, type_=Query.__table__.c[name].type)
+            for name in ("input", "is_repeat", "is_pooled")
+        },
+        queue_rank=sa.case(
+            (~sa.bindparam("is_repeat", type_=sa.Boolean), Query.__table__.c.queue_rank)
+        ),
+    )
+)
+
+
 def set_inputs(
     session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
 ) -> None:
@@ -243,31 +252,8 @@ def set_inputs(
 
     A repeat leaves the random queue, where the first query with its input stands.
     """
-    table = Query.__table__
-    is_repeat = sa.bindparam("of_repeat", type_=sa.Boolean)
-    statement = update_each().values(
-        input=sa.bindparam("of_input"),
-        is_repeat=is_repeat,
-        is_pooled=sa.bindparam("of_pooled", type_=sa.Boolean),
-        queue_rank=sa.case((~is_repeat, table.c.queue_rank)),
-    )
-    values = [
-        {
-            "query_id": row["id"],
-            "of_detector": detector_id,
-            "of_input": row["input"],
-            "of_repeat": row["is_repeat"],
-            "of_pooled": row["is_pooled"],
-        }
-        for row in rows
-    ]
-    session.connection().execute(statement, values)
-
-
-def leave_pool(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
-    """Let queries count no longer where versions are pooled."""
-    rows = [{"query_id": one, "of_detector": detector_id} for one in query_ids]
-    session.connection().execute(update_each().values(is_pooled=False), rows)
+    own = {"of_detector": detector_id}
+    _SET_INPUT.run(session, *({**row, **own, "query_id": row["id"]} for row in rows))
 
 
 _OLD, _NEW, _ANY = aliased(Query), aliased(Query), aliased(Query)

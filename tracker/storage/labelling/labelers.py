@@ -11,7 +11,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Name,
+    change_rows,
+    list_rows,
+    on_postgresql,
+    owner,
+    stream,
+)
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.rechecks import Recheck, RecheckSet
@@ -26,9 +35,7 @@ class Assignment(Base):
 
     __tablename__ = "assignments"
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     labeler: Mapped[str] = mapped_column(Name, primary_key=True)
     labels: Mapped[int] = mapped_column(BigId)
     # Counted with each label: to count the labels of one person takes reading all.
@@ -38,8 +45,8 @@ class Assignment(Base):
 
 
 def list_assignments(session: Session, detector_id: int) -> Sequence[Assignment]:
-    statement = sa.select(Assignment).filter_by(detector_id=detector_id)
-    return session.scalars(statement.order_by(Assignment.labeler)).all()
+    own = Assignment.detector_id == detector_id
+    return list_rows(session, Assignment, own, order=Assignment.labeler)
 
 
 def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str]]:
@@ -59,18 +66,11 @@ def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str
 
 def count_assigned_label(session: Session, row: Mapping[str, Any]) -> None:
     """Count the label *row* for its labeler, unless it replaces their own."""
-    own = sa.select(Label.id).where(
-        Label.id == row["replaces_id"],
-        Label.detector_id == row["detector_id"],
-        Label.labeler == row["labeler"],
-    )
-    statement = sa.update(Assignment).where(
-        Assignment.detector_id == row["detector_id"],
-        Assignment.labeler == row["labeler"],
-        *([] if row["replaces_id"] is None else [~own.exists()]),
-    )
-    done = Assignment.done + 1
-    session.execute(statement.values(done=done))
+    of = {name: row[name] for name in ("detector_id", "labeler")}
+    own = sa.select(Label.id).filter_by(**of, id=row["replaces_id"])
+    theirs = [getattr(Assignment, name) == value for name, value in of.items()]
+    theirs += [] if row["replaces_id"] is None else [~own.exists()]
+    change_rows(session, Assignment, *theirs, done=Assignment.done + 1)
 
 
 def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
@@ -82,17 +82,10 @@ def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
     out, so that they are a random part of the labels.
     """
     near = on_postgresql(Label.detector_id == Recheck.detector_id)
-    source = Label.source_label_id
+    first = Label.id, Label.source_label_id.label("source_id"), Label.labeler
+    said = Recheck.label, Recheck.labeler.label("second"), Recheck.answer
     statement = (
-        sa.select(
-            Label.id,
-            source.label("source_id"),
-            Label.labeler,
-            Recheck.label,
-            Recheck.labeler.label("second"),
-            Recheck.answer,
-            Recheck.is_trusted,
-        )
+        sa.select(*first, *said, Recheck.is_trusted)
         .join(Label, (Label.id == Recheck.label_id) & near)
         .join(RecheckSet, RecheckSet.version_id == Recheck.version_id)
         .where(
@@ -207,8 +200,8 @@ def iter_verdicts(
 
 
 def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
-    statement = sa.select(Judgement).where(is_about(Judgement, query))
-    return session.scalars(statement.order_by(Judgement.judge)).all()
+    own = is_about(Judgement, query)
+    return list_rows(session, Judgement, own, order=Judgement.judge)
 
 
 def count_judgements(
@@ -227,10 +220,9 @@ def count_judgements(
     An input that a version was given twice counts once, by its first query.
     """
     truth = sa.case((has_standing(Query, standings), Query.label), else_=None)
+    said = Judgement.judge, Judgement.kind, Judgement.judged
     each = (
-        sa.select(
-            Judgement.judge, Judgement.kind, Judgement.judged, truth.label("label")
-        )
+        sa.select(*said, truth.label("label"))
         .join(Query, Query.id == Judgement.query_id)
         .where(
             Judgement.detector_id == detector_id,
@@ -269,24 +261,20 @@ def add_verdicts(
         if (one := known.get(which)) is None
         or (one.judged != verdict and one.judged_at < at)
     ]
+    common: dict[str, Any] = {
+        "detector_id": detector_id,
+        "score": None,
+        "explanation": None,
+    }
+    common |= {"judged_at": at, "received_at": at, "batch": batch}
     rows = [
         {
             "query_id": which[0],
             "judge": which[1],
-            "detector_id": detector_id,
             "kind": known[which].kind if which in known else MODEL,
             "judged": found[which],
-            "score": None,
-            "explanation": None,
-            "judged_at": at,
-            "received_at": at,
-            "batch": batch,
         }
         for which in new
     ]
-    upsert(session, Judgement, rows)
+    upsert(session, Judgement, [row | common for row in rows])
     return new
-
-
-def delete_judgements(session: Session, query: Query) -> None:
-    session.execute(sa.delete(Judgement).where(is_about(Judgement, query)))

@@ -4,9 +4,10 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, case, delete, select, tuple_, update
+from sqlalchemy import ColumnElement, case, delete, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
+from tracker.storage.base import are_among, change_rows, delete_rows
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import PendingBatch, batch_of
 from tracker.storage.estimates.thresholds import forget_confidences
@@ -15,7 +16,7 @@ from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.labelers import Judgement
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.labels import Label, is_of_query
-from tracker.storage.queries.queries import Query, is_about
+from tracker.storage.queries.queries import Query, is_about, repeat_of
 
 _PLACE = (Query.created_at, Query.id, Query.detector_id)
 
@@ -76,19 +77,13 @@ def delete_disposable(
     The deleting statement repeats the condition: it sees everything committed before
     the lock, which the locking statement may not.
     """
-    ended = delete(Reservation).where(
-        Reservation.detector_id == detector_id,
-        Reservation.query_id.in_(query_ids),
-        Reservation.until <= reserved_until,
-    )
-    session.execute(ended)
+    own = {"detector_id": detector_id}
+    theirs = Reservation.query_id.in_(query_ids), Reservation.until <= reserved_until
+    delete_rows(session, Reservation, *theirs, **own)
     disposable = _are_disposable(detector_id, query_ids, reserved_until)
     for beside in (Skip, Judgement):
-        statement = delete(beside).where(
-            beside.detector_id == detector_id,
-            beside.query_id.in_(select(Query.id).where(*disposable)),
-        )
-        session.execute(statement)
+        gone_too = beside.query_id.in_(select(Query.id).where(*disposable))
+        delete_rows(session, beside, gone_too, **own)
     gone = delete(Query).where(*disposable)
     rows: Sequence[Any] = session.execute(
         gone.returning(
@@ -102,14 +97,12 @@ def delete_disposable(
     for version_id, instants in sorted(asked.items()):
         last, known_to = max(instants), Version.deleted_to
         is_later = known_to.is_(None) | (known_to < last)
-        counted = update(Version).where(
-            Version.detector_id == detector_id, Version.id == version_id
-        )
-        session.execute(
-            counted.values(
-                deleted=Version.deleted + len(instants),
-                deleted_to=case((is_later, last), else_=known_to),
-            )
+        change_rows(
+            session,
+            Version,
+            are_among(Version, [(detector_id, version_id)]),
+            deleted=Version.deleted + len(instants),
+            deleted_to=case((is_later, last), else_=known_to),
         )
     return len(rows)
 
@@ -134,13 +127,7 @@ def _are_disposable(
             PendingBatch.id == batch_of(Query.id),
         ),
         # The first query with an input counts for its repeats.
-        select(repeat.id).where(
-            repeat.detector_id == Query.detector_id,
-            repeat.input == Query.input,
-            repeat.version_id == Query.version_id,
-            repeat.is_repeat,
-            ~Query.is_repeat,
-        ),
+        select(repeat.id).where(repeat_of(repeat)),
         # Versions are compared by their predictions of one input, of which one label
         # is enough.  Every label is greater than the empty text, which uses the index.
         select(beside.id).where(

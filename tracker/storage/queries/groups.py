@@ -3,14 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Float, Text, bindparam, func, or_, select, update
+from sqlalchemy import bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import Prepared
 from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import lock_found, look_up
-from tracker.storage.queries.queries import Query, update_each
+from tracker.storage.queries.queries import Query
 from tracker.words import (
     COUNTED,
     DISPUTED,
@@ -63,40 +63,27 @@ def find_groups_of(
     return {row.group for row in rows}
 
 
-def _build_end() -> Any:
-    table = Query.__table__
-    return (
-        update(table)  # type: ignore[arg-type]
-        .where(
-            table.c.detector_id == bindparam("of_detector"),
-            # All that wait have ranks in the span of their group.
-            table.c.queue_rank >= bindparam("low"),
-            table.c.queue_rank < bindparam("high"),
-            table.c.group == bindparam("of_group"),
-            table.c.version_id == bindparam("of_version"),
-            table.c.id != bindparam("unit"),
-        )
-        .values(queue_rank=None)
+_QUERIES: Any = Query.__table__
+_END = Prepared(
+    update(_QUERIES)
+    .where(
+        Query.detector_id == bindparam("of_detector"),
+        # All that wait have ranks in the span of their group.
+        Query.queue_rank >= bindparam("low"),
+        Query.queue_rank < bindparam("high"),
+        Query.group == bindparam("group"),
+        Query.version_id == bindparam("version_id"),
+        Query.id != bindparam("unit"),
     )
-
-
-_END = Prepared(_build_end())
+    .values(queue_rank=None)
+)
 
 
 def end_waiting(
     session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Take the queries of groups out of the random queue, apart from their units."""
-    values = [
-        {
-            "of_detector": detector_id,
-            "of_group": row["group"],
-            "of_version": row["version_id"],
-            **{name: row[name] for name in ("low", "high", "unit")},
-        }
-        for row in rows
-    ]
-    _END.run(session, *values)
+    _END.run(session, *({**row, "of_detector": detector_id} for row in rows))
 
 
 _NOTE = Prepared(
@@ -141,32 +128,6 @@ def list_named(
     return session.execute(statement).all()
 
 
-_REGROUP = Prepared(
-    update_each().values(
-        group=bindparam("of_group", type_=Text),
-        queue_rank=bindparam("of_queue", type_=Float),
-        rank=bindparam("of_rank", type_=Float),
-    )
-)
-
-
-def set_groups(
-    session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
-) -> None:
-    """Set the ``group`` and the ranks of queries by ``id``."""
-    values = [
-        {
-            "query_id": row["id"],
-            "of_detector": detector_id,
-            "of_group": row["group"],
-            "of_queue": row["queue_rank"],
-            "of_rank": row["rank"],
-        }
-        for row in rows
-    ]
-    _REGROUP.run(session, *values)
-
-
 def list_groups(
     session: Session, detector_id: int, *, after: str, limit: int
 ) -> list[str]:
@@ -188,17 +149,12 @@ def end_counting(session: Session, detector: Detector) -> bool:
     """
     statement = select(Detector).where(Detector.id == detector.id).with_for_update()
     now = session.scalars(statement.execution_options(populate_existing=True)).one()
-    if (now.group_by, now.label_sampling) != (
-        detector.group_by,
-        detector.label_sampling,
-    ):
+    said = detector.group_by, detector.label_sampling
+    if (now.group_by, now.label_sampling) != said:
         return False
-    has_groups = session.scalar(
-        select(func.max(Query.id)).where(
-            Query.detector_id == detector.id, Query.group.is_not(None)
-        )
-    )
-    now.groups = None if has_groups is None else COUNTED
+    has_group = Query.detector_id == detector.id, Query.group.is_not(None)
+    last = session.scalar(select(func.max(Query.id)).where(*has_group))
+    now.groups = None if last is None else COUNTED
     return True
 
 
