@@ -143,7 +143,6 @@ def _rows(panel: Panel, view: View) -> list[Spec]:
 
 
 def _place(view: View, labels: int, at: datetime) -> float:
-    """Return the place on the horizontal axis, clipped to its ends."""
     start, end = view.x_domain
     return max(start, min(end, labels if view.x == "labels" else axes.milliseconds(at)))
 
@@ -224,7 +223,6 @@ def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:
 
 
 def _window(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return the band and the dashed line of the window."""
     if not panel.overlay.lately:
         return []
     rows = [
@@ -320,7 +318,6 @@ def _verdicts(panel: Panel, view: View, colours: Colours) -> list[Spec]:
 
 
 def _names(panel: Panel, view: View, row: Spec, colours: Colours) -> list[Spec]:
-    """Return the names of the lines in the margin, each beside the end of its line."""
     if panel.number:
         return []
     # The target's name keeps its place, and the others make room.

@@ -50,10 +50,7 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     *series* begins with the balanced accuracy; the classes follow in their order.
     The vertical axis begins at the data, or at 0 if *is_whole*.  Beyond 12 classes only
     those with the widest intervals are drawn; *class_count* is the number of classes if
-    *series* lacks some.
-
-    The data are inline and thinned to what a screen can show.  Titles and names of
-    classes may be any text.
+    *series* lacks some.  Titles and names of classes may be any text.
     """
     sheet = Sheet(layout, *axes.SIZE[layout])
     colours = COLOURS[theme]
@@ -61,8 +58,12 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     if not balanced:
         return _empty(title, sheet, colours)
     classes = _classes(series[1:], x, colours)
-    count = max(class_count or 0, len(series) - 1)
-    notes = _notes(confidence_level, method, len(classes), count)
+    count, shown = max(class_count or 0, len(series) - 1), len(classes)
+    notes = [
+        f"{words.chosen(confidence_level)} intervals, method {words.plain(method)}"
+    ]
+    if shown < count:
+        notes.append(f"{shown:,} of {count:,} classes, those with the widest intervals")
     notes += [] if target is None else ["the dashed line is the target"]
     paths = [balanced, *(one.points for one in classes)]
     view = axes.build_view(paths, x, is_whole=is_whole)
@@ -142,6 +143,7 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
 def _small_panels(classes: Sequence[_Class], view: View, sheet: Sheet) -> list[Panel]:
     columns = sheet.columns(len(classes))
     width = sheet.panel_width(columns)
+    height = axes.SMALL_HEIGHT.get(columns, 120)
     limit = min(_POINTS, max(80, width // 2))
     cuts = [view.cut(one.points, limit=limit) for one in classes]
     # One vertical axis for all classes, so that heights can be compared.
@@ -153,7 +155,7 @@ def _small_panels(classes: Sequence[_Class], view: View, sheet: Sheet) -> list[P
             heading=_class_heading(one, columns, width),
             colour=one.colour,
             width=width,
-            height=sheet.small_height(columns),
+            height=110 if sheet.layout == "narrow" else height,
             y_domain=domain,
             has_y_labels=sheet.has_all_axes(columns) or number % columns == 1,
         )
@@ -214,15 +216,6 @@ def _heading(title: str, notes: list[str], sheet: Sheet) -> dict[str, Any]:
         "limit": sheet.width,
         "offset": 16,
     }
-
-
-def _notes(confidence_level: float, method: str, shown: int, count: int) -> list[str]:
-    notes = [
-        f"{words.chosen(confidence_level)} intervals, method {words.plain(method)}"
-    ]
-    if shown < count:
-        notes.append(f"{shown:,} of {count:,} classes, those with the widest intervals")
-    return notes
 
 
 def _describe(  # noqa: PLR0913, PLR0917 - all that is drawn.

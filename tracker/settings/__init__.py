@@ -10,13 +10,7 @@ from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tracker.errors import ConfigurationError
 from tracker.settings.fields import (
@@ -245,18 +239,12 @@ class Settings(BaseModel):
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
-        """Read the settings from *environ*.
-
-        Raises ConfigurationError for an unknown ``TRACKER_`` variable (most likely
-        misspelt) and for an invalid value.
-        """
-        values = read_variables(environ, cls.model_fields)
+        """Read the settings from *environ*; raises ConfigurationError."""
+        fields = cls.model_fields
         try:
-            return cls.model_validate(values)
+            return cls.model_validate(read_variables(environ, fields))
         except ValidationError as error:
-            raise ConfigurationError(
-                describe_errors(error, cls.model_fields)
-            ) from error
+            raise ConfigurationError(describe_errors(error, fields)) from error
 
     @property
     def database(self) -> str:
@@ -269,11 +257,10 @@ class Settings(BaseModel):
     @property
     def allowed_hosts(self) -> list[str]:
         """Return every host at which clients may address the server."""
-        own = urlsplit(self.public_url).hostname
-        if own and ":" in own:
-            own = f"[{own}]"
-        named = [*_LOOPBACK_HOSTS, *([own] if own else []), *self.trusted_hosts]
-        return [name.lower() for name in named]
+        own = urlsplit(self.public_url).hostname or ""
+        own = f"[{own}]" if ":" in own else own
+        named = [*_LOOPBACK_HOSTS, own, *self.trusted_hosts]
+        return [name.lower() for name in named if name]
 
     @property
     def oidc_role_values(self) -> dict[str, str]:
@@ -285,10 +272,7 @@ class Settings(BaseModel):
         return self.public_url.startswith("https://")
 
     def load_secret_key(self) -> str:
-        """Return the secret key; create it at the first start.
-
-        Raises ConfigurationError for a key that is short or easy to guess.
-        """
+        """Return the secret key, made at the first start; raises ConfigurationError."""
         if self.secret_key:
             if not is_hard_to_guess(self.secret_key):
                 raise ConfigurationError(

@@ -17,11 +17,6 @@ _FEWEST_GUESSES = 24
 _TO_BE_REPLACED = re.compile(r"secret|change|insert|example|random|password", re.I)
 # zxcvbn ignores the rest, and its time grows with the square of the length.
 _JUDGED_CHARACTERS = 72
-# A name (with a leading dot for all names below it) or an address, maybe with a port.
-_HOST = re.compile(
-    r"(\.?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*\.?"
-    r"|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
-)
 
 
 def _split_words(value: object) -> object:
@@ -38,6 +33,18 @@ def _like(pattern: str, right: str) -> AfterValidator:
         if not re.fullmatch(pattern, value):
             raise ValueError(f"it must {right}")
         return value
+
+    return AfterValidator(check)
+
+
+def _each_like(pattern: str, wrong: str) -> AfterValidator:
+    """Refuse words of which one does not match *pattern*: it is *wrong*."""
+
+    def check(words: tuple[str, ...]) -> tuple[str, ...]:
+        for word in words:
+            if not re.fullmatch(pattern, word):
+                raise ValueError(f"{word!r} {wrong}")
+        return words
 
     return AfterValidator(check)
 
@@ -97,38 +104,25 @@ Contact = Annotated[
 ]
 
 
-def _check_roles(words: tuple[str, ...]) -> tuple[str, ...]:
-    for word in words:
-        if word not in ("viewer", "labeler", "editor", "admin"):
-            raise ValueError(f"{word!r} is not a role; it must be like admin,editor")
-    return words
-
-
-Roles = Annotated[Words, AfterValidator(_check_roles)]
-
-
-def _check_role_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    for word in words:
-        if not re.fullmatch("(viewer|labeler|editor|admin):.+", word):
-            raise ValueError(f"{word!r} must be like admin:staff")
-    return words
-
-
+_ROLE = "viewer|labeler|editor|admin"
+Roles = Annotated[
+    Words, _each_like(_ROLE, "is not a role; it must be like admin,editor")
+]
+RoleWords = Annotated[Words, _each_like(f"({_ROLE}):.+", "must be like admin:staff")]
+# A name (with a leading dot for all names below it) or an address, maybe with a port.
+_HOST = (
+    r"(\.?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*\.?"
+    r"|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+)
+Hosts = Annotated[
+    Words,
+    _each_like(
+        _HOST,
+        "is not a host; it must be like tracker.example.org, without https:// and "
+        "without a path",
+    ),
+]
 SHORTEST_KEY = 32
-RoleWords = Annotated[Words, AfterValidator(_check_role_words)]
-
-
-def _check_hosts(words: tuple[str, ...]) -> tuple[str, ...]:
-    for word in words:
-        if not _HOST.fullmatch(word):
-            raise ValueError(
-                f"{word!r} is not a host; it must be like tracker.example.org, without "
-                "https:// and without a path"
-            )
-    return words
-
-
-Hosts = Annotated[Words, AfterValidator(_check_hosts)]
 
 
 def check_is_given(value: Any) -> Any:
@@ -174,22 +168,18 @@ Fields = Mapping[str, FieldInfo]
 
 
 def read_variables(environ: Mapping[str, str], fields: Fields) -> dict[str, str]:
-    """Return the texts of *fields* that *environ* sets.
-
-    Raises ConfigurationError for an unknown ``TRACKER_`` variable: most likely
-    misspelt.
-    """
+    """Return the texts of *fields* in *environ*; raises ConfigurationError."""
     values: dict[str, str] = {}
     for variable, value in environ.items():
-        if variable.startswith(_PREFIX) and not (
-            variable in _OF_CLIENT or variable.startswith(_OF_TESTS)
-        ):
-            name, text = _read_variable(variable, value, fields)
-            if name in values:
-                raise ConfigurationError(
-                    f"{_PREFIX}{name.upper()} and its _FILE are both set; keep one"
-                )
-            values[name] = text
+        is_ours = variable.startswith(_PREFIX) and variable not in _OF_CLIENT
+        if not is_ours or variable.startswith(_OF_TESTS):
+            continue
+        name, text = _read_variable(variable, value, fields)
+        if name in values:
+            raise ConfigurationError(
+                f"{_PREFIX}{name.upper()} and its _FILE are both set; keep one"
+            )
+        values[name] = text
     return values
 
 
@@ -219,24 +209,19 @@ def describe_errors(error: ValidationError, fields: Fields) -> str:
     def line(detail: Any) -> str:
         name = str(detail["loc"][0])
         said = detail["msg"].removeprefix("Value error, ")
-        right = _describe_bounds(fields[name]) or said
+        limits = {
+            bound: getattr(limit, bound)
+            for limit in fields[name].metadata
+            for bound in ("ge", "le")
+            if hasattr(limit, bound)
+        }
+        if limits:
+            is_whole = fields[name].annotation in {int, int | None}
+            kind = "a whole number" if is_whole else "a number"
+            # As the setting is written: not 1.09951e+12, and without commas.
+            said = f"it must be {kind} from {limits['ge']:.15g} to {limits['le']:.15g}"
         # Errors are logged, and secrets must not be.
         given = repr(detail["input"]) if fields[name].repr else "…"
-        return f"{_PREFIX}{name.upper()}={given}: {right}"
+        return f"{_PREFIX}{name.upper()}={given}: {said}"
 
     return "\n".join(line(detail) for detail in error.errors())
-
-
-def _describe_bounds(field: FieldInfo) -> str | None:
-    limits = {
-        bound: getattr(limit, bound)
-        for limit in field.metadata
-        for bound in ("ge", "le")
-        if hasattr(limit, bound)
-    }
-    if not limits:
-        return None
-    is_whole = field.annotation in {int, int | None}
-    kind = "a whole number" if is_whole else "a number"
-    # As the setting is written: not 1.09951e+12, and without commas.
-    return f"it must be {kind} from {limits['ge']:.15g} to {limits['le']:.15g}"

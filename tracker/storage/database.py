@@ -139,11 +139,7 @@ class Database:
 
     @contextmanager
     def look(self) -> Iterator[Connection]:
-        """Open a connection for one read, such as that of a request's key.
-
-        It has no transaction, which saves two round trips to PostgreSQL, and no
-        session.
-        """
+        """Open a connection without a transaction, which saves two round trips."""
         with self._reader, translated(self), self._look_engine.connect() as connection:
             yield connection
 

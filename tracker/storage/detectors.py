@@ -200,10 +200,7 @@ def list_detectors(  # noqa: PLR0913 - each is a filter.
     has_archived: bool = False,
     among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
-    """Return the detectors, oldest first; archived ones only if asked for.
-
-    *among* are the ids to choose from, None for all.
-    """
+    """Return the detectors, all or *among* these ids, oldest first."""
     chosen = _are_among(among)
     if not has_archived:
         chosen.append(Detector.archived_at.is_(None))

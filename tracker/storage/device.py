@@ -58,11 +58,7 @@ def add_group(
 def count_answers(
     session: Session, detector_id: int, *, threshold: float
 ) -> Sequence[Any]:
-    """Count the queries of a detector by ``predicted``, ``label`` and ``is_unsure``.
-
-    Each row has their ``number``; a query is unsure if its confidence is missing or
-    below *threshold*.
-    """
+    """Count queries by what was said; those below *threshold* are unsure."""
     is_unsure = func.coalesce(Query.confidence, 0) < threshold
     columns = (Query.predicted, Query.label, is_unsure.label("is_unsure"))
     statement = (

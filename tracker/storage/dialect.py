@@ -25,10 +25,7 @@ def is_sqlite(session: Session) -> bool:
 
 
 def takes_writes(session: Session) -> bool:
-    """Return whether the server takes writes; a replica of PostgreSQL does not.
-
-    SQLite always does, unless its disk is read-only.
-    """
+    """Return whether the server takes writes; a replica of PostgreSQL does not."""
     if is_sqlite(session):
         return True
     is_replica = sa.func.pg_is_in_recovery()
@@ -37,10 +34,7 @@ def takes_writes(session: Session) -> bool:
 
 
 def find_damage(session: Session) -> str | None:
-    """Return the first damage of SQLite's file, after a check of all of it.
-
-    PostgreSQL checks its files itself.
-    """
+    """Return the first damage of SQLite's file; PostgreSQL checks its files itself."""
     if not is_sqlite(session):
         return None
     found = session.scalar(sa.text("PRAGMA integrity_check(1)"))

@@ -41,10 +41,7 @@ class ImageStore(Protocol):
 
 
 def open_image_store(settings: Settings) -> ImageStore:
-    """Return the image store of *settings* without connecting to it.
-
-    Raises ConfigurationError for a bucket that cannot be used.
-    """
+    """Return the image store, without connecting to it; raises ConfigurationError."""
     if settings.image_store:
         return ImageBucket(_open_bucket(settings))
     return ImageFolder(settings.image_dir)

@@ -238,10 +238,7 @@ def iter_label_rows(
     detector_id: int,
     conditions: Iterable[sa.ColumnElement[bool]] = (),
 ) -> Iterator[Any]:
-    """Stream every label of a detector with its query, in order.
-
-    With *conditions* only the labels of queries that meet all of them.
-    """
+    """Stream every label of a detector, or of the queries that meet *conditions*."""
     statement = (
         sa.select(
             Query.id.label("query"),

@@ -30,11 +30,7 @@ _WRITER_KIB, _READER_KIB = 32 * 2**10, 8 * 2**10
 def open_sqlite(
     file: str | None, url: Any, at_once: int, *, must_exist: bool
 ) -> Engine:
-    """Return the engine of the SQLite database in *file*, with its folder created.
-
-    Raises ConfigurationError if no file is named, if a file that must exist does not,
-    or if the folder cannot be created.
-    """
+    """Return the engine of the database in *file*; raises ConfigurationError."""
     if not file or file == ":memory:":
         raise ConfigurationError(
             "TRACKER_DATABASE_URL names no file: the web server and the worker are "
@@ -206,7 +202,6 @@ def _begin_session(engine: Any, connection: Any, _record: Any) -> None:
 
 
 def _is_shared(connection: Any, other: Any) -> bool:
-    """Return whether two connections share sessions of the server."""
     pid = _ask(connection, _PID)
     for _ in range(_PROBES):
         # During its transaction a connection has a session of its own.

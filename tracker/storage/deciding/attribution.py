@@ -66,7 +66,6 @@ def find_investigation(
 
 
 def _judged(detector_id: int, *columns: Any) -> Any:
-    """Return a statement of the inputs that a judge has told."""
     near = on_postgresql(Judgement.detector_id == detector_id)
     return (
         select(*columns)
@@ -133,12 +132,7 @@ def list_judged(
 
 
 def list_anchors(session: Session, found: Investigation) -> Sequence[Any]:
-    """Return the anchors, one row each: what was said of them then and is now.
-
-    Each has ``id``, ``input``, ``then`` and ``now``, the predictions, ``judged_then``
-    and ``judged_now``, what the new judge says of them, ``label_then`` and
-    ``label_now``.
-    """
+    """Return the anchors: what was said of each then and now, by the new judge too."""
     old, new = aliased(Query), aliased(Query)
     of_old, of_new = aliased(Judgement), aliased(Judgement)
     detector_id = found.detector_id

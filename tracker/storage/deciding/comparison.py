@@ -73,10 +73,7 @@ def count_open_pairs(
     *,
     has_own: bool = False,
 ) -> int:
-    """Count the inputs that both versions were given and that have no label yet.
-
-    With *has_own* they have one only if both queries have.
-    """
+    """Count the inputs of both versions without a label, with *has_own* without two."""
     old, new = aliased(Query), aliased(Query)
     open_old, open_new = (
         one.label.is_(None) | one.standing.in_((words.TARGETED, words.OPEN))
@@ -99,7 +96,6 @@ def count_open_pairs(
 def _pair_up(
     detector_id: int, old_id: int, new_id: int, standings: Collection[str]
 ) -> sa.CTE:
-    """Return both labels and predictions of each input that has a label at all."""
     of_either = (
         Query.detector_id == detector_id,
         Query.version_id.in_((old_id, new_id)),

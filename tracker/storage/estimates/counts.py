@@ -48,11 +48,8 @@ def count_pending_labels(
 ) -> dict[int, Counts]:
     """Return what the labels of detectors that wait for the job change, by version.
 
-    Or those of queries that meet all *conditions*.
-
-    A label adds one to its cell and takes one from the cell of the label that it
-    replaces; where that was of another class, it corrects it.  The database does the
-    counting, because a file of a million labels may be waiting.
+    Or those of queries that meet all *conditions*.  The database does the counting,
+    because a file of a million labels may be waiting.
     """
     found = count_pending(session, detector_ids, (), conditions)
     return {version_id: counts for (_, version_id), counts in found.items()}
@@ -61,11 +58,7 @@ def count_pending_labels(
 def count_pending_days(
     session: Session, zones: Mapping[int, tzinfo], *, until: datetime | None = None
 ) -> dict[int, dict[date, Counts]]:
-    """Return what the waiting labels change of each day asked, by version.
-
-    Days are those in the zone of each detector.  Or those that were known *until* an
-    instant.
-    """
+    """Return what waiting labels, known *until* then, change of days, by version."""
     found: dict[tuple[int, int], list[tuple[str, Counts]]] = {}
     by = (minute_of(session, Query.asked_at),)
     waiting = count_pending(session, zones, by, until=until)
@@ -93,10 +86,7 @@ def count_pending(
     *,
     until: datetime | None = None,
 ) -> dict[tuple[Any, ...], Counts]:
-    """Return what waiting labels change by detector, version and the columns *by*.
-
-    Or those that were known *until* an instant.
-    """
+    """Return what waiting labels, known *until* then, change by version and *by*."""
     batches = list_pending_batches(session, detector_ids)
     if not batches:
         return {}
@@ -114,10 +104,7 @@ def count_changes(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> dict[tuple[Any, ...], Counts]:
-    """Return what the labels *rows*, joined with their queries, change by *place*.
-
-    Or what became known from *since* to *until*.
-    """
+    """Return what labels *rows*, known from *since* to *until*, change by *place*."""
     parts = []
     for is_old in (False, True):
         shown = aliased(Label) if is_old else Label
@@ -215,10 +202,7 @@ def _add_up(rows: Iterable[Any]) -> dict[int, Counts]:
 
 
 def count_logged(session: Session, versions: Collection[Version]) -> dict[int, int]:
-    """Return how many queries each version has by the running counts.
-
-    Those that wait for the job are added, and nothing is counted that was before.
-    """
+    """Return how many queries each version has, with those that wait for the job."""
     batches = list_pending_batches(session, {one.detector_id for one in versions})
     numbers = {one.id: one.queries - one.deleted for one in versions}
     if batches:

@@ -48,11 +48,7 @@ def iter_pending_changes(
     until: int | None = None,
     has_metadata: bool = False,
 ) -> Generator[Change]:
-    """Stream the labels of pending *batches* in order, on request with metadata.
-
-    Or those whose ids are below *until*.  Days asked are those in the zone of each
-    detector.
-    """
+    """Stream the labels of pending *batches* in order, with ids below *until*."""
     values = {"detectors": list(batches), **pending.ends_of(batches)}
     values["until"] = pending.END if until is None else until
     statement = _select_pending(has_metadata=has_metadata).params(values)
@@ -177,10 +173,7 @@ _QUERY = (Query.detector_id, Query.version_id, Query.id, Query.details)
 def iter_pending_queries(
     session: Session, batches: pending.Pending, *, until: int | None = None
 ) -> Generator[Change]:
-    """Stream the queries of pending *batches* in order, with their metadata.
-
-    Or those whose ids are below *until*.
-    """
+    """Stream the queries of pending *batches* in order, with ids below *until*."""
     statement = pending.of_pending(select(*_QUERY), Query, batches, until=until)
     return _stream_queries(session, statement)
 
@@ -202,11 +195,7 @@ def _stream_queries(
 def list_first_labelled(
     session: Session, version: Version, standings: Standings, *, limit: int
 ) -> Sequence[Any]:
-    """Return the queries of a version with a label of *standings*, labelled first.
-
-    In the order of their first labels; each row has ``id``, ``label``, ``predicted``
-    and ``asked_at``.
-    """
+    """Return the queries of a version with a label of *standings*, labelled first."""
     columns = Query.id, Query.label, Query.predicted, Query.asked_at
     theirs = (
         Query.detector_id == version.detector_id,

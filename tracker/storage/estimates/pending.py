@@ -137,10 +137,7 @@ def of_pending(
     *,
     until: int | None = None,
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Select *columns* of the queries or labels of pending *batches*.
-
-    Or of those whose ids are below *until*.
-    """
+    """Select *columns* of the rows of pending *batches*, with ids below *until*."""
     first, last = ends_of(batches).values()
     found = (
         columns.select_from(PendingBatch)

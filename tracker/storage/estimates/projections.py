@@ -87,11 +87,7 @@ def load_by_name(  # noqa: PLR0913 - one argument for each filter.
     key: str | None = None,
     until: str | None = None,
 ) -> dict[int, dict[str, dict[str, Any]]]:
-    """Return the states of a projection of detectors, by version and key.
-
-    Of some versions if *version_ids* are given, and under one *key*, or under keys up
-    to *until*.
-    """
+    """Return the states of a projection by version and key, at most *until* a key."""
     columns = Projection.version_id, Projection.key, Projection.state
     chosen = [Projection.detector_id.in_(detector_ids), Projection.name == name]
     if version_ids is not None:
@@ -112,10 +108,7 @@ def load_due_versions(
     ids: Collection[int],
     test: sa.ColumnElement[bool],
 ) -> list[tuple[Version, bool, bool]]:
-    """Return versions of detectors, and those with a calendar due.
-
-    After each is whether it is due, and whether the *test* holds.
-    """
+    """Return versions and those with a calendar due, whether it is, and the *test*."""
     is_due = sa.exists().where(
         is_of_version(Projection), Projection.name == CALENDAR, Projection.key == DUE
     )
@@ -140,10 +133,9 @@ def list_all_projections(
 ) -> dict[int, dict[tuple[str, str], Kept]]:
     """Return every state that is kept of a detector, by version, name and key."""
     found: dict[int, dict[tuple[str, str], Kept]] = {}
-    statement = sa.select(*_PLACE[1:], Projection.state)
-    for version_id, name, key, state in session.execute(
-        statement.filter_by(detector_id=detector_id)
-    ):
+    columns = Projection.version_id, Projection.name, Projection.key, Projection.state
+    statement = sa.select(*columns).filter_by(detector_id=detector_id)
+    for version_id, name, key, state in session.execute(statement):
         found.setdefault(version_id, {})[name, key] = Kept(key, state)
     return found
 

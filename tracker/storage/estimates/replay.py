@@ -105,7 +105,6 @@ def count_known_days(
 def _count_arrived(
     session: Session, of: tuple[int, int], zone: tzinfo, row: Arrival, by: datetime
 ) -> dict[date, Counts]:
-    """Count what labels of *row* changed that came by an instant, by day asked."""
     rows = (
         sa.select(Label)
         .select_from(Label)
@@ -127,10 +126,7 @@ def list_newest_scored(
     *,
     limit: int,
 ) -> Sequence[Any]:
-    """Return the labels of *standings* of the queries labelled last, newest first.
-
-    Each row has ``label``, ``predicted``, and when the query was ``asked_at``.
-    """
+    """Return the labels of *standings* of the queries labelled last, newest first."""
     statement = (
         sa.select(truth_of(Label).label("label"), Query.predicted, Query.asked_at)
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
@@ -144,10 +140,7 @@ def list_newest_scored(
 def list_corrections(
     session: Session, detector_id: int, version_id: int, *, limit: int
 ) -> Sequence[Any]:
-    """Return the labels that replaced another class, the newest first.
-
-    Each row has ``label``, the class ``before`` it and ``created_at``.
-    """
+    """Return the labels that replaced another class, the newest first."""
     statement = _select_corrections(detector_id, [version_id])
     newest_first = statement.order_by(Label.id.desc()).limit(limit)
     return session.execute(newest_first).all()
@@ -215,7 +208,6 @@ def _is_current(*, is_as_known: bool) -> sa.ColumnElement[bool]:
 def _select_kinds(
     shape: tuple[bool, bool], limits: Sequence[sa.ColumnElement[bool]] = ()
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Count labels by kind: only the last ones, or those known at an instant."""
     is_of_last, is_as_known = shape
     kind = Label.standing, truth_of(Label).label("label"), Query.predicted
     statement = (

@@ -113,11 +113,7 @@ def _of(version: Version) -> sa.ColumnElement[bool]:
 def list_marks(
     session: Session, version: Version, *, by: datetime | None = None
 ) -> Sequence[Any]:
-    """Return ``sequence`` and ``labels`` of a version's checkpoints and last snapshot.
-
-    Or of those that were stored *by* an instant.  However often the job ran, a million
-    labels have about a thousand checkpoints.
-    """
+    """Return sequence and labels of a version's checkpoints and last snapshot."""
     known = [_of(version)]
     if by is not None:
         known.append(Snapshot.computed_at <= by)
@@ -150,10 +146,7 @@ def list_snapshots(
     is_oldest_first: bool = False,
     limit: int,
 ) -> Sequence[Snapshot]:
-    """Return snapshots of a version, the newest first unless told otherwise.
-
-    With *beyond* they begin after the one of that sequence, whichever way they go.
-    """
+    """Return snapshots of a version, those *beyond* a sequence, the newest first."""
     sequence = Snapshot.sequence
     statement = sa.select(Snapshot).where(_of(version))
     if beyond is not None:
@@ -167,11 +160,7 @@ def list_snapshots(
 def list_newest_intervals(
     session: Session, *, versions: Collection[Key] | None = None
 ) -> Sequence[Any]:
-    """Return the rows of the newest snapshot of every version, or of some of them.
-
-    Each has the columns of a row of the history, ``detector_id`` and the name of the
-    ``version``.
-    """
+    """Return the rows of the newest snapshot of every version, or of some of them."""
     statement = (
         _rows()
         .add_columns(Version.detector_id, Version.name.label("version"))

@@ -85,10 +85,7 @@ def _step(session: Session) -> Any:
 def count_pending_confidences(
     session: Session, batches: Pending, *, until: int | None = None
 ) -> Iterator[tuple[int, int, int, Bin]]:
-    """Yield detector, version, step and queries of pending *batches*.
-
-    Or of those whose ids are below *until*.
-    """
+    """Yield detector, version, step and queries of pending *batches*."""
     place = (Query.detector_id, Query.version_id, _step(session))
     parts = func.sum(floor(session, Query.confidence * _PARTS + 0.5))
     columns = select(*place, func.count(), func.min(Query.confidence), parts)

@@ -83,10 +83,7 @@ def count_span(
     predicted: str | None = None,
     has_groups: bool = False,
 ) -> Drawn:
-    """Count the ranked queries of *span*, or those with one prediction.
-
-    With groups each group counts once, in the order of the groups.
-    """
+    """Count the ranked queries of *span*, or its groups, maybe of one prediction."""
     rows = _select_ranked(session, span, predicted, has_groups=has_groups).subquery()
     place, is_gap = rows.c.place, rows.c.gap == 1
     is_right = sa.and_(rows.c.gap == 0, rows.c.right == 1, rows.c.wrong == 0)

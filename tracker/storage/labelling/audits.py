@@ -223,10 +223,7 @@ class AuditDraw(Base):
 def iter_set(
     session: Session, detector_id: int, conditions: Sequence[Condition]
 ) -> Iterator[Any]:
-    """Stream the queries of a set: id, predicted, confidence and label.
-
-    Of those of a group the first that arrived stands in the set.
-    """
+    """Stream the queries of a set; of a group the first that arrived stands in it."""
     columns = Query.id, Query.predicted, Query.confidence, Query.label
     statement = sa.select(*columns, Query.version_id, Query.group).where(
         Query.detector_id == detector_id, *(one.test(session) for one in conditions)
@@ -242,10 +239,7 @@ def iter_set(
 def count_set(
     session: Session, detector_id: int, conditions: Sequence[Condition]
 ) -> int:
-    """Count the queries that a set would have if it were frozen now.
-
-    Those of a group are one.
-    """
+    """Count the queries that a set would have if it were frozen now; a group is one."""
     of_group = sa.cast(Query.version_id, sa.Text) + ":" + Query.group
     number = sa.func.count(sa.distinct(of_group)) + sa.func.count(
         sa.case((Query.group.is_(None), 1))
@@ -373,12 +367,9 @@ _ANSWER = (
 def list_draws(
     session: Session, audit: Audit, *, numbers: Sequence[int] | None = None
 ) -> Sequence[Any]:
-    """Return the draws of an audit in their order, each with its current label.
+    """Return the draws of an audit, or those *numbers*, each with its current label.
 
-    All of them, or those *numbers*.
-
-    Rows have what those of ``list_answers`` have, ``rank``, ``drawn_at`` and ``until``,
-    and ``labeler``, whose label that is: not the browser that it was reserved for.
+    ``labeler`` is whose label that is: not the browser that it was reserved for.
     """
     more = (AuditDraw.rank, Label.labeler, AuditDraw.drawn_at, AuditDraw.until)
     given = Label.detector_id == audit.detector_id
@@ -391,12 +382,7 @@ def list_draws(
 
 
 def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
-    """Return what intervals go by, of all draws in their order.
-
-    Rows have ``number``, ``query_id``, ``stratum``, and of the query ``key``,
-    ``predicted``, ``confidence``, ``label`` and ``label_id``.  Instants would take
-    longer to read than all of these.
-    """
+    """Return what intervals go by, of all draws; instants would take longer to read."""
     return session.execute(_select_draws(audit, *_ANSWER)).all()
 
 
@@ -409,10 +395,7 @@ def _select_draws(audit: Audit, *columns: Any) -> sa.Select[Any]:
 def list_offered(
     session: Session, audit: Audit, *, labeler: str, at: datetime, limit: int
 ) -> Sequence[Any]:
-    """Return the first open draws that are *labeler*'s, or whose time was up *at*.
-
-    Rows have ``number`` and ``query_id``.
-    """
+    """Return the first open draws that are *labeler*'s, or whose time was up *at*."""
     statement = _select_draws(audit, AuditDraw.number, AuditDraw.query_id).where(
         AuditDraw.number >= audit.answered,
         Query.label.is_(None),
@@ -524,10 +507,7 @@ def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
 
 
 def count_known(session: Session, audit: Audit) -> Sequence[Any]:
-    """Count labels known without a draw.
-
-    Rows are known_from, stratum, label, how many, and the id of the newest of them.
-    """
+    """Count labels known without a draw, each time with the id of the newest."""
     near = on_postgresql(Query.detector_id == audit.detector_id)
     keys = (AuditItem.known_from, AuditItem.stratum, Query.label)
     statement = (

@@ -90,10 +90,7 @@ def find_labelled(
 
 
 def lock_labelled(session: Session, found: Labelled, labeler: str) -> Labelled | None:
-    """Return a query that was *found* as it is now, while nobody else can label it.
-
-    SQLite has one writer at a time: nobody could change it since.
-    """
+    """Return a query that was *found* as it is now, while nobody else can label it."""
     if is_sqlite(session):
         return found
     key = found.query.detector_id, found.query.id

@@ -69,10 +69,7 @@ def count_golds(session: Session, detector_id: int) -> int:
 def list_golds(
     session: Session, detector_id: int, *, before: int | None, limit: int
 ) -> Sequence[Any]:
-    """Return what is or was gold, the newest query first, with ``Gold`` and ``id``.
-
-    And ``key`` and ``is_gold`` of its query.
-    """
+    """Return what is or was gold, with its query, the newest query first."""
     statement = (
         sa.select(Gold, Query.id.label("id"), Query.key, Query.is_gold)
         .join(Query, _IS_ITS_QUERY)
@@ -140,11 +137,7 @@ def list_answers_of(
 
 
 def list_answers(session: Session, detector_id: int) -> Sequence[Any]:
-    """Return all answers to the gold queries of a detector, in order.
-
-    Each row has ``query_id``, ``labeler``, ``label`` and ``answered_at`` of the answer
-    and ``known``.  What those answered who had marked the query is left out.
-    """
+    """Return the answers to gold queries in order, without those who marked them."""
     statement = (
         sa.select(
             GoldAnswer.query_id,

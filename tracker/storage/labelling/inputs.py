@@ -150,12 +150,9 @@ def find_truths(
     *,
     of_repeats: bool = False,
 ) -> dict[str, Any]:
-    """Return the current label of each of *inputs* that has one, as a row.
+    """Return the current label of each of *inputs* that has one, with its query.
 
     Or that *of repeats*, which are left where the first query was erased.
-    It has ``input``, ``query_id``, ``label``, ``sampling``, ``standing`` and
-    ``agreement``, and of
-    the label itself ``id``, ``source_label_id``, ``labeler`` and ``labelled_at``.
     """
     is_its = (Label.id == Query.label_id) & is_of_query()
     label: type[Label] = Label
@@ -313,7 +310,6 @@ def iter_replayed(
 
 
 def _is_put_to(name: Any, detector_id: int, version_id: int) -> sa.ColumnElement[bool]:
-    """Return the condition that the new query is the first of a version with *name*."""
     return sa.and_(
         _NEW.detector_id == detector_id,
         _NEW.version_id == version_id,
@@ -323,7 +319,6 @@ def _is_put_to(name: Any, detector_id: int, version_id: int) -> sa.ColumnElement
 
 
 def _first_label(detector_id: int) -> Any:
-    """Return when any query with the input of the old one was first labelled."""
     found = sa.select(sa.func.min(Label.created_at)).join(
         _ANY, _ANY.id == Label.query_id
     )

@@ -76,10 +76,8 @@ def count_assigned_label(session: Session, row: Mapping[str, Any]) -> None:
 def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
     """Return the labels that were given a second time, as they were answered.
 
-    Each row has ``labeler`` and ``label`` of the first, ``second``, ``answer`` and
-    ``is_trusted`` of the second label.  Those of one input in several versions stand
-    in it once.  What was drawn because its label differs from the prediction is left
-    out, so that they are a random part of the labels.
+    Those of one input in several versions stand in it once.  What was drawn because its
+    label differs from the prediction is left out: they are a random part of the labels.
     """
     near = on_postgresql(Label.detector_id == Recheck.detector_id)
     first = Label.id, Label.source_label_id.label("source_id"), Label.labeler
@@ -101,11 +99,7 @@ def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
 
 
 def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[Any]:
-    """Return the labels of the newest *limit* queries that several people labelled.
-
-    Each row has ``query_id``, ``agreement`` and ``is_current``, ``labeler`` and
-    ``label`` of the label; those of a query in the order they were given.
-    """
+    """Return the labels of the newest *limit* queries that several people labelled."""
     newest = (
         sa.select(Query.id)
         .where(
@@ -214,10 +208,8 @@ def count_judgements(
 ) -> Sequence[Any]:
     """Return judge, kind, label, judged class and how many queries, of these versions.
 
-    Of versions that *are pooled*, an input counts by one of them.
-
-    The label is None where the query has none that is scored with one of *standings*.
-    An input that a version was given twice counts once, by its first query.
+    The label is None where none is scored with one of *standings*.  An input counts
+    once, by its first query, and of versions that *are pooled* by one of them.
     """
     truth = sa.case((has_standing(Query, standings), Query.label), else_=None)
     said = Judgement.judge, Judgement.kind, Judgement.judged

@@ -73,9 +73,8 @@ def iter_candidates(
 ) -> Generator[Any]:
     """Stream the queries of a version that a set is made of.
 
-    Those have a label that counts, or would if it were not UNCLEAR.  Each row has
-    ``id``, ``predicted``, ``label_id``, ``label`` and ``answer``, the trusted second
-    label if there is one.
+    Those have a label that counts, or would if it were not UNCLEAR; *answer* is the
+    trusted second label if there is one.
     """
     statement = (
         sa.select(
@@ -207,11 +206,7 @@ _OF_VERSION = (
 
 
 def list_rechecks(session: Session, version: Version) -> Sequence[Any]:
-    """Return what was drawn of the set of a version, in order.
-
-    Each row has ``label``, ``answer`` and ``is_trusted``, and of its query
-    ``predicted``, ``standing`` and ``erased_at``.
-    """
+    """Return what was drawn of the set of a version, in order."""
     of_version = {"detector_id": version.detector_id, "version_id": version.id}
     return session.execute(_OF_VERSION, of_version).all()
 

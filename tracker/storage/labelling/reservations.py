@@ -92,7 +92,6 @@ def list_reserved(
 
 
 def _select_skipped(queue: Queue, labeler: str) -> sa.Select[int]:
-    """Return the statement of what *labeler* set aside and waits in *queue*."""
     # Of a join SQLite would read every waiting query first, to look for each
     # whether it is among these few.
     waits = sa.select(Query.id).where(Query.id == Skip.query_id, *queue.conditions())
@@ -170,10 +169,7 @@ def set_aside(
 def find_free_query(
     session: Session, queue: Queue, labeler: str, *, at: datetime
 ) -> Query | None:
-    """Return the free query that is first in *queue*.
-
-    Free is what waits, nobody has reserved, and *labeler* did not skip.
-    """
+    """Return the first of *queue* that nobody reserved and *labeler* did not skip."""
     is_skipped = (
         sa.select(Skip.query_id)
         .where(

@@ -32,10 +32,7 @@ class Place(NamedTuple):
 def list_unlabelled(
     session: Session, *, before: datetime, after: Place | None, limit: int
 ) -> Sequence[Place]:
-    """Return some unlabelled queries from before an instant, oldest first.
-
-    They follow the place *after*.
-    """
+    """Return some unlabelled queries from before an instant, oldest first."""
     order = (Query.created_at, Query.id)
     statement = select(*_PLACE).where(Query.label.is_(None), Query.created_at < before)
     if after is not None:

@@ -54,11 +54,7 @@ def alembic_config(database: Database) -> Config:
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Upgrade the schema to *revision*; two upgrades at once are harmless.
-
-    Raises ConfigurationError for a database that is newer than this program, or whose
-    user may not create tables.
-    """
+    """Upgrade the schema, also twice at once; raises ConfigurationError."""
     current = current_revision(database)
     if current is not None and not _is_known(current):
         raise ConfigurationError(_describe(current))
@@ -87,10 +83,7 @@ def head_revision() -> str:
 
 
 def find_mismatch(database: Database) -> str | None:
-    """Return why this program cannot use *database*, and what to do.
-
-    None if its schema is the program's own.
-    """
+    """Return why this program cannot use *database*, and what to do."""
     current = current_revision(database)
     return None if current == head_revision() else _describe(current)
 

@@ -41,11 +41,7 @@ _OF_GROUP = Prepared(
 def find_units(
     session: Session, detector_id: int, groups: Mapping[str, str]
 ) -> Sequence[Any]:
-    """Return the group, id, version, sampling of the queries by which *groups* count.
-
-    And whether they are replayed.  The groups are given by the names that erased ones
-    have.
-    """
+    """Return the queries by which *groups*, by the names of erased ones, count."""
     if len(groups) == 1:
         ((erased, name),) = groups.items()
         chosen = {"detector_id": detector_id, "name": name, "erased": erased}

@@ -116,10 +116,7 @@ def list_unlabelled(
 def delete_old_waiting(
     session: Session, detector_id: int, query_ids: Collection[int]
 ) -> int:
-    """Delete those of these queries that still wait and have no label, and count them.
-
-    Queries locked by others are skipped; a later run gets them.
-    """
+    """Delete the unlabelled and unlocked of these queries, and count them."""
     own = WaitingQuery.detector_id == detector_id
     old = select(WaitingQuery.id).where(
         own, WaitingQuery.id.in_(query_ids), _HAS_NO_LABEL
@@ -150,10 +147,7 @@ def _named(key: str | None) -> list[ColumnElement[bool]]:
 def list_page(
     session: Session, detector_ids: Sequence[int], *, offset: int, limit: int
 ) -> tuple[int, list[Query | WaitingQuery]]:
-    """Return how many queries some detectors have, and some of them.
-
-    Those that wait are among them; the newest come first.
-    """
+    """Return how many queries some detectors have, also waiting, and the newest."""
     theirs = [(kind, kind.detector_id.in_(detector_ids)) for kind in _KINDS]
     count = sum(base.count_rows(session, kind, are) for kind, are in theirs)
     every = union_all(*(select(kind.id).where(are) for kind, are in theirs)).subquery()
@@ -173,10 +167,7 @@ def erase_content(
     name: str | None,
     erased_at: datetime,
 ) -> None:
-    """Take away what *query* holds beyond what was counted of it.
-
-    Of its *group* and of the *name* of its input hashes stay.
-    """
+    """Take away what *query* holds beyond what was counted; hashes of names stay."""
     query.group, query.input = group, name
     query.details = query.image = query.image_url = None
     query.queue_rank = query.tags = None
