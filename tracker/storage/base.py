@@ -244,6 +244,16 @@ def list_newest(
     return session.scalars(statement).all()
 
 
+def columns_of(entity: type[Base], *names: str) -> list[Any]:
+    return [entity.__table__.c[name] for name in names]
+
+
+def equal(entity: type[Base], **which: Any) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions that columns have these values, where they are given."""
+    given = {name: value for name, value in which.items() if value is not None}
+    return [getattr(entity, name) == value for name, value in given.items()]
+
+
 def find_row(session: Session, entity: type[_Row], **which: Any) -> _Row | None:
     """Return the row whose columns have these values."""
     return session.scalars(sa.select(entity).filter_by(**which)).one_or_none()

@@ -204,8 +204,7 @@ def list_detectors(  # noqa: PLR0913 - each is a filter.
     chosen = _are_among(among)
     if not has_archived:
         chosen.append(Detector.archived_at.is_(None))
-    if name is not None:
-        chosen.append(Detector.name == name)
+    chosen += base.equal(Detector, name=name)
     if after is not None:
         chosen.append(Detector.id > after)
     statement = sa.select(Detector).where(*chosen).order_by(Detector.id)

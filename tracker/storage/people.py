@@ -15,6 +15,7 @@ from tracker.storage.base import (
     change_rows,
     count_rows,
     delete_rows,
+    equal,
     find_row,
     list_newest,
     list_rows,
@@ -414,12 +415,8 @@ def list_events(
     limit: int,
 ) -> Sequence[AuditEvent]:
     """Return the newest events of the audit log, with ids below *before*."""
-    conditions = []
-    if actor is not None:
-        conditions.append(AuditEvent.actor == actor)
-    if action is not None:
-        conditions.append(AuditEvent.action == action)
-    return list_newest(session, AuditEvent, *conditions, before=before, limit=limit)
+    such = equal(AuditEvent, actor=actor, action=action)
+    return list_newest(session, AuditEvent, *such, before=before, limit=limit)
 
 
 def find_last_event(session: Session, action: str, subject: str) -> AuditEvent | None:

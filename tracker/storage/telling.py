@@ -14,6 +14,7 @@ from tracker.storage.base import (
     Name,
     change_rows,
     delete_rows,
+    equal,
     index_where,
     list_newest,
     list_rows,
@@ -56,8 +57,7 @@ def list_detector_events(
     before: int | None = None,
     limit: int,
 ) -> Sequence[Event]:
-    own = [Event.detector_id == detector_id]
-    own += [] if kind is None else [Event.type == kind]
+    own = equal(Event, detector_id=detector_id, type=kind)
     return list_newest(session, Event, *own, before=before, limit=limit)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Boolean, Text, bindparam, case, false, func, or_, select
 from sqlalchemy.orm import Session
 
-from tracker.storage.base import Key
+from tracker.storage.base import Key, columns_of
 from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared
@@ -55,8 +55,8 @@ _IS_DRAWN = (
     )
     .exists()
 )
-_OF_QUERY = [Query.__table__.c[name] for name in LabelledQuery._fields]
-_OF_DETECTOR = [Detector.__table__.c[name] for name in LabelledDetector._fields]
+_OF_QUERY = columns_of(Query, *LabelledQuery._fields)
+_OF_DETECTOR = columns_of(Detector, *LabelledDetector._fields)
 _SELECT = (
     select(*_OF_QUERY, *_OF_DETECTOR, _IS_ASSIGNED, _IS_HELD, _IS_DRAWN)
     .join(Detector.__table__, Detector.id == Query.detector_id)

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, count_rows, on_postgresql
+from tracker.storage.base import Base, BigId, Name, count_rows, equal, on_postgresql
 from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
 
@@ -95,9 +95,8 @@ def list_open(
     *names* are those under which the person answers, marks and skips.
     """
     statement = sa.select(Query.id).where(
-        Query.detector_id == detector_id,
+        *equal(Query, detector_id=detector_id, version_id=version_id),
         Query.is_gold,
-        *([] if version_id is None else [Query.version_id == version_id]),
         sa.select(Gold.query_id)
         .where(is_about(Gold, Query), Gold.marked_by.not_in(names))
         .exists(),
@@ -138,14 +137,9 @@ def list_answers_of(
 
 def list_answers(session: Session, detector_id: int) -> Sequence[Any]:
     """Return the answers to gold queries in order, without those who marked them."""
+    said = GoldAnswer.query_id, GoldAnswer.labeler, GoldAnswer.label
     statement = (
-        sa.select(
-            GoldAnswer.query_id,
-            GoldAnswer.labeler,
-            GoldAnswer.label,
-            GoldAnswer.answered_at,
-            Gold.label.label("known"),
-        )
+        sa.select(*said, GoldAnswer.answered_at, Gold.label.label("known"))
         .join(Gold, Gold.query_id == GoldAnswer.query_id)
         .where(
             Gold.detector_id == detector_id,
@@ -161,6 +155,5 @@ def count_answers(
     session: Session, detector_id: int, labeler: str | None, *, since: datetime
 ) -> int:
     """Count the answers to gold queries since then, of one person or of all."""
-    theirs = [GoldAnswer.detector_id == detector_id, GoldAnswer.answered_at >= since]
-    theirs += [] if labeler is None else [GoldAnswer.labeler == labeler]
-    return count_rows(session, GoldAnswer, *theirs)
+    theirs = equal(GoldAnswer, detector_id=detector_id, labeler=labeler)
+    return count_rows(session, GoldAnswer, *theirs, GoldAnswer.answered_at >= since)

@@ -16,6 +16,8 @@ from tracker.storage.base import (
     BigId,
     Name,
     change_rows,
+    columns_of,
+    equal,
     list_rows,
     on_postgresql,
     owner,
@@ -68,7 +70,7 @@ def count_assigned_label(session: Session, row: Mapping[str, Any]) -> None:
     """Count the label *row* for its labeler, unless it replaces their own."""
     of = {name: row[name] for name in ("detector_id", "labeler")}
     own = sa.select(Label.id).filter_by(**of, id=row["replaces_id"])
-    theirs = [getattr(Assignment, name) == value for name, value in of.items()]
+    theirs = equal(Assignment, **of)
     theirs += [] if row["replaces_id"] is None else [~own.exists()]
     change_rows(session, Assignment, *theirs, done=Assignment.done + 1)
 
@@ -111,14 +113,10 @@ def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[An
         .order_by(Query.id.desc())
         .limit(limit)
     )
+    is_current = (Query.label_id == Label.id).label("is_current")
     statement = (
-        sa.select(
-            Label.query_id,
-            Query.agreement,
-            (Query.label_id == Label.id).label("is_current"),
-            Label.labeler,
-            Label.label,
-        )
+        sa.select(Label.query_id, Query.agreement, is_current)
+        .add_columns(Label.labeler, Label.label)
         .join(Query, is_of_query())
         .where(
             Query.detector_id == detector_id,
@@ -172,8 +170,7 @@ def find_judgements(
 ) -> Sequence[Any]:
     """Return query_id, judge, kind, judged and judged_at of what is said of queries."""
     names = ("query_id", "judge", "kind", "judged", "judged_at")
-    columns = (Judgement.__table__.c[name] for name in names)
-    statement = sa.select(*columns)
+    statement = sa.select(*columns_of(Judgement, *names))
     return look_up(session, detector_id, statement, Judgement.query_id, query_ids)
 
 

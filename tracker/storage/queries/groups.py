@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from tracker.storage.base import columns_of
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import Prepared
 from tracker.storage.labels import Label
@@ -101,20 +102,13 @@ def list_named(
     With metadata a query may get one.  Erased ones keep the group that they have.
     """
     names = Query.group.is_not(None)
+    columns = columns_of(
+        Query,
+        *("id", "key", "input", "group", "is_group_given", "metadata", "label_id"),
+        *("sampling", "is_repeat", "queue_rank", "rank"),
+    )
     statement = (
-        select(
-            Query.id,
-            Query.key,
-            Query.input,
-            Query.group,
-            Query.is_group_given,
-            Query.details.label("metadata"),
-            Query.label_id,
-            Query.sampling,
-            Query.is_repeat,
-            Query.queue_rank,
-            Query.rank,
-        )
+        select(*columns)
         .where(Query.detector_id == detector_id, Query.id > after)
         .where(or_(names, Query.details.is_not(None)) if has_metadata else names)
         .where(Query.erased_at.is_(None))
@@ -154,20 +148,10 @@ def end_counting(session: Session, detector: Detector) -> bool:
     return True
 
 
-_MEMBER = (
-    Query.id,
-    Query.version_id,
-    Query.key,
-    Query.input,
-    Query.group,
-    Query.label,
-    Query.label_id,
-    Query.sampling,
-    Query.standing,
-    Query.agreement,
-    Query.is_replayed,
-    Query.is_repeat,
-    Query.erased_at,
+_MEMBER = columns_of(
+    Query,
+    *("id", "version_id", "key", "input", "group", "label", "label_id", "sampling"),
+    *("standing", "agreement", "is_replayed", "is_repeat", "erased_at"),
 )
 
 

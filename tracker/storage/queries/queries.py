@@ -16,6 +16,7 @@ from tracker.storage.base import (
     BigId,
     Name,
     delete_rows,
+    equal,
     find_by_id,
     find_row,
     index_some,
@@ -316,14 +317,8 @@ def build_conditions(  # noqa: PLR0913 - one argument for each filter of the lis
     agreement: str | None = None,
 ) -> list[sa.ColumnElement[bool]]:
     """Return the conditions that a query of a detector passes every filter given."""
-    equal: dict[str, Any] = {
-        "predicted": predicted,
-        "label": label,
-        "agreement": agreement,
-    }
-    equal |= {"detector_id": detector_id, "version_id": version_id}
-    given = {name: value for name, value in equal.items() if value is not None}
-    conditions = [getattr(Query, name) == value for name, value in given.items()]
+    kind = {"predicted": predicted, "label": label, "agreement": agreement}
+    conditions = equal(Query, detector_id=detector_id, version_id=version_id, **kind)
     conditions.append(Query.erased_at.is_(None))
     if labelled is not None:
         has_label = Query.label.is_not(None)
