@@ -28,9 +28,7 @@ def render_svg(spec: dict[str, Any]) -> str:
 
     Raises ValueError if *spec* names an address to load from.
     """
-    said = quoteattr(str(spec.get("description", "")))
-    svg = _draw(_picture(spec)).decode()
-    return svg.replace("<svg ", f'<svg role="img" aria-label={said} ', 1)
+    return str(_draw(_picture(spec), str(spec.get("description", ""))))
 
 
 def render_png(spec: dict[str, Any], *, scale: float = 2) -> bytes:
@@ -38,17 +36,18 @@ def render_png(spec: dict[str, Any], *, scale: float = 2) -> bytes:
 
     Raises ValueError if *spec* names an address to load from.
     """
-    return _draw(_picture(spec), scale)
+    return bytes(_draw(_picture(spec), scale=scale))
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _draw(picture: str, scale: float | None = None) -> bytes:
+def _draw(picture: str, said: str = "", *, scale: float | None = None) -> Any:
     import vl_convert  # noqa: PLC0415 - see above.
 
     options: Any = {"vl_version": _VEGA_LITE, "allowed_base_urls": []}
-    if scale is None:
-        return str(vl_convert.vegalite_to_svg(picture, **options)).encode()
-    return bytes(vl_convert.vegalite_to_png(picture, scale=scale, **options))
+    if scale is not None:
+        return vl_convert.vegalite_to_png(picture, scale=scale, **options)
+    svg = vl_convert.vegalite_to_svg(picture, **options)
+    return svg.replace("<svg ", f'<svg role="img" aria-label={quoteattr(said)} ', 1)
 
 
 def without_pointer(spec: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,13 @@ from tracker.storage.base import (
 from tracker.storage.detectors import Detector, Version, is_of_version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
-from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    Query,
+    is_about,
+    is_of_query,
+    of_query,
+)
 from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
 # Read within some milliseconds at each request of a labeler's page.
@@ -126,11 +132,6 @@ def erase_notes(session: Session, rows_of: Any, query: Query) -> None:
     """Delete the notes of *query* in a table, such as that of labels."""
     noted = is_about(rows_of, query), rows_of.note.is_not(None)
     change_rows(session, rows_of, *noted, note=None)
-
-
-def is_of_query() -> sa.ColumnElement[bool]:
-    is_near = on_postgresql(Label.detector_id == Query.detector_id)
-    return sa.and_(Label.query_id == Query.id, is_near)
 
 
 def is_current() -> sa.ColumnElement[bool]:
@@ -240,7 +241,7 @@ def iter_label_rows(
     statement = (
         sa.select(*columns)
         .select_from(Label)
-        .join(Query, is_of_query())
+        .join(Query, is_of_query(Label))
         .join(Version, is_of_version(Query))
         .where(Query.detector_id == detector_id, *conditions)
         .order_by(Label.id)

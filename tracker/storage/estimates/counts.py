@@ -34,7 +34,7 @@ from tracker.storage.estimates.pending import (
 )
 from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Between, Condition
-from tracker.storage.queries.queries import Query, has_standing
+from tracker.storage.queries.queries import Query, has_standing, is_of_query
 from tracker.words import GROUPED, REPLAYED, REPLAYED_UNSTATED, SAMPLINGS, UNSTATED
 
 # What decides where the label of a query counts.
@@ -91,7 +91,7 @@ def count_pending(
     if not batches:
         return {}
     waiting = of_pending(select(Label), Label, batches)
-    rows = waiting.join(Query, labels.is_of_query()).where(*conditions)
+    rows = waiting.join(Query, is_of_query(Label)).where(*conditions)
     place: list[Any] = [Query.detector_id, Query.version_id, *by]
     return count_changes(session, rows, place, until=until)
 
@@ -332,7 +332,7 @@ def count_weights(
             Label.weight,
             func.count().label("labels"),
         )
-        .join_from(Label, Query, labels.is_of_query())
+        .join_from(Label, Query, is_of_query(Label))
         .where(
             Label.detector_id == detector_id,
             Label.weight.is_not(None),
@@ -412,7 +412,7 @@ _DELAY = (Query.asked_at, Query.predicted, Label.labelled_at)
 _DELAYS = (
     select(*_DELAY, func.count())
     .select_from(Label)
-    .join(Query, labels.is_of_query())
+    .join(Query, is_of_query(Label))
     .where(
         Query.detector_id == bindparam("detector_id"),
         Query.version_id.in_(bindparam("ids", expanding=True)),

@@ -15,7 +15,7 @@ from tracker.storage.detectors import Version
 from tracker.storage.estimates import pending
 from tracker.storage.estimates.cells import STEPS, Cell, Change, Standings, day_in
 from tracker.storage.labels import Label
-from tracker.storage.queries.queries import Query, has_standing
+from tracker.storage.queries.queries import Query, has_standing, is_of_query
 
 
 def find_cut(session: Session, batches: pending.Pending, *, most: int) -> int | None:
@@ -108,7 +108,7 @@ def _select_changes(
             labels.is_correction(Label, old),
         )
         .select_from(Label)
-        .join(Query, labels.is_of_query())
+        .join(Query, is_of_query(Label))
         .outerjoin(old, labels.is_replaced(old))
         .where(on_postgresql(is_theirs))
     )
@@ -204,6 +204,6 @@ def list_first_labelled(
         Label.replaces_id.is_(None),
         has_standing(Query, standings),
     )
-    found = select(*columns).select_from(Label).join(Query, labels.is_of_query())
+    found = select(*columns).select_from(Label).join(Query, is_of_query(Label))
     first = found.where(*theirs).order_by(Label.id).limit(limit)
     return session.execute(first).all()

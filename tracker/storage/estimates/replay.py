@@ -18,9 +18,9 @@ from tracker.storage.estimates.counts import (
 )
 from tracker.storage.estimates.pending import is_pending
 from tracker.storage.estimates.projections import KNOWN, load_by_name
-from tracker.storage.labels import Label, is_correction, is_of_query, truth_of
+from tracker.storage.labels import Label, is_correction, truth_of
 from tracker.storage.queries.finding import Between, Condition
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import Query, is_of_query
 from tracker.words import UNCLEAR
 
 
@@ -108,7 +108,7 @@ def _count_arrived(
     rows = (
         sa.select(Label)
         .select_from(Label)
-        .join(Query, is_of_query())
+        .join(Query, is_of_query(Label))
         .where(Query.detector_id == of[0], Query.version_id == of[1])
         .where(Label.id.between(row.first, row.last), ~is_pending(of[0], Label.id))
         .where(on_postgresql(Label.detector_id == of[0]))
@@ -157,7 +157,7 @@ def _select_corrections(
             Label.created_at,
         )
         .select_from(Label)
-        .join(Query, is_of_query())
+        .join(Query, is_of_query(Label))
         .join(replaced, replaced.id == Label.replaces_id)
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
         .where(on_postgresql(Label.detector_id == detector_id))
@@ -223,7 +223,7 @@ def _select_kinds(
         ordered = _newest_first(statement.where(scored), is_as_known=is_as_known)
         statement = ordered.limit(sa.bindparam("last"))
     else:
-        statement = statement.select_from(Label).join(Query, is_of_query())
+        statement = statement.select_from(Label).join(Query, is_of_query(Label))
         statement = statement.where(_is_current(is_as_known=is_as_known))
     rows = statement.subquery()
     kinds = [rows.c[name] for name in ("standing", "label", "predicted")]

@@ -26,7 +26,13 @@ from tracker.storage.base import (
 from tracker.storage.detectors import of_version
 from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Condition
-from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    Query,
+    is_about,
+    is_of_query,
+    of_query,
+)
 
 
 class _Asked:
@@ -387,8 +393,9 @@ def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
 
 
 def _select_draws(audit: Audit, *columns: Any) -> sa.Select[Any]:
-    near = on_postgresql(Query.detector_id == audit.detector_id)
-    drawn = sa.select(*columns).join(Query, (Query.id == AuditDraw.query_id) & near)
+    drawn = (
+        sa.select(*columns).select_from(AuditDraw).join(Query, is_of_query(AuditDraw))
+    )
     return drawn.where(is_of(AuditDraw, audit)).order_by(AuditDraw.number)
 
 
@@ -473,10 +480,9 @@ def set_sampling(
 
 def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
     """Count the answered draws of each audit."""
-    near = on_postgresql(Query.detector_id == AuditDraw.detector_id)
     statement = (
         sa.select(AuditDraw.audit_id, sa.func.count())
-        .join(Query, (Query.id == AuditDraw.query_id) & near)
+        .join(Query, is_of_query(AuditDraw))
         .where(
             AuditDraw.detector_id.in_({audit.detector_id for audit in audits}),
             AuditDraw.audit_id.in_([audit.id for audit in audits]),
@@ -508,11 +514,11 @@ def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
 
 def count_known(session: Session, audit: Audit) -> Sequence[Any]:
     """Count labels known without a draw, each time with the id of the newest."""
-    near = on_postgresql(Query.detector_id == audit.detector_id)
     keys = (AuditItem.known_from, AuditItem.stratum, Query.label)
     statement = (
         sa.select(*keys, sa.func.count(), sa.func.max(Query.label_id))
-        .join(Query, (Query.id == AuditItem.query_id) & near)
+        .select_from(AuditItem)
+        .join(Query, is_of_query(AuditItem))
         .where(is_of(AuditItem, audit), AuditItem.known_from >= 0)
         .group_by(*keys)
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, Text, bindparam, case, false, func, or_, select
+from sqlalchemy import Boolean, Text, bindparam, case, false, func, select
 from sqlalchemy.orm import Session
 
 from tracker.storage.base import Key, columns_of
@@ -13,7 +13,12 @@ from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared
 from tracker.storage.labelling.labelers import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import LabelledQuery, Query, is_about, update_each
+from tracker.storage.queries.queries import (
+    LabelledQuery,
+    Query,
+    has,
+    update_each,
+)
 from tracker.words import RANDOM
 
 
@@ -39,21 +44,11 @@ _IS_ASSIGNED = (
     )
     .exists()
 )
-_IS_HELD = or_(
-    *(
-        select(rows_of.query_id).where(is_about(rows_of, Query)).exists()
-        for rows_of in (Reservation, Skip)
-    )
-)
+_IS_HELD = has(Reservation) | has(Skip)
 # Drawn by the random queue for this labeler, whatever the label says of it.
-_IS_DRAWN = (
-    select(Reservation.query_id)
-    .where(
-        is_about(Reservation, Query),
-        Reservation.labeler == bindparam("labeler"),
-        Reservation.queue == RANDOM,
-    )
-    .exists()
+_IS_DRAWN = has(
+    Reservation,
+    *(Reservation.labeler == bindparam("labeler"), Reservation.queue == RANDOM),
 )
 _OF_QUERY = columns_of(Query, *LabelledQuery._fields)
 _OF_DETECTOR = columns_of(Detector, *LabelledDetector._fields)

@@ -11,9 +11,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, count_rows, equal, on_postgresql
+from tracker.storage.base import Base, BigId, Name, count_rows, equal
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    Query,
+    has,
+    is_about,
+    is_of_query,
+    of_query,
+)
 
 
 class Gold(Base):
@@ -54,14 +61,11 @@ class GoldAnswer(Base):
     answered_at: Mapped[datetime]
 
 
-_IS_ITS_QUERY = sa.and_(
-    Query.id == Gold.query_id, on_postgresql(Query.detector_id == Gold.detector_id)
-)
-
-
 def count_golds(session: Session, detector_id: int) -> int:
     """Count the queries that are gold, from those that are or were."""
-    counted = sa.select(sa.func.count()).select_from(Gold).join(Query, _IS_ITS_QUERY)
+    counted = (
+        sa.select(sa.func.count()).select_from(Gold).join(Query, is_of_query(Gold))
+    )
     own = Gold.detector_id == detector_id, Query.is_gold
     return session.scalars(counted.where(*own)).one()
 
@@ -72,7 +76,7 @@ def list_golds(
     """Return what is or was gold, with its query, the newest query first."""
     statement = (
         sa.select(Gold, Query.id.label("id"), Query.key, Query.is_gold)
-        .join(Query, _IS_ITS_QUERY)
+        .join(Query, is_of_query(Gold))
         .where(Gold.detector_id == detector_id)
         .order_by(Gold.query_id.desc())
         .limit(limit)
@@ -97,17 +101,10 @@ def list_open(
     statement = sa.select(Query.id).where(
         *equal(Query, detector_id=detector_id, version_id=version_id),
         Query.is_gold,
-        sa.select(Gold.query_id)
-        .where(is_about(Gold, Query), Gold.marked_by.not_in(names))
-        .exists(),
-        *(
-            ~sa.select(rows.query_id).where(is_about(rows, Query), whose).exists()
-            for rows, whose in (
-                (GoldAnswer, GoldAnswer.labeler.in_(names)),
-                (Skip, Skip.labeler.in_(names)),
-                (Reservation, Reservation.until > at),
-            )
-        ),
+        has(Gold, Gold.marked_by.not_in(names)),
+        ~has(GoldAnswer, GoldAnswer.labeler.in_(names)),
+        ~has(Skip, Skip.labeler.in_(names)),
+        ~has(Reservation, Reservation.until > at),
     )
     return session.scalars(statement).all()
 

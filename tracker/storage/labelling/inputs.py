@@ -14,9 +14,14 @@ from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared, insert_rows
-from tracker.storage.labels import Label, is_of_query
+from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import lock_found, look_up
-from tracker.storage.queries.queries import Query, has_standing, update_each
+from tracker.storage.queries.queries import (
+    Query,
+    has_standing,
+    is_of_query,
+    update_each,
+)
 from tracker.words import SAMPLINGS, UNCLEAR
 
 
@@ -154,7 +159,7 @@ def find_truths(
 
     Or that *of repeats*, which are left where the first query was erased.
     """
-    is_its = (Label.id == Query.label_id) & is_of_query()
+    is_its = (Label.id == Query.label_id) & is_of_query(Label)
     label: type[Label] = Label
     on: sa.ColumnElement[bool] = is_its
     if not is_sqlite(session):

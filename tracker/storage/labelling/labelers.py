@@ -26,9 +26,15 @@ from tracker.storage.base import (
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.rechecks import Recheck, RecheckSet
-from tracker.storage.labels import Label, is_of_query
+from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import look_up
-from tracker.storage.queries.queries import Query, has_standing, is_about, of_query
+from tracker.storage.queries.queries import (
+    Query,
+    has_standing,
+    is_about,
+    is_of_query,
+    of_query,
+)
 from tracker.words import GROUPED, JUDGE_KINDS, MODEL, REPEAT, TARGETED
 
 
@@ -117,7 +123,7 @@ def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[An
     statement = (
         sa.select(Label.query_id, Query.agreement, is_current)
         .add_columns(Label.labeler, Label.label)
-        .join(Query, is_of_query())
+        .join(Query, is_of_query(Label))
         .where(
             Query.detector_id == detector_id,
             Query.id.in_(newest),

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import (
-    InstrumentedAttribute,
     Mapped,
     Session,
     aliased,
@@ -27,6 +26,7 @@ from tracker.storage.labelling.queues import DisagreementQueue, Queue
 from tracker.storage.queries.queries import (
     Query,
     find_query_of,
+    has,
     has_standing,
     is_about,
     of_query,
@@ -102,20 +102,6 @@ def _select_skipped(queue: Queue, labeler: str) -> sa.Select[int]:
     )
 
 
-def _is_reserved(
-    query_id: InstrumentedAttribute[int], queue: Queue, at: datetime
-) -> sa.ColumnElement[bool]:
-    return (
-        sa.select(Reservation.query_id)
-        .where(
-            Reservation.detector_id == queue.detector_id,
-            Reservation.query_id == query_id,
-            Reservation.until > at,
-        )
-        .exists()
-    )
-
-
 def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
     session: Session,
     queue: Queue,
@@ -170,31 +156,25 @@ def find_free_query(
     session: Session, queue: Queue, labeler: str, *, at: datetime
 ) -> Query | None:
     """Return the first of *queue* that nobody reserved and *labeler* did not skip."""
-    is_skipped = (
-        sa.select(Skip.query_id)
-        .where(
-            Skip.detector_id == queue.detector_id,
-            Skip.query_id == Query.id,
-            Skip.labeler == labeler,
-        )
-        .exists()
-    )
-    statement = (
-        sa.select(Query)
-        .where(*queue.conditions(), ~_is_reserved(Query.id, queue, at), ~is_skipped)
-        .order_by(*queue.order())
-        .limit(1)
-    )
-    return session.scalars(statement).one_or_none()
+    is_reserved = has(Reservation, Reservation.until > at)
+    is_skipped = has(Skip, Skip.labeler == labeler)
+    free = sa.select(Query).where(*queue.conditions(), ~is_reserved, ~is_skipped)
+    first = free.order_by(*queue.order()).limit(1)
+    return session.scalars(first).one_or_none()
 
 
 def find_skipped_query(
     session: Session, queue: Queue, labeler: str, *, at: datetime
 ) -> Query | None:
     """Return what *labeler* skipped longest ago and nobody has reserved."""
+    is_reserved = sa.exists(Reservation.query_id).where(
+        Reservation.detector_id == queue.detector_id,
+        Reservation.query_id == Skip.query_id,
+        Reservation.until > at,
+    )
     statement = (
         _select_skipped(queue, labeler)
-        .where(~_is_reserved(Skip.query_id, queue, at))
+        .where(~is_reserved)
         .order_by(Skip.skipped_at, Skip.query_id)
         .limit(1)
     )

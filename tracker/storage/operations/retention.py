@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, case, delete, select, tuple_
+from sqlalchemy import ColumnElement, case, delete, exists, not_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import are_among, change_rows, delete_rows
@@ -15,8 +15,8 @@ from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.labelers import Judgement
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.labels import Label, is_of_query
-from tracker.storage.queries.queries import Query, is_about, repeat_of
+from tracker.storage.labels import Label
+from tracker.storage.queries.queries import Query, has, is_of_query, repeat_of
 
 _PLACE = (Query.created_at, Query.id, Query.detector_id)
 
@@ -110,29 +110,26 @@ def _are_disposable(
     """Return the conditions of queries that nothing needs any more."""
     beside, repeat = aliased(Query), aliased(Query)
     kept_by = (
-        select(Label.id).where(is_of_query()),
-        select(Reservation.query_id).where(
-            is_about(Reservation, Query), Reservation.until > reserved_until
-        ),
+        select(Label.id).where(is_of_query(Label)).exists(),
+        has(Reservation, Reservation.until > reserved_until),
         # The answers to gold queries measure the labelers' errors.
-        select(Gold.query_id).where(is_about(Gold, Query)),
+        has(Gold),
         # The set of an audit is fixed, even of a closed one: labels may come late.
-        select(AuditItem.query_id).where(is_about(AuditItem, Query)),
+        has(AuditItem),
         # The job has yet to count it.
-        select(PendingBatch.id).where(
+        exists(PendingBatch.id).where(
             PendingBatch.detector_id == Query.detector_id,
             PendingBatch.id == batch_of(Query.id),
         ),
         # The first query with an input counts for its repeats.
-        select(repeat.id).where(repeat_of(repeat)),
+        exists(repeat.id).where(repeat_of(repeat)),
         # Versions are compared by their predictions of one input, of which one label
         # is enough.  Every label is greater than the empty text, which uses the index.
-        select(beside.id).where(
+        exists(beside.id).where(
             beside.detector_id == Query.detector_id,
             beside.input == Query.input,
             beside.label > "",
         ),
     )
     chosen = Query.detector_id == detector_id, Query.id.in_(query_ids)
-    needless = (~found.exists() for found in kept_by)
-    return [*chosen, Query.label.is_(None), *needless]
+    return [*chosen, Query.label.is_(None), *(not_(found) for found in kept_by)]

@@ -22,6 +22,7 @@ from tracker.storage.base import (
     index_some,
     index_where,
     list_newest,
+    on_postgresql,
     owner,
 )
 from tracker.storage.detectors import Detector, Version, of_version, select_open
@@ -166,6 +167,18 @@ def is_about(rows_of: Any, query: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a row, such as a label, is of *query* or its table."""
     is_near = rows_of.detector_id == query.detector_id
     return sa.and_(is_near, rows_of.query_id == query.id)
+
+
+def is_of_query(rows_of: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that joins rows, such as labels, with their queries."""
+    is_near = on_postgresql(rows_of.detector_id == Query.detector_id)
+    return sa.and_(rows_of.query_id == Query.id, is_near)
+
+
+def has(rows_of: Any, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition that a query has such a row, such as a label."""
+    found = sa.select(rows_of.query_id).where(is_about(rows_of, Query), *conditions)
+    return found.exists()
 
 
 def delete_about(session: Session, query: Any, *kinds: type[Base]) -> None:
