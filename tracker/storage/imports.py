@@ -33,19 +33,12 @@ from sqlalchemy.orm import (
 )
 
 from tracker.files import PlacedFile
+from tracker.storage import base
 from tracker.storage.base import (
     Base,
     BigId,
     Key,
-    are_among,
-    change_rows,
-    count_rows,
-    delete_rows,
-    find_by_id,
-    find_row,
     index_where,
-    list_newest,
-    list_rows,
     on_postgresql,
     owner,
     stream,
@@ -118,7 +111,7 @@ Progress = dict[str, int]
 
 
 def find_import(session: Session, import_id: int) -> FileImport | None:
-    found = find_by_id(session, FileImport, import_id)
+    found = base.find_by_id(session, FileImport, import_id)
     return None if found is None or found.bytes == STILL_ARRIVING else found
 
 
@@ -127,7 +120,7 @@ def list_imports(
 ) -> Sequence[FileImport]:
     """Return the imports of a detector, the newest first."""
     own = FileImport.detector_id == detector_id, _HAS_ARRIVED
-    return list_newest(session, FileImport, *own, before=before, limit=limit)
+    return base.list_newest(session, FileImport, *own, before=before, limit=limit)
 
 
 def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[bool]:
@@ -141,7 +134,7 @@ def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[b
 
 def count_waiting(session: Session) -> int:
     """Count the imports that no worker has ended yet."""
-    return count_rows(
+    return base.count_rows(
         session, FileImport, FileImport.finished_at.is_(None), _HAS_ARRIVED
     )
 
@@ -150,13 +143,13 @@ def list_waiting(session: Session, *, since: datetime) -> Sequence[FileImport]:
     """Return the imports that no worker has taken up since that instant."""
     is_open = FileImport.finished_at.is_(None), FileImport.state == WAITING
     is_old = FileImport.created_at <= since, _HAS_ARRIVED
-    return list_rows(session, FileImport, *is_open, *is_old)
+    return base.list_rows(session, FileImport, *is_open, *is_old)
 
 
 def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
     """Return the imports that failed at that instant or later."""
     has_failed = FileImport.state == FAILED, FileImport.finished_at >= since
-    return list_rows(session, FileImport, *has_failed)
+    return base.list_rows(session, FileImport, *has_failed)
 
 
 def start_import(session: Session, key: Key, *, at: datetime) -> None:
@@ -173,16 +166,17 @@ def resume_import(session: Session, key: Key) -> bool:
 def change_import(
     session: Session, key: Key, *are: sa.ColumnElement[bool], **values: Any
 ) -> bool:
-    return (
-        change_rows(session, FileImport, are_among(FileImport, [key]), *are, **values)
-        > 0
-    )
+    return base.change_rows(session, FileImport, _has(key), *are, **values) > 0
+
+
+def _has(key: Key) -> sa.ColumnElement[bool]:
+    return base.are_among(FileImport, [key])
 
 
 def is_arriving(session: Session, key: Key) -> bool:
     """Whether the file of an import is still arriving, and was not given up."""
-    arriving = are_among(FileImport, [key]), ~_HAS_ARRIVED, FileImport.state == WAITING
-    return count_rows(session, FileImport, *arriving) > 0
+    arriving = _has(key), ~_HAS_ARRIVED, FileImport.state == WAITING
+    return base.count_rows(session, FileImport, *arriving) > 0
 
 
 def give_up_arriving(session: Session, key: Key) -> bool:
@@ -191,7 +185,7 @@ def give_up_arriving(session: Session, key: Key) -> bool:
 
 
 def delete_import(session: Session, key: Key) -> None:
-    delete_rows(session, FileImport, are_among(FileImport, [key]), ~_HAS_ARRIVED)
+    base.delete_rows(session, FileImport, _has(key), ~_HAS_ARRIVED)
 
 
 def _of_import() -> sa.ForeignKeyConstraint:
@@ -244,7 +238,7 @@ def delete_some_pieces(session: Session, key: Key, *, limit: int) -> bool:
     """Delete so many parts of a file; False if there was none."""
     some = sa.select(ImportPiece.position).filter_by(**_of(key)).limit(limit)
     chosen = ImportPiece.position.in_(some)
-    return delete_rows(session, ImportPiece, chosen, **_of(key)) > 0
+    return base.delete_rows(session, ImportPiece, chosen, **_of(key)) > 0
 
 
 class PieceFile(PlacedFile):
@@ -351,9 +345,9 @@ def note_file(
 ) -> None:
     """Note a file that was imported, with which the next one may go on."""
     same = KeylessFile.detector_id == detector_id, KeylessFile.prefix == prefix
-    change_rows(session, KeylessFile, *same, hashes=None)
+    base.change_rows(session, KeylessFile, *same, hashes=None)
     own: dict[str, Any] = {"detector_id": detector_id, "digest": digest}
-    found = find_row(session, KeylessFile, **own) or KeylessFile(**own)
+    found = base.find_row(session, KeylessFile, **own) or KeylessFile(**own)
     session.add(found)
     packed = pack(f"<{len(hashes)}I", *hashes)
     found.prefix, found.hashes = prefix, b64encode(packed).decode()
@@ -363,7 +357,7 @@ def note_file(
 def take_hashes(session: Session, detector_id: int, digest: str, prefix: str) -> Hashes:
     """Forget the file of *digest*, and return what is noted of rows with *prefix*."""
     same = KeylessFile.detector_id == detector_id, KeylessFile.prefix == prefix
-    found = list_rows(session, KeylessFile, *same)
+    found = base.list_rows(session, KeylessFile, *same)
     packed = next((one.hashes for one in found if one.hashes is not None), "")
     for one in found:
         one.hashes = None
@@ -462,7 +456,7 @@ def restore(
 def clear_beside(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
     for beside in (Reservation, Skip, Judgement):
         are_gone = beside.query_id.in_(query_ids)
-        delete_rows(session, beside, are_gone, detector_id=detector_id)
+        base.delete_rows(session, beside, are_gone, detector_id=detector_id)
 
 
 def pool_again(session: Session, detector_id: int, inputs: Sequence[str]) -> Any:
@@ -477,4 +471,4 @@ def delete_verdicts_of(
 ) -> int:
     """Delete the verdicts of judges that these batches wrote and nobody changed."""
     theirs = Judgement.batch.in_(batches)
-    return delete_rows(session, Judgement, theirs, detector_id=detector_id)
+    return base.delete_rows(session, Judgement, theirs, detector_id=detector_id)

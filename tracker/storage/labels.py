@@ -7,17 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Name,
-    change_rows,
-    columns_of,
-    index_some,
-    list_rows,
-    on_postgresql,
-    stream,
-)
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, index_some, on_postgresql, stream
 from tracker.storage.detectors import Detector, Version, is_of_version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
@@ -98,7 +89,7 @@ def add_labels_of(
     kept = ("detector_id", "label", "standing", "sampling", "is_repeat")
     moment = sa.literal(at, Label.created_at.type)
     given = sa.literal(labeler), moment, moment
-    found = sa.select(Query.label_id, Query.id, *columns_of(Query, *kept), *given)
+    found = sa.select(Query.label_id, Query.id, *base.columns_of(Query, *kept), *given)
     are_new = Query.id.between(*ids) & Query.label_id.is_not(None)
     are_near = on_postgresql(Query.detector_id == detector_id)
     names = ["id", "query_id", *kept, "labeler", "labelled_at", "created_at"]
@@ -107,7 +98,7 @@ def add_labels_of(
 
 def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
     """Return every label ever given to *query*, newest first."""
-    return list_rows(session, Label, is_about(Label, query), order=Label.id.desc())
+    return base.list_rows(session, Label, is_about(Label, query), order=Label.id.desc())
 
 
 def find_labels(
@@ -131,7 +122,7 @@ def iter_words(
 def erase_notes(session: Session, rows_of: Any, query: Query) -> None:
     """Delete the notes of *query* in a table, such as that of labels."""
     noted = is_about(rows_of, query), rows_of.note.is_not(None)
-    change_rows(session, rows_of, *noted, note=None)
+    base.change_rows(session, rows_of, *noted, note=None)
 
 
 def is_current() -> sa.ColumnElement[bool]:
@@ -232,10 +223,12 @@ def iter_label_rows(
     """Stream every label of a detector, or of the queries that meet *conditions*."""
     columns: tuple[Any, ...] = (
         *(Query.id.label("query"), Version.name.label("version")),
-        *columns_of(Query, "key", "predicted", "confidence", "asked_at", "metadata"),
-        *columns_of(Label, "label", "sampling", "note", "labeler", "labelled_at"),
+        *base.columns_of(
+            Query, "key", "predicted", "confidence", "asked_at", "metadata"
+        ),
+        *base.columns_of(Label, "label", "sampling", "note", "labeler", "labelled_at"),
         (Query.label_id == Label.id).label("is_current"),
-        *columns_of(Query, "input", "is_repeat", "tags", "group"),
+        *base.columns_of(Query, "input", "is_repeat", "tags", "group"),
         (Label.standing == GROUPED).label("is_grouped"),
     )
     statement = (

@@ -8,22 +8,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Name,
-    change_rows,
-    count_rows,
-    delete_rows,
-    equal,
-    find_row,
-    list_newest,
-    list_rows,
-    owner,
-    set_rows,
-    stream,
-    text_list,
-)
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, owner, stream, text_list
 from tracker.storage.inserting import Asked, Prepared
 from tracker.words import ADMIN, KEY_ROLES, LABELER, ROLES, has_role
 
@@ -85,15 +71,15 @@ def set_pin(
     session: Session, account_id: int, detector_id: int, *, is_pinned: bool
 ) -> None:
     row = {"account_id": account_id, "detector_id": detector_id}
-    set_rows(session, Pin, [{}] if is_pinned else [], **row)
+    base.set_rows(session, Pin, [{}] if is_pinned else [], **row)
 
 
 def find_account(session: Session, name: str) -> Account | None:
-    return find_row(session, Account, name=name)
+    return base.find_row(session, Account, name=name)
 
 
 def list_accounts(session: Session) -> Sequence[Account]:
-    return list_rows(session, Account)
+    return base.list_rows(session, Account)
 
 
 def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
@@ -178,14 +164,14 @@ def find_last_seen(session: Session) -> dict[int, datetime]:
 
 def touch_sign_in(session: Session, sign_in_id: int, *, seen_at: datetime) -> None:
     older = SignIn.id == sign_in_id, SignIn.seen_at < seen_at
-    change_rows(session, SignIn, *older, seen_at=seen_at)
+    base.change_rows(session, SignIn, *older, seen_at=seen_at)
 
 
 def delete_sign_ins(
     session: Session, account_id: int, *, excluding: str | None = None
 ) -> None:
     others = [] if excluding is None else [SignIn.digest != excluding]
-    delete_rows(session, SignIn, *others, account_id=account_id)
+    base.delete_rows(session, SignIn, *others, account_id=account_id)
 
 
 def take_link(session: Session, digest: str) -> SignInLink | None:
@@ -198,9 +184,9 @@ def take_link(session: Session, digest: str) -> SignInLink | None:
 def delete_expired(
     session: Session, *, at: datetime, seen_until: datetime, made_until: datetime
 ) -> None:
-    delete_rows(session, SignInLink, SignInLink.expires_at <= at)
+    base.delete_rows(session, SignInLink, SignInLink.expires_at <= at)
     old = (SignIn.seen_at <= seen_until) | (SignIn.created_at <= made_until)
-    delete_rows(session, SignIn, old)
+    base.delete_rows(session, SignIn, old)
 
 
 def count_tries(
@@ -210,9 +196,9 @@ def count_tries(
 
     Those that are not *after* an instant are deleted.
     """
-    delete_rows(session, SignInTry, SignInTry.tried_at <= after)
-    of_account = count_rows(session, SignInTry, SignInTry.account == account)
-    return of_account, count_rows(session, SignInTry, SignInTry.address == address)
+    base.delete_rows(session, SignInTry, SignInTry.tried_at <= after)
+    of_account = base.count_rows(session, SignInTry, SignInTry.account == account)
+    return of_account, base.count_rows(session, SignInTry, SignInTry.address == address)
 
 
 def find_oldest_try(session: Session, account: str, address: str) -> datetime | None:
@@ -290,11 +276,11 @@ def list_second_factors(session: Session) -> dict[int, str]:
 def take_totp_step(session: Session, account_id: int, step: int) -> bool:
     """Store that the code of *step* was used; False if it or a later one was."""
     is_new = Totp.account_id == account_id, Totp.last_step < step
-    return change_rows(session, Totp, *is_new, last_step=step) == 1
+    return base.change_rows(session, Totp, *is_new, last_step=step) == 1
 
 
 def list_passkeys(session: Session, account_id: int) -> Sequence[Passkey]:
-    return list_rows(session, Passkey, Passkey.account_id == account_id)
+    return base.list_rows(session, Passkey, Passkey.account_id == account_id)
 
 
 def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str]:
@@ -304,11 +290,11 @@ def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str
 
 
 def count_recovery_codes(session: Session, account_id: int) -> int:
-    return count_rows(session, RecoveryCode, RecoveryCode.account_id == account_id)
+    return base.count_rows(session, RecoveryCode, RecoveryCode.account_id == account_id)
 
 
 def delete_expired_steps(session: Session, *, at: datetime) -> None:
-    delete_rows(session, SignInStep, SignInStep.expires_at <= at)
+    base.delete_rows(session, SignInStep, SignInStep.expires_at <= at)
 
 
 class ApiKey(Base):
@@ -378,11 +364,11 @@ def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
     # A locked row may be skipped: the other request writes the same minute.
     chosen = sa.select(ApiKey.id).where(ApiKey.id == key_id)
     if session.scalar(chosen.with_for_update(skip_locked=True)) is not None:
-        change_rows(session, ApiKey, ApiKey.id == key_id, last_used_at=used_at)
+        base.change_rows(session, ApiKey, ApiKey.id == key_id, last_used_at=used_at)
 
 
 def list_keys(session: Session) -> Sequence[ApiKey]:
-    return list_rows(session, ApiKey)
+    return base.list_rows(session, ApiKey)
 
 
 # The filters of the audit log list the names in the newest events.
@@ -415,8 +401,8 @@ def list_events(
     limit: int,
 ) -> Sequence[AuditEvent]:
     """Return the newest events of the audit log, with ids below *before*."""
-    such = equal(AuditEvent, actor=actor, action=action)
-    return list_newest(session, AuditEvent, *such, before=before, limit=limit)
+    such = base.equal(AuditEvent, actor=actor, action=action)
+    return base.list_newest(session, AuditEvent, *such, before=before, limit=limit)
 
 
 def find_last_event(session: Session, action: str, subject: str) -> AuditEvent | None:
@@ -424,7 +410,7 @@ def find_last_event(session: Session, action: str, subject: str) -> AuditEvent |
     newest = sa.select(AuditEvent.id).order_by(AuditEvent.id.desc())
     among = AuditEvent.id.in_(newest.limit(_MOST_LOOKED_AT))
     such = among, AuditEvent.action == action, AuditEvent.subject == subject
-    found = list_newest(session, AuditEvent, *such, before=None, limit=1)
+    found = base.list_newest(session, AuditEvent, *such, before=None, limit=1)
     return found[0] if found else None
 
 

@@ -21,14 +21,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.errors import TrackerError
-from tracker.storage.base import (
-    Base,
-    BigId,
-    change_rows,
-    count_rows,
-    delete_rows,
-    index_where,
-)
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, index_where
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import insert
 
@@ -206,7 +200,7 @@ def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collectio
     held = {row.id for row in found if number[row.id] == row.attempts}
     free = sa.select(Task.id).where(Task.id.in_(held)).with_for_update(skip_locked=True)
     ids = session.scalars(free).all()
-    change_rows(session, Task, Task.id.in_(ids), *mine, held_until=at + _HOLD)
+    base.change_rows(session, Task, Task.id.in_(ids), *mine, held_until=at + _HOLD)
     return held
 
 
@@ -230,17 +224,17 @@ def advance(session: Session, task: Task) -> None:
 
 
 def finish(session: Session, task: Task) -> None:
-    delete_rows(session, Task, id=task.id)
+    base.delete_rows(session, Task, id=task.id)
 
 
 def withdraw(session: Session, kind: str, *keys: str) -> None:
-    delete_rows(session, Task, _IS_OPEN, Task.key.in_(keys), kind=kind)
+    base.delete_rows(session, Task, _IS_OPEN, Task.key.in_(keys), kind=kind)
 
 
 def wake_lane(session: Session, kind: str, lane: str, *, at: datetime) -> None:
     """Make the resting tasks of a lane due now, as if never tried."""
     resting = _IS_OPEN, Task.kind == kind, Task.lane == lane, Task.worker.is_(None)
-    change_rows(session, Task, *resting, **_FRESH | {"due_at": at})
+    base.change_rows(session, Task, *resting, **_FRESH | {"due_at": at})
 
 
 def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
@@ -282,7 +276,7 @@ def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
         sa.select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
     )
     dead = [one for one in session.scalars(holders) if one and not is_alive(one)]
-    change_rows(session, Task, _IS_OPEN, Task.worker.in_(dead), held_until=None)
+    base.change_rows(session, Task, _IS_OPEN, Task.worker.in_(dead), held_until=None)
 
 
 def set_back(session: Session, *, at: datetime) -> None:
@@ -296,12 +290,12 @@ def set_back(session: Session, *, at: datetime) -> None:
         "held_until": sa.case((Task.held_until > until, until), else_=Task.held_until),
     }
     late = (Task.due_at > at) | (Task.held_until > until)
-    change_rows(session, Task, _IS_OPEN, late, **values)
+    base.change_rows(session, Task, _IS_OPEN, late, **values)
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
     old = sa.select(Task.id).where(Task.ended_at < before).limit(limit)
-    delete_rows(session, Task, Task.id.in_(session.scalars(old).all()))
+    base.delete_rows(session, Task, Task.id.in_(session.scalars(old).all()))
 
 
 # Built once: every page of a detector asks this.
@@ -322,4 +316,4 @@ def find_failures(
 
 def count_failing(session: Session, kind: str) -> int:
     failing = _IS_OPEN, Task.kind == kind, Task.error.is_not(None)
-    return count_rows(session, Task, *failing)
+    return base.count_rows(session, Task, *failing)

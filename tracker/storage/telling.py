@@ -7,20 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Key,
-    Name,
-    change_rows,
-    delete_rows,
-    equal,
-    index_where,
-    list_newest,
-    list_rows,
-    owner,
-    set_rows,
-)
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Key, Name, index_where, owner
 from tracker.storage.detectors import (
     Detector,
     Version,
@@ -57,8 +45,8 @@ def list_detector_events(
     before: int | None = None,
     limit: int,
 ) -> Sequence[Event]:
-    own = equal(Event, detector_id=detector_id, type=kind)
-    return list_newest(session, Event, *own, before=before, limit=limit)
+    own = base.equal(Event, detector_id=detector_id, type=kind)
+    return base.list_newest(session, Event, *own, before=before, limit=limit)
 
 
 # Built once: every page of a detector asks this.
@@ -106,7 +94,7 @@ def list_news(
     limit: int,
 ) -> Sequence[Event]:
     conditions = (Event.id > after, Event.detector_id.in_(select_open(among)))
-    return list_newest(session, Event, *conditions, before=None, limit=limit)
+    return base.list_newest(session, Event, *conditions, before=None, limit=limit)
 
 
 def find_newest_id(session: Session) -> int:
@@ -220,14 +208,14 @@ def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery |
 
 def wake_deliveries(session: Session, webhook_id: int, *, at: datetime) -> None:
     waiting = Delivery.webhook_id == webhook_id, Delivery.state == WAITING
-    change_rows(session, Delivery, *waiting, next_try_at=at)
+    base.change_rows(session, Delivery, *waiting, next_try_at=at)
 
 
 def list_deliveries(
     session: Session, webhook_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[Delivery]:
     own = Delivery.webhook_id == webhook_id
-    return list_newest(session, Delivery, own, before=before, limit=limit)
+    return base.list_newest(session, Delivery, own, before=before, limit=limit)
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
@@ -236,7 +224,7 @@ def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
         Delivery.state != WAITING, Delivery.created_at < before
     )
     ids = session.scalars(old.order_by(Delivery.id).limit(limit)).all()
-    delete_rows(session, Delivery, Delivery.id.in_(ids))
+    base.delete_rows(session, Delivery, Delivery.id.in_(ids))
 
 
 class AddressCheck(Base):
@@ -294,7 +282,7 @@ class Notice(Base):
 
 def list_readers(session: Session) -> Sequence[Account]:
     is_reached = Account.email.is_not(None), Account.disabled_at.is_(None)
-    return list_rows(session, Account, *is_reached)
+    return base.list_rows(session, Account, *is_reached)
 
 
 def set_muted(
@@ -302,9 +290,9 @@ def set_muted(
 ) -> None:
     """Turn the mail of an account about a detector off or on."""
     row = {"account_id": account_id, "detector_id": detector_id}
-    set_rows(session, MailMute, [{}] if is_muted else [], **row)
+    base.set_rows(session, MailMute, [{}] if is_muted else [], **row)
     if is_muted:
-        delete_rows(session, Notice, **row)
+        base.delete_rows(session, Notice, **row)
 
 
 def find_last_notice(session: Session, account_id: int, detector_id: int) -> int | None:
@@ -336,7 +324,7 @@ def delete_told(session: Session, detector_id: int, notices: Collection[int]) ->
     They are given by id, because one with a lower id may be committed after the mail
     was composed.
     """
-    delete_rows(session, Notice, Notice.id.in_(notices), detector_id=detector_id)
+    base.delete_rows(session, Notice, Notice.id.in_(notices), detector_id=detector_id)
 
 
 class Badge(Base):
@@ -359,7 +347,7 @@ def list_badges(
     session: Session, detector_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[Badge]:
     own = Badge.detector_id == detector_id
-    return list_newest(session, Badge, own, before=before, limit=limit)
+    return base.list_newest(session, Badge, own, before=before, limit=limit)
 
 
 class SentEstimate(Base):

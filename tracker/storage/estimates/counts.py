@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage import labels
-from tracker.storage.base import on_postgresql, stream
+from tracker.storage.base import columns_of, on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import day_of, minute_of
 from tracker.storage.estimates.cells import Cell, Counts, day_in, pool
@@ -219,15 +219,10 @@ MOST_UNLABELLED = 100_000
 # So many of the last labels tell how long labels take.
 _DELAYS_OF = 500
 # Few columns: whole rows take four times as long.
-_OF_WAITING = (
-    "version_id",
-    "predicted",
-    "group",
-    "asked_at",
-    "created_at",
-    "erased_at",
-    "is_repeat",
-    "is_gold",
+_OF_WAITING = columns_of(
+    Query,
+    *("version_id", "predicted", "group", "asked_at", "created_at", "erased_at"),
+    *("is_repeat", "is_gold"),
 )
 
 
@@ -244,7 +239,7 @@ def count_awaited(
     `MOST_UNLABELLED`.
     """
     waits = (
-        select(*(getattr(Query, name) for name in _OF_WAITING))
+        select(*_OF_WAITING)
         .where(Query.detector_id == version.detector_id, Query.label.is_(None))
         # Of an older version there may be more.
         .order_by(Query.id.desc())
@@ -325,13 +320,10 @@ def count_weights(
     Labels that were taken over from another version have no weight, and repeats of an
     input do not count.
     """
+    is_right = (Query.label == Query.predicted).label("is_right")
+    kind = Query.label, is_right, Label.weight
     statement = (
-        select(
-            Query.label,
-            (Query.label == Query.predicted).label("is_right"),
-            Label.weight,
-            func.count().label("labels"),
-        )
+        select(*kind, func.count().label("labels"))
         .join_from(Label, Query, is_of_query(Label))
         .where(
             Label.detector_id == detector_id,
@@ -342,7 +334,7 @@ def count_weights(
             Query.version_id.in_(version_ids),
             has_standing(Query, SAMPLINGS),
         )
-        .group_by(Query.label, Query.label == Query.predicted, Label.weight)
+        .group_by(*kind)
     )
     return session.execute(statement).all()
 
@@ -368,18 +360,12 @@ def count_repeats(
     is_scored = has_standing(Query, {*standings, GROUPED}) & base.in_(sorted(standings))
     is_correct = is_scored & (Query.label == Query.predicted)
     differs = func.min(Query.predicted) != func.max(Query.predicted)
+    labelled, correct = (func.count(case((one, 1))) for one in (is_scored, is_correct))
+    found = labelled.label("labelled"), correct.label("correct")
     each = (
-        select(
-            func.count(case((is_scored, 1))).label("labelled"),
-            func.count(case((is_correct, 1))).label("correct"),
-            differs.label("differs"),
-        )
-        .where(
-            Query.detector_id == detector_id,
-            Query.version_id.in_(version_ids),
-            Query.group.is_not(None),
-            ~Query.is_repeat,
-        )
+        select(*found, differs.label("differs"))
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
+        .where(Query.group.is_not(None), ~Query.is_repeat)
         .group_by(Query.version_id, Query.group)
         .having(func.count() > 1)
         .subquery()

@@ -89,24 +89,14 @@ def _select_changes(
 ) -> Select[*tuple[Any, ...]]:
     old = aliased(Label)
     details: Any = Query.details if has_metadata else null()
+    columns: tuple[Any, ...] = (
+        *(Label.detector_id, Label.id, Label.replaces_id, labels.truth_of(Label)),
+        *(Label.standing, Label.created_at, Query.version_id, Query.predicted),
+        *(Query.asked_at, Query.confidence, details, labels.truth_of(old)),
+        *(old.standing, old.created_at, labels.is_correction(Label, old)),
+    )
     return (
-        select(
-            Label.detector_id,
-            Label.id,
-            Label.replaces_id,
-            labels.truth_of(Label),
-            Label.standing,
-            Label.created_at,
-            Query.version_id,
-            Query.predicted,
-            Query.asked_at,
-            Query.confidence,
-            details,
-            labels.truth_of(old),
-            old.standing,
-            old.created_at,
-            labels.is_correction(Label, old),
-        )
+        select(*columns)
         .select_from(Label)
         .join(Query, is_of_query(Label))
         .outerjoin(old, labels.is_replaced(old))

@@ -18,17 +18,8 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    UtcDateTime,
-    are_among,
-    change_rows,
-    delete_rows,
-    on_postgresql,
-    owner,
-    remember,
-)
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql, owner
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.inserting import Prepared, insert_rows
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
@@ -70,7 +61,7 @@ def count_groups_again(
     session: Session, detector_id: int, *, created_at: datetime
 ) -> None:
     """Let the job find the groups of all queries again, and what counts for them."""
-    change_rows(session, Detector, Detector.id == detector_id, groups=STALE)
+    base.change_rows(session, Detector, Detector.id == detector_id, groups=STALE)
     # The job takes up a detector that has a batch, be it an empty one.
     add_batch(session, detector_id, created_at=created_at)
 
@@ -226,7 +217,7 @@ def list_pending_batches(session: Session, detector_ids: Collection[int]) -> Pen
     """Return the pending batches of those of the detectors that have any."""
     ids = tuple(sorted(detector_ids))
     found: dict[int, list[int]] = {}
-    for detector_id, batch in remember(session, _OF_DETECTORS, {"ids": ids}):
+    for detector_id, batch in base.remember(session, _OF_DETECTORS, {"ids": ids}):
         found.setdefault(detector_id, []).append(batch)
     return found
 
@@ -257,15 +248,15 @@ def advance_revisions(
         by_id = {key: sa.literal(row[name], column.type) for key, row in rows.items()}
         values[name] = sa.case(by_id, value=Detector.id, else_=column)
     are_seen = sa.tuple_(Detector.id, Detector.revision).in_(seen.items())
-    return change_rows(session, Detector, are_seen, **values) == len(seen)
+    return base.change_rows(session, Detector, are_seen, **values) == len(seen)
 
 
 def delete_batches(session: Session, detector_id: int, batches: Sequence[int]) -> int:
     """Delete batches that are folded in, and return how many were still there."""
-    deleted = 0
+    deleted, own = 0, {"detector_id": detector_id}
     for start in range(0, len(batches), 500):
         chunk = PendingBatch.id.in_(batches[start : start + 500])
-        deleted += delete_rows(session, PendingBatch, chunk, detector_id=detector_id)
+        deleted += base.delete_rows(session, PendingBatch, chunk, **own)
     return deleted
 
 
@@ -282,10 +273,10 @@ def end_batches(
             if until is None or first_id(batch + 1) <= until:
                 whole.append(batch)
                 continue
-            its = are_among(PendingBatch, [(detector_id, batch)])
+            its = base.are_among(PendingBatch, [(detector_id, batch)])
             # Not if the batch is no longer there, or is further.
-            is_behind = sa.func.coalesce(PendingBatch.next_id, 0) < until
-            if not change_rows(session, PendingBatch, its, is_behind, next_id=until):
+            its &= sa.func.coalesce(PendingBatch.next_id, 0) < until
+            if not base.change_rows(session, PendingBatch, its, next_id=until):
                 return False
         if delete_batches(session, detector_id, whole) < len(whole):
             return False

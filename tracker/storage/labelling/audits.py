@@ -7,17 +7,13 @@ from typing import Any, Literal, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
+from tracker.storage import base
 from tracker.storage.base import (
     Base,
     BigId,
     Key,
     Name,
-    are_among,
-    change_rows,
-    find_row,
     index_some,
-    list_newest,
-    list_rows,
     on_postgresql,
     owner,
     stream,
@@ -80,7 +76,7 @@ def find_schedule(session: Session, audit: "Audit") -> AuditSchedule:
 def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule]:
     """Return the schedules of a detector, the newest first."""
     own = AuditSchedule.detector_id == detector_id
-    return list_newest(session, AuditSchedule, own, before=None, limit=None)
+    return base.list_newest(session, AuditSchedule, own, before=None, limit=None)
 
 
 def list_running(session: Session) -> list[Key]:
@@ -263,7 +259,7 @@ def is_name_taken(
     session: Session, rows_of: type[Named], detector_id: int, name: str
 ) -> bool:
     own = {"detector_id": detector_id, "name": name}
-    return find_row(session, rows_of, **own) is not None
+    return base.find_row(session, rows_of, **own) is not None
 
 
 def lock_one(session: Session, rows_of: type[Named], key: Key) -> Named:
@@ -286,7 +282,7 @@ def list_audits(
         made = sa.select(AuditSchedule.id)
         made = made.filter_by(detector_id=detector_id, every=every)
         own.append(Audit.schedule_id.in_(made))
-    return list_newest(session, Audit, *own, before=before, limit=limit)
+    return base.list_newest(session, Audit, *own, before=before, limit=limit)
 
 
 def _select_scheduled(schedule: AuditSchedule, *columns: Any) -> sa.Select[Any]:
@@ -318,7 +314,7 @@ def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
 def list_open_scheduled(session: Session) -> Sequence[Audit]:
     """Return the audits that schedules made and that are not closed."""
     are_open = Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
-    return list_rows(session, Audit, *are_open)
+    return base.list_rows(session, Audit, *are_open)
 
 
 def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:
@@ -329,12 +325,12 @@ def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:
 
 def list_extensions(session: Session, audit: Audit) -> Sequence[AuditExtension]:
     own = is_of(AuditExtension, audit)
-    return list_rows(session, AuditExtension, own, order=AuditExtension.number)
+    return base.list_rows(session, AuditExtension, own, order=AuditExtension.number)
 
 
 def list_rounds(session: Session, audit: Audit) -> Sequence[AuditRound]:
     own = is_of(AuditRound, audit)
-    return list_rows(session, AuditRound, own, order=AuditRound.number)
+    return base.list_rows(session, AuditRound, own, order=AuditRound.number)
 
 
 def get_last_round(session: Session, audit: Audit) -> AuditRound:
@@ -359,14 +355,8 @@ def is_awaited(session: Session, query: AnyQuery) -> bool:
 
 
 _ANSWER = (
-    AuditDraw.number,
-    AuditDraw.query_id,
-    AuditDraw.stratum,
-    Query.key,
-    Query.predicted,
-    Query.confidence,
-    Query.label,
-    Query.label_id,
+    *(AuditDraw.number, AuditDraw.query_id, AuditDraw.stratum),
+    *(Query.key, Query.predicted, Query.confidence, Query.label, Query.label_id),
 )
 
 
@@ -459,7 +449,7 @@ def reserve_draws(
 ) -> None:
     """Give these draws to *labeler* until then."""
     chosen = is_of(AuditDraw, audit), AuditDraw.number.in_(numbers)
-    change_rows(session, AuditDraw, *chosen, labeler=labeler, until=until)
+    base.change_rows(session, AuditDraw, *chosen, labeler=labeler, until=until)
 
 
 def release_draws(
@@ -467,15 +457,15 @@ def release_draws(
 ) -> None:
     """Offer what *labeler* was given of a query to others from then on."""
     theirs = is_about(AuditDraw, query), AuditDraw.labeler == labeler
-    change_rows(session, AuditDraw, *theirs, until=at)
+    base.change_rows(session, AuditDraw, *theirs, until=at)
 
 
 def set_sampling(
     session: Session, detector_id: int, query_id: int, sampling: str
 ) -> bool:
     """Say how a query was chosen; False if it has a label already."""
-    open_one = are_among(Query, [(detector_id, query_id)]), Query.label.is_(None)
-    return change_rows(session, Query, *open_one, sampling=sampling) > 0
+    open_one = base.are_among(Query, [(detector_id, query_id)]), Query.label.is_(None)
+    return base.change_rows(session, Query, *open_one, sampling=sampling) > 0
 
 
 def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
@@ -533,7 +523,7 @@ def mark_known(session: Session, audit: Audit, round_number: int) -> None:
     labelled = sa.select(Query.id).where(
         Query.detector_id == audit.detector_id, Query.label > ""
     )
-    change_rows(
+    base.change_rows(
         session,
         AuditItem,
         on_postgresql(AuditItem.detector_id == audit.detector_id),

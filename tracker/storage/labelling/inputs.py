@@ -10,8 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
-from tracker.storage.detectors import Detector
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Name,
+    columns_of,
+    on_postgresql,
+    owner,
+    stream,
+)
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared, insert_rows
 from tracker.storage.labels import Label
@@ -34,9 +41,7 @@ class Reference(Base):
         {"sqlite_with_rowid": False},
     )
 
-    detector_id: Mapped[int] = mapped_column(
-        BigId, sa.ForeignKey(Detector.id), primary_key=True, autoincrement=False
-    )
+    detector_id: Mapped[int] = owner("detectors")
     input: Mapped[str] = mapped_column(Name, primary_key=True)
     label: Mapped[str] = mapped_column(Name)
     sampling: Mapped[str] = mapped_column(sa.Text)
@@ -167,23 +172,13 @@ def find_truths(
         # what has an offset is looked up for its query.
         its = sa.select(Label).where(is_its).correlate(Query).offset(0).lateral("its")
         label, on = aliased(Label, its), sa.true()
-    statement = (
-        sa.select(
-            Query.input,
-            Query.id.label("query_id"),
-            Query.label,
-            Query.sampling,
-            Query.standing,
-            Query.agreement,
-            label.id,
-            label.source_label_id,
-            label.labeler,
-            label.labelled_at,
-            label.created_at,
-        )
-        .join(label, on)
-        .where(Query.input.is_not(None) if of_repeats else _ARE_FIRSTS)
+    columns = (
+        *(Query.input, Query.id.label("query_id"), Query.label, Query.sampling),
+        *(Query.standing, Query.agreement, label.id, label.source_label_id),
+        *(label.labeler, label.labelled_at, label.created_at),
     )
+    are_its = Query.input.is_not(None) if of_repeats else _ARE_FIRSTS
+    statement = sa.select(*columns).join(label, on).where(are_its)
     rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     # Before inputs had a truth their queries could be given different ones.
     newest_last = sorted(rows, key=attrgetter("created_at", "id"))
@@ -206,7 +201,7 @@ class Sharing(NamedTuple):
     is_repeat: bool
 
 
-_SHARING = [Query.__table__.c[name] for name in Sharing._fields]
+_SHARING = columns_of(Query, *Sharing._fields)
 # Built once: every label of a query with an input asks this.
 _OF_INPUT = Prepared(
     sa.select(*_SHARING)
@@ -234,17 +229,12 @@ def iter_queries_of(
         yield from map(Sharing._make, found)
 
 
-_SET_INPUT = Prepared(
-    update_each().values(
-        **{
-            name: sa.bindparam(name, type_=Query.__table__.c[name].type)
-            for name in ("input", "is_repeat", "is_pooled")
-        },
-        queue_rank=sa.case(
-            (~sa.bindparam("is_repeat", type_=sa.Boolean), Query.__table__.c.queue_rank)
-        ),
-    )
-)
+_NEW_INPUT = {
+    name: sa.bindparam(name, type_=Query.__table__.c[name].type)
+    for name in ("input", "is_repeat", "is_pooled")
+}
+_KEPT_RANK = sa.case((~_NEW_INPUT["is_repeat"], Query.__table__.c.queue_rank))
+_SET_INPUT = Prepared(update_each().values(**_NEW_INPUT, queue_rank=_KEPT_RANK))
 
 
 def set_inputs(
@@ -284,26 +274,21 @@ def iter_replayed(
     follow, of the version None.
     """
     said = (_NEW.predicted, _NEW.created_at.label("asked"))
-    referred = (
-        sa.select(Reference.created_at)
-        .where(Reference.detector_id == detector_id, Reference.input == _OLD.input)
-        .scalar_subquery()
-    )
+    own = Reference.detector_id == detector_id, Reference.input == _OLD.input
+    referred = sa.select(Reference.created_at).where(*own).scalar_subquery()
+    old = _OLD.id, _OLD.input, _OLD.group, _OLD.key, _OLD.version_id, _OLD.label
     queries = (
-        sa.select(
-            _OLD.id, _OLD.input, _OLD.group, _OLD.key, _OLD.version_id, _OLD.label
-        )
+        sa.select(*old)
         .add_columns(*said, _first_label(detector_id), referred.label("referred"))
         .outerjoin(_NEW, _is_put_to(_OLD.input, detector_id, version_id))
         .where(*_labelled(detector_id, standings), _OLD.version_id != version_id)
     )
     yield from stream(session, queries.order_by(_OLD.id))
-    nothing = (sa.null().label("group"), sa.null().label("version_id"))
+    names = ("group", "version_id", "labelled")
+    nothing = [sa.null().label(name) for name in names]
     references = (
         sa.select(Reference.input, Reference.label, *nothing, *said)
-        .add_columns(
-            sa.null().label("labelled"), Reference.created_at.label("referred")
-        )
+        .add_columns(Reference.created_at.label("referred"))
         .outerjoin(_NEW, _is_put_to(Reference.input, detector_id, version_id))
         .where(
             Reference.detector_id == detector_id,
@@ -324,10 +309,8 @@ def _is_put_to(name: Any, detector_id: int, version_id: int) -> sa.ColumnElement
 
 
 def _first_label(detector_id: int) -> Any:
-    found = sa.select(sa.func.min(Label.created_at)).join(
-        _ANY, _ANY.id == Label.query_id
-    )
-    chosen = found.where(
+    found = sa.select(sa.func.min(Label.created_at))
+    chosen = found.join(_ANY, _ANY.id == Label.query_id).where(
         _ANY.detector_id == detector_id,
         _ANY.input == _OLD.input,
         on_postgresql(Label.detector_id == detector_id),

@@ -11,18 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Name,
-    change_rows,
-    columns_of,
-    equal,
-    list_rows,
-    on_postgresql,
-    owner,
-    stream,
-)
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, on_postgresql, owner, stream
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.rechecks import Recheck, RecheckSet
@@ -54,7 +44,7 @@ class Assignment(Base):
 
 def list_assignments(session: Session, detector_id: int) -> Sequence[Assignment]:
     own = Assignment.detector_id == detector_id
-    return list_rows(session, Assignment, own, order=Assignment.labeler)
+    return base.list_rows(session, Assignment, own, order=Assignment.labeler)
 
 
 def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str]]:
@@ -76,9 +66,9 @@ def count_assigned_label(session: Session, row: Mapping[str, Any]) -> None:
     """Count the label *row* for its labeler, unless it replaces their own."""
     of = {name: row[name] for name in ("detector_id", "labeler")}
     own = sa.select(Label.id).filter_by(**of, id=row["replaces_id"])
-    theirs = equal(Assignment, **of)
+    theirs = base.equal(Assignment, **of)
     theirs += [] if row["replaces_id"] is None else [~own.exists()]
-    change_rows(session, Assignment, *theirs, done=Assignment.done + 1)
+    base.change_rows(session, Assignment, *theirs, done=Assignment.done + 1)
 
 
 def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
@@ -176,7 +166,7 @@ def find_judgements(
 ) -> Sequence[Any]:
     """Return query_id, judge, kind, judged and judged_at of what is said of queries."""
     names = ("query_id", "judge", "kind", "judged", "judged_at")
-    statement = sa.select(*columns_of(Judgement, *names))
+    statement = sa.select(*base.columns_of(Judgement, *names))
     return look_up(session, detector_id, statement, Judgement.query_id, query_ids)
 
 
@@ -198,7 +188,7 @@ def iter_verdicts(
 
 def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
     own = is_about(Judgement, query)
-    return list_rows(session, Judgement, own, order=Judgement.judge)
+    return base.list_rows(session, Judgement, own, order=Judgement.judge)
 
 
 def count_judgements(

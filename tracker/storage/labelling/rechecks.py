@@ -10,16 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Name,
-    change_rows,
-    count_rows,
-    delete_rows,
-    list_rows,
-    stream,
-)
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, stream
 from tracker.storage.detectors import Version, of_version
 from tracker.storage.queries.lookup import listed
 from tracker.storage.queries.queries import (
@@ -123,9 +115,9 @@ def begin_set(session: Session, found: RecheckSet) -> None:
     mine = _is_in(found)
     before = session.get(RecheckSet, (found.detector_id, found.version_id))
     if before is not None:
-        delete_rows(session, Recheck, mine, Recheck.is_trusted.is_not(True))
+        base.delete_rows(session, Recheck, mine, Recheck.is_trusted.is_not(True))
         by_chance = sa.case((Recheck.clock <= before.reached, -1.0), else_=_NEVER)
-        change_rows(session, Recheck, mine, place=None, clock=by_chance)
+        base.change_rows(session, Recheck, mine, place=None, clock=by_chance)
         session.delete(before)
         session.flush()
     session.add(found)
@@ -141,7 +133,7 @@ def draw_more(
     drawn = found.line[start : start + count]
     ids = [one[0] for one in drawn]
     theirs = Query.detector_id == found.detector_id, Query.id.in_(ids)
-    if count_rows(session, Query, *theirs) < len(ids):
+    if base.count_rows(session, Query, *theirs) < len(ids):
         return None
     there = find_rechecks(session, found.detector_id, ids)
     for place, (query_id, label_id, label, clock, time) in enumerate(drawn, start + 1):
@@ -178,7 +170,7 @@ def find_rechecks(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> dict[int, Recheck]:
     theirs = Recheck.detector_id == detector_id, Recheck.query_id.in_(query_ids)
-    rows = list_rows(session, Recheck, *theirs, order=Recheck.query_id)
+    rows = base.list_rows(session, Recheck, *theirs, order=Recheck.query_id)
     return {found.query_id: found for found in rows}
 
 

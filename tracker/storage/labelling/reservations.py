@@ -12,14 +12,8 @@ from sqlalchemy.orm import (
     mapped_column,
 )
 
-from tracker.storage.base import (
-    Base,
-    BigId,
-    Name,
-    change_rows,
-    delete_rows,
-    on_postgresql,
-)
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.queues import DisagreementQueue, Queue
@@ -127,7 +121,7 @@ def renew(session: Session, queries: Sequence[Query], *, until: datetime) -> Non
         Reservation.detector_id.in_({one.detector_id for one in queries}),
         Reservation.query_id.in_([one.id for one in queries]),
     )
-    change_rows(session, Reservation, *theirs, until=until)
+    base.change_rows(session, Reservation, *theirs, until=until)
 
 
 def delete_expired(session: Session, detector_id: int, *, at: datetime) -> None:
@@ -140,14 +134,15 @@ def delete_expired(session: Session, detector_id: int, *, at: datetime) -> None:
         .limit(_MOST_EXPIRED)
         .with_for_update(skip_locked=True)
     )
-    delete_rows(session, Reservation, mine, Reservation.query_id.in_(ended))
+    base.delete_rows(session, Reservation, mine, Reservation.query_id.in_(ended))
 
 
 def set_aside(
     session: Session, query: Query, labeler: str, *, skipped_at: datetime
 ) -> None:
     """End the reservation of *labeler*, and offer the query to others first."""
-    delete_rows(session, Reservation, is_about(Reservation, query), labeler=labeler)
+    theirs = is_about(Reservation, query), Reservation.labeler == labeler
+    base.delete_rows(session, Reservation, *theirs)
     row = {"query_id": query.id, "detector_id": query.detector_id}
     upsert(session, Skip, [row | {"labeler": labeler, "skipped_at": skipped_at}])
 
@@ -200,7 +195,7 @@ def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:
 def release_others(session: Session, queue: Queue, labeler: str) -> None:
     """End what *labeler* has reserved by other choices from the targeted queue."""
     is_other = Reservation.queue.not_in([RANDOM, queue.name])
-    delete_rows(session, Reservation, is_other, labeler=labeler)
+    base.delete_rows(session, Reservation, is_other, labeler=labeler)
 
 
 class Draw(Base):

@@ -1,6 +1,8 @@
 """Upgrading and checking the schema."""
 
 from functools import lru_cache
+from importlib import import_module
+from pkgutil import walk_packages
 
 from alembic import command
 from alembic.config import Config
@@ -8,40 +10,16 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.exc import ProgrammingError
 
+from tracker import storage
 from tracker.errors import ConfigurationError
-
-# Importing the tables completes the metadata.
 from tracker.files import shipped_folder
-from tracker.storage import (
-    detectors,  # noqa: F401
-    device,  # noqa: F401
-    idempotency,  # noqa: F401
-    imports,  # noqa: F401
-    labels,  # noqa: F401
-    people,  # noqa: F401
-    tasks,  # noqa: F401
-    telling,  # noqa: F401
-)
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
-from tracker.storage.deciding import attribution  # noqa: F401
-from tracker.storage.estimates import (
-    job_runs,  # noqa: F401
-    pending,  # noqa: F401
-    projections,  # noqa: F401
-    snapshots,  # noqa: F401
-)
-from tracker.storage.labelling import (  # noqa: F401
-    audits,
-    golds,
-    inputs,
-    labelers,
-    rechecks,
-    reservations,
-    studies,
-)
-from tracker.storage.queries import queries, waiting  # noqa: F401
 
+# Importing the tables completes the metadata.
+for _module in walk_packages(storage.__path__, "tracker.storage."):
+    if ".operations" not in _module.name:
+        import_module(_module.name)
 metadata = Base.metadata
 _FORBIDDEN = "42501"
 

@@ -11,17 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from tracker.storage import base
 from tracker.storage.base import (
     Base,
     BigId,
     Name,
-    delete_rows,
-    equal,
-    find_by_id,
-    find_row,
     index_some,
     index_where,
-    list_newest,
     on_postgresql,
     owner,
 )
@@ -184,7 +180,7 @@ def has(rows_of: Any, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[b
 def delete_about(session: Session, query: Any, *kinds: type[Base]) -> None:
     """Delete the rows of these *kinds*, such as reservations, that are of a query."""
     for rows_of in kinds:
-        delete_rows(session, rows_of, is_about(rows_of, query))
+        base.delete_rows(session, rows_of, is_about(rows_of, query))
 
 
 def repeat_of(repeat: Any) -> sa.ColumnElement[bool]:
@@ -245,11 +241,11 @@ def set_pooled(
 
 
 def find_query(session: Session, query_id: int) -> Query | None:
-    return find_by_id(session, Query, query_id)
+    return base.find_by_id(session, Query, query_id)
 
 
 def find_query_of(session: Session, detector_id: int, query_id: int) -> Query | None:
-    return find_row(session, Query, detector_id=detector_id, id=query_id)
+    return base.find_row(session, Query, detector_id=detector_id, id=query_id)
 
 
 # Every label that is given asks this.
@@ -331,7 +327,8 @@ def build_conditions(  # noqa: PLR0913 - one argument for each filter of the lis
 ) -> list[sa.ColumnElement[bool]]:
     """Return the conditions that a query of a detector passes every filter given."""
     kind = {"predicted": predicted, "label": label, "agreement": agreement}
-    conditions = equal(Query, detector_id=detector_id, version_id=version_id, **kind)
+    own = {"detector_id": detector_id, "version_id": version_id}
+    conditions = base.equal(Query, **own, **kind)
     conditions.append(Query.erased_at.is_(None))
     if labelled is not None:
         has_label = Query.label.is_not(None)
@@ -356,7 +353,7 @@ def list_queries(
 ) -> Sequence[Query]:
     """Return queries that pass every filter given, the newest first."""
     conditions = [*build_conditions(detector_id, **filters), *also]
-    return list_newest(session, Query, *conditions, before=before, limit=limit)
+    return base.list_newest(session, Query, *conditions, before=before, limit=limit)
 
 
 # Built once: every list of queries asks this.
