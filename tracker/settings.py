@@ -180,22 +180,6 @@ _OF_CLIENT = frozenset({"TRACKER_URL", "TRACKER_KEY", "TRACKER_SPOOL"})
 Fields = Mapping[str, FieldInfo]
 
 
-def read_variables(environ: Mapping[str, str], fields: Fields) -> dict[str, str]:
-    """Return the texts of *fields* in *environ*; raises ConfigurationError."""
-    values: dict[str, str] = {}
-    for variable, value in environ.items():
-        is_ours = variable.startswith(_PREFIX) and variable not in _OF_CLIENT
-        if not is_ours or variable.startswith(_OF_TESTS):
-            continue
-        name, text = _read_variable(variable, value, fields)
-        if name in values:
-            raise ConfigurationError(
-                f"{_PREFIX}{name.upper()} and its _FILE are both set; keep one"
-            )
-        values[name] = text
-    return values
-
-
 def _read_variable(variable: str, value: str, fields: Fields) -> tuple[str, str]:
     name = variable.removeprefix(_PREFIX).lower()
     if name in fields:
@@ -446,9 +430,19 @@ class Settings(BaseModel):
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Read the settings from *environ*; raises ConfigurationError."""
-        fields = cls.model_fields
+        fields, values = cls.model_fields, dict[str, str]()
+        for variable, value in environ.items():
+            is_ours = variable.startswith(_PREFIX) and variable not in _OF_CLIENT
+            if not is_ours or variable.startswith(_OF_TESTS):
+                continue
+            name, text = _read_variable(variable, value, fields)
+            if name in values:
+                raise ConfigurationError(
+                    f"{_PREFIX}{name.upper()} and its _FILE are both set; keep one"
+                )
+            values[name] = text
         try:
-            return cls.model_validate(read_variables(environ, fields))
+            return cls.model_validate(values)
         except ValidationError as error:
             raise ConfigurationError(describe_errors(error, fields)) from error
 

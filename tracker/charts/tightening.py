@@ -84,17 +84,13 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
 
 
 def _classes(series: Sequence[Series], x: Axis, colours: Colours) -> list[_Class]:
-    palette = colours.classes
-    classes = [
-        # A class keeps its colour when the order by width changes.
-        _Class(
-            name=words.plain(series[index].scope, limit=60),
-            colour=palette[index % len(palette)],
-            points=axes.in_order(series[index].points, x=x),
-        )
-        for index in axes.widest([one.points for one in series], limit=CLASS_LIMIT)
-    ]
-    return [one for one in classes if one.points]
+    palette, classes = colours.classes, []
+    for index in axes.widest([one.points for one in series], limit=CLASS_LIMIT):
+        name = words.plain(series[index].scope, limit=60)
+        if points := axes.in_order(series[index].points, x=x):
+            # A class keeps its colour when the order by width changes.
+            classes.append(_Class(name, palette[index % len(palette)], points))
+    return classes
 
 
 def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
@@ -148,27 +144,27 @@ def _small_panels(classes: Sequence[_Class], view: View, sheet: Sheet) -> list[P
     cuts = [view.cut(one.points, limit=limit) for one in classes]
     # One vertical axis for all classes, so that heights can be compared.
     domain = view.percent_domain(point for points in cuts for point in points)
-    return [
-        Panel(
+    panels = []
+    for number, (one, points) in enumerate(zip(classes, cuts, strict=True), 1):
+        reading = words.class_reading(one.points[-1])
+        heading = {
+            "text": words.shorten(one.name, width // _LETTER),
+            "fontSize": 13,
+            # Beyond two columns a panel is narrower than the whole reading.
+            "subtitle": list(reading) if columns > 2 else ", ".join(reading),
+        }
+        panel = Panel(
             number=number,
             points=points,
-            heading=_class_heading(one, columns, width),
+            heading=heading,
             colour=one.colour,
             width=width,
             height=110 if sheet.layout == "narrow" else height,
             y_domain=domain,
             has_y_labels=sheet.has_all_axes(columns) or number % columns == 1,
         )
-        for number, (one, points) in enumerate(zip(classes, cuts, strict=True), 1)
-    ]
-
-
-def _class_heading(one: _Class, columns: int, width: int) -> dict[str, Any]:
-    reading = words.class_reading(one.points[-1])
-    # Beyond two columns a panel is narrower than the whole reading.
-    subtitle = list(reading) if columns > 2 else ", ".join(reading)
-    name = words.shorten(one.name, width // _LETTER)
-    return {"text": name, "fontSize": 13, "subtitle": subtitle}
+        panels.append(panel)
+    return panels
 
 
 def _page(

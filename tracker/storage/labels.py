@@ -222,10 +222,8 @@ def iter_label_rows(
 ) -> Iterator[Any]:
     """Stream every label of a detector, or of the queries that meet *conditions*."""
     columns: tuple[Any, ...] = (
-        *(Query.id.label("query"), Version.name.label("version")),
-        *base.columns_of(
-            Query, "key", "predicted", "confidence", "asked_at", "metadata"
-        ),
+        *(Query.id.label("query"), Query.key, Version.name.label("version")),
+        *base.columns_of(Query, "predicted", "confidence", "asked_at", "metadata"),
         *base.columns_of(Label, "label", "sampling", "note", "labeler", "labelled_at"),
         (Query.label_id == Label.id).label("is_current"),
         *base.columns_of(Query, "input", "is_repeat", "tags", "group"),

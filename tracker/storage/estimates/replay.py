@@ -150,12 +150,9 @@ def _select_corrections(
     detector_id: int, version_ids: Sequence[int]
 ) -> sa.Select[*tuple[Any, ...]]:
     replaced = aliased(Label)
+    labels = truth_of(Label).label("label"), truth_of(replaced).label("before")
     return (
-        sa.select(
-            truth_of(Label).label("label"),
-            truth_of(replaced).label("before"),
-            Label.created_at,
-        )
+        sa.select(*labels, Label.created_at)
         .select_from(Label)
         .join(Query, is_of_query(Label))
         .join(replaced, replaced.id == Label.replaces_id)
@@ -195,12 +192,11 @@ def _is_current(*, is_as_known: bool) -> sa.ColumnElement[bool]:
         return Query.label_id == Label.id
     newer = aliased(Label)
     known_at: sa.BindParameter[datetime] = sa.bindparam("known_at")
-    replaced = (
-        sa.select(newer.id)
-        .where(newer.query_id == Label.query_id, newer.replaces_id == Label.id)
-        .where(on_postgresql(newer.detector_id == Label.detector_id))
-        .where(newer.created_at <= known_at)
-        .exists()
+    replaced = sa.exists(newer.id).where(
+        newer.query_id == Label.query_id,
+        newer.replaces_id == Label.id,
+        on_postgresql(newer.detector_id == Label.detector_id),
+        newer.created_at <= known_at,
     )
     return sa.and_(Label.created_at <= known_at, ~replaced)
 

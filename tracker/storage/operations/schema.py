@@ -24,10 +24,11 @@ metadata = Base.metadata
 _FORBIDDEN = "42501"
 
 
-def alembic_config(database: Database) -> Config:
+def alembic_config(database: Database | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(shipped_folder("migrations")))
-    config.attributes["engine"] = database.engine
+    if database is not None:
+        config.attributes["engine"] = database.engine
     return config
 
 
@@ -87,6 +88,4 @@ def _is_known(revision: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _scripts() -> ScriptDirectory:
-    config = Config()
-    config.set_main_option("script_location", str(shipped_folder("migrations")))
-    return ScriptDirectory.from_config(config)
+    return ScriptDirectory.from_config(alembic_config())
