@@ -23,11 +23,7 @@ class Column:
 
 
 def build_histogram(values: npt.ArrayLike, start: float) -> Sequence[Column]:
-    """Return the columns of a histogram of *values* on an axis from *start* to 1.
-
-    The highest column fills the plot; empty bins have none.  Raises ValueError unless
-    every value lies on the axis.
-    """
+    """Return a histogram of *values* from *start* to 1; raises ValueError beyond it."""
     shown = np.asarray(values, dtype=np.float64)
     if not ((shown >= start) & (shown <= 1)).all():
         raise ValueError(f"values must lie between {start} and 1")

@@ -196,7 +196,6 @@ def _y(field: str, panel: Panel) -> Spec:
 
 
 def _lines(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return the band with its bounds, the target, and the estimate."""
     axis = axes.percent_axis(panel.y_domain, panel.floor)
     if not panel.has_y_labels:
         axis |= {"labels": False, "minExtent": 0, "maxExtent": 0}
@@ -234,7 +233,6 @@ def _window(panel: Panel, view: View, colours: Colours) -> list[Spec]:
 
 
 def _events(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return a line with a text for each event, and a tick for each correction."""
     ticks, drawn = list[Spec](), list[Spec]()
     for one in panel.overlay.marks:
         place = _place(view, one.labels, one.at)
@@ -286,7 +284,6 @@ def _share_along(place: float, view: View) -> float:
 
 
 def _verdicts(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return the strip of verdicts at the bottom, with words where they fit."""
     states, bottom = panel.overlay.states, panel.height
     fills = {"met": colours.good, "missed": colours.bad, "undecided": colours.plain}
     places = [_place(view, one.labels, one.since) for one in states]

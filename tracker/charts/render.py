@@ -24,18 +24,12 @@ _MOST_KEPT = 64
 
 
 def render_svg(spec: dict[str, Any]) -> str:
-    """Return *spec* drawn as an SVG document with its description.
-
-    Raises ValueError if *spec* names an address to load from.
-    """
+    """Return *spec* drawn as SVG; raises ValueError if it names an address to load."""
     return str(_draw(_picture(spec), str(spec.get("description", ""))))
 
 
 def render_png(spec: dict[str, Any], *, scale: float = 2) -> bytes:
-    """Return *spec* drawn as a PNG file, *scale* pixels to a unit.
-
-    Raises ValueError if *spec* names an address to load from.
-    """
+    """Return *spec* drawn as PNG; raises ValueError if it names an address to load."""
     return bytes(_draw(_picture(spec), scale=scale))
 
 

@@ -319,6 +319,13 @@ def set_rows(
         session.execute(sa.insert(rows_of), new)
 
 
+def set_row(
+    session: Session, rows_of: type[Base], *, is_there: bool, **key: int
+) -> None:
+    """Let there be a row with this key, which has no other columns, or none."""
+    set_rows(session, rows_of, [{}] if is_there else [], **key)
+
+
 def set_detector_ids(
     session: Session, rows_of: type[Base], ids: Iterable[int], **owner: int
 ) -> None:

@@ -119,10 +119,7 @@ class Database:
         return self.engine.dialect.name == "sqlite"
 
     def reading_from(self, replica: "Database") -> "Database":
-        """Return this database with the reads of a *replica*, which may lag behind.
-
-        Raises ConfigurationError if the replica is another kind of database.
-        """
+        """Return this database with reads of a *replica*; raises ConfigurationError."""
         if replica.is_sqlite != self.is_sqlite:
             raise ConfigurationError(
                 "TRACKER_DATABASE_READ_URL and TRACKER_DATABASE_URL must be of one kind"

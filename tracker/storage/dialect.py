@@ -102,7 +102,6 @@ def floor(session: Session, value: sa.ColumnElement[Any]) -> sa.ColumnElement[in
 def _cut(
     session: Session, instant: Any, form: str, letters: int
 ) -> sa.ColumnElement[str]:
-    """Return the beginning of an *instant* in UTC, as 2026-01-31 09."""
     if is_sqlite(session):
         return sa.func.substr(instant, 1, letters, type_=sa.String())
     return sa.func.to_char(sa.func.timezone("UTC", instant), form, type_=sa.String())

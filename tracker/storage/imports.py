@@ -382,10 +382,7 @@ def _is_in(column: InstrumentedAttribute[Any], batch: int) -> Any:
 def lock_written(
     session: Session, detector_id: int, batch: int
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the queries and the labels of a batch as rows, and lock the queries.
-
-    The queries are those added and those that its labels were given to.
-    """
+    """Return the labels of a batch and its queries, also labelled ones, locked."""
     near = on_postgresql(Label.detector_id == detector_id)
     labels = session.execute(
         sa.select(*Label.__table__.c).where(_is_in(Label.id, batch), near)

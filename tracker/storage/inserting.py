@@ -52,10 +52,7 @@ class Prepared:
     def _execute(
         self, session: Asked, values: Sequence[Mapping[str, Any]]
     ) -> tuple["_Compiled", Any]:
-        """Run the statement for each of *values*; return how to read its cursor.
-
-        Calls listeners and handles errors and lost connections as SQLAlchemy does.
-        """
+        """Run the statement for each of *values*, with the listeners of SQLAlchemy."""
         if isinstance(session, Connection):
             connection = session
         else:

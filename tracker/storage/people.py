@@ -67,13 +67,6 @@ def seen_by(account_id: int) -> sa.ScalarSelect[int]:
     return seen.scalar_subquery()
 
 
-def set_pin(
-    session: Session, account_id: int, detector_id: int, *, is_pinned: bool
-) -> None:
-    row = {"account_id": account_id, "detector_id": detector_id}
-    base.set_rows(session, Pin, [{}] if is_pinned else [], **row)
-
-
 def find_account(session: Session, name: str) -> Account | None:
     return base.find_row(session, Account, name=name)
 
@@ -192,10 +185,7 @@ def delete_expired(
 def count_tries(
     session: Session, account: str, address: str, *, after: datetime
 ) -> tuple[int, int]:
-    """Return the number of tries for an account, and from an address.
-
-    Those that are not *after* an instant are deleted.
-    """
+    """Forget old tries, and count those for an account, and from an address."""
     base.delete_rows(session, SignInTry, SignInTry.tried_at <= after)
     of_account = base.count_rows(session, SignInTry, SignInTry.account == account)
     return of_account, base.count_rows(session, SignInTry, SignInTry.address == address)

@@ -285,16 +285,6 @@ def list_readers(session: Session) -> Sequence[Account]:
     return base.list_rows(session, Account, *is_reached)
 
 
-def set_muted(
-    session: Session, account_id: int, detector_id: int, *, is_muted: bool
-) -> None:
-    """Turn the mail of an account about a detector off or on."""
-    row = {"account_id": account_id, "detector_id": detector_id}
-    base.set_rows(session, MailMute, [{}] if is_muted else [], **row)
-    if is_muted:
-        base.delete_rows(session, Notice, **row)
-
-
 def find_last_notice(session: Session, account_id: int, detector_id: int) -> int | None:
     mine = {"account_id": account_id, "detector_id": detector_id}
     return session.scalar(sa.select(sa.func.max(Notice.id)).filter_by(**mine))
@@ -319,11 +309,7 @@ def list_notices(
 
 
 def delete_told(session: Session, detector_id: int, notices: Collection[int]) -> None:
-    """Delete sent notices.
-
-    They are given by id, because one with a lower id may be committed after the mail
-    was composed.
-    """
+    """Delete sent notices by id: one with a lower id may have come since."""
     base.delete_rows(session, Notice, Notice.id.in_(notices), detector_id=detector_id)
 
 

@@ -153,12 +153,9 @@ def count_window(  # noqa: PLR0913 - one argument for each filter.
     where: Sequence[Condition] = (),
     are_others: bool = False,
 ) -> dict[int, Counts]:
-    """Count the labelled queries asked at or after *since* and before *until*.
+    """Count the labelled queries asked from *since* to before *until*, or all.
 
-    Of those the ones for which all of *where* holds.  They *are others* that do not
-    count where versions are pooled.
-
-    Without either it is the recount of everything by the current labels.
+    They *are others* that do not count where versions are pooled.
     """
     span = Between("asked_at", since, below=until)
     tests: list[Any] = [one.test(session) for one in (span, *where)]

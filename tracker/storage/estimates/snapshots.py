@@ -172,11 +172,7 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     until: datetime | None = None,
     after: tuple[int, int] | None = None,
 ) -> Iterator[Any]:
-    """Stream the history of *versions* of one detector within a time window, in order.
-
-    With *after* it begins behind the snapshot of that version and sequence.  Another
-    *measure* than recall has rows of the method exact alone.
-    """
+    """Stream the history of *versions* in a time window, or behind *after*."""
     place = (Snapshot.version_id, Snapshot.sequence)
     statement = _rows(measure, method).where(
         Snapshot.detector_id.in_({one.detector_id for one in versions}),

@@ -98,10 +98,7 @@ def count_span(
 def count_below_gap(
     session: Session, span: SpanOfQueries
 ) -> list[tuple[str, str, int]]:
-    """Count the ranked queries of *span* below its first gap, by label and prediction.
-
-    The label is UNCLEAR where there is no clear answer.  Groups are not told apart.
-    """
+    """Count the queries below the first gap by label, or UNCLEAR, and prediction."""
     tests = [*span.tests(), Query.rank.is_not(None)]
     gap = session.scalar(sa.select(sa.func.min(Query.rank)).where(*tests, _WAITS))
     if gap is not None:

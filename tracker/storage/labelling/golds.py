@@ -94,10 +94,7 @@ def list_open(
     names: Collection[str],
     at: datetime,
 ) -> Sequence[int]:
-    """Return the ids of the gold queries that a person may be given.
-
-    *names* are those under which the person answers, marks and skips.
-    """
+    """Return the gold queries that a person, who goes by *names*, may be given."""
     statement = sa.select(Query.id).where(
         *equal(Query, detector_id=detector_id, version_id=version_id),
         Query.is_gold,

@@ -122,10 +122,7 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
 
 
 def lock_groups(session: Session, detector_id: int, groups: Iterable[str]) -> None:
-    """Keep others from the units of *groups* until this transaction ends.
-
-    It comes after the locks of inputs, and before the rows of the queries.
-    """
+    """Lock *groups* after inputs, and before the rows of the queries."""
     # No input begins with a control character.
     lock_inputs(session, detector_id, (f"\0group:{name}" for name in groups))
 
@@ -254,10 +251,7 @@ _OLD, _NEW, _ANY = aliased(Query), aliased(Query), aliased(Query)
 def iter_replayable(
     session: Session, detector_id: int, version_id: int, *, standings: Collection[str]
 ) -> Iterator[Any]:
-    """Yield the queries of a version whose inputs were labelled at random, as rows.
-
-    They are those with a label of one of *standings*; of an input the first one.
-    """
+    """Yield the first queries of inputs of a version with a label of *standings*."""
     statement = sa.select(_OLD.id, _OLD.input, _OLD.group, _OLD.key)
     chosen = _labelled(detector_id, standings)
     yield from stream(session, statement.where(*chosen, _OLD.version_id == version_id))
@@ -268,10 +262,8 @@ def iter_replayed(
 ) -> Iterator[Any]:
     """Yield the same of all other versions, by id, with what one version said.
 
-    ``version_id``, ``label`` and when the input was first ``labelled`` by any version's
-    query or ``referred`` to, and ``predicted`` and ``asked``, when the query of the one
-    version arrived; these are None of an input that it was not put to.  References
-    follow, of the version None.
+    ``labelled`` is when any version had a label of the input first, ``asked`` when the
+    one version got it.  References follow, of the version None.
     """
     said = (_NEW.predicted, _NEW.created_at.label("asked"))
     own = Reference.detector_id == detector_id, Reference.input == _OLD.input

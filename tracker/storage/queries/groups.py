@@ -97,10 +97,7 @@ def note_groups(session: Session, detector_id: int) -> None:
 def list_named(
     session: Session, detector_id: int, *, after: int, limit: int, has_metadata: bool
 ) -> Sequence[Any]:
-    """Return the queries behind the id *after* that have a group, or may get one.
-
-    With metadata a query may get one.  Erased ones keep the group that they have.
-    """
+    """Return the queries behind *after* with a group, or metadata that may give one."""
     names = Query.group.is_not(None)
     columns = columns_of(
         Query,
@@ -133,10 +130,7 @@ def list_groups(
 
 
 def end_counting(session: Session, detector: Detector) -> bool:
-    """Note that the groups are counted; False if they are to be counted once more.
-
-    That is where what *detector* says of them has been changed meanwhile.
-    """
+    """Note that groups are counted; False if *detector* is no longer as it was."""
     statement = select(Detector).where(Detector.id == detector.id).with_for_update()
     now = session.scalars(statement.execution_options(populate_existing=True)).one()
     said = detector.group_by, detector.label_sampling
