@@ -323,8 +323,7 @@ class Settings(BaseModel):
         default="", repr=False, description="The secret of this server at the provider."
     )
     oidc_role_claim: Annotated[str, BeforeValidator(check_is_given)] = Field(
-        default="roles",
-        description="The claim with the role of a person.",
+        default="roles", description="The claim with the role of a person."
     )
     oidc_roles: RoleWords = Field(
         default=(),
@@ -423,8 +422,7 @@ class Settings(BaseModel):
         "processors, up to 4 on PostgreSQL and 2 on SQLite.",
     )
     log_level: LogLevel = Field(
-        default="info",
-        description="How much is logged: debug, info, warning or error.",
+        default="info", description="How much is logged: debug, info, warning or error."
     )
 
     @classmethod

@@ -11,13 +11,7 @@ meanwhile, it is refused, and the whole late piece is rolled back.
 
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import (
-    Callable,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from datetime import datetime
 from struct import pack, unpack
@@ -245,10 +239,7 @@ class PieceFile(PlacedFile):
     """The file of an import, read in transactions that *reads* opens, by the piece."""
 
     def __init__(
-        self,
-        reads: Callable[[], AbstractContextManager[Session]],
-        key: Key,
-        size: int,
+        self, reads: Callable[[], AbstractContextManager[Session]], key: Key, size: int
     ) -> None:
         super().__init__(size)
         self._reads = reads

@@ -109,13 +109,8 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
 
     With *replaces* the open one starts over, and the worker that holds it loses it.
     """
-    row: dict[str, Any] = {
-        "kind": kind,
-        "detector_id": detector_id,
-        "key": key,
-        "lane": lane,
-    }
-    row |= {"payload": None, "due_at": due_at, **_FRESH}
+    row: dict[str, Any] = {"kind": kind, "detector_id": detector_id, "key": key}
+    row |= {"lane": lane, "payload": None, "due_at": due_at, **_FRESH}
     statement: Any = insert(session, Task).values(row)
     changed = row.keys() if replaces else ("key",)
     statement = statement.on_conflict_do_update(

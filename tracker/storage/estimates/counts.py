@@ -224,10 +224,7 @@ _OF_WAITING = columns_of(
 
 
 def count_awaited(
-    session: Session,
-    version: Version,
-    since: datetime | None,
-    cuts: Sequence[datetime],
+    session: Session, version: Version, since: datetime | None, cuts: Sequence[datetime]
 ) -> list[tuple[str, int, int]] | None:
     """Count the queries of *version* that have no label yet by predicted class.
 

@@ -13,12 +13,7 @@ from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared
 from tracker.storage.labelling.labelers import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import (
-    LabelledQuery,
-    Query,
-    has,
-    update_each,
-)
+from tracker.storage.queries.queries import LabelledQuery, Query, has, update_each
 from tracker.words import RANDOM
 
 

@@ -108,16 +108,12 @@ def list_open(
 
 def count_used(session: Session, detector_id: int, names: Collection[str]) -> int:
     """Count the gold queries that a person answered or set aside."""
-    answered, skipped = (
-        Gold.query_id.in_(
-            sa.select(rows_of.query_id).where(
-                rows_of.detector_id == detector_id, rows_of.labeler.in_(names)
-            )
-        )
-        for rows_of in (GoldAnswer, Skip)
-    )
-    own = Gold.detector_id == detector_id, answered | skipped
-    return count_rows(session, Gold, *own)
+    own = {"detector_id": detector_id}
+    answered = sa.select(GoldAnswer.query_id).filter_by(**own)
+    skipped = sa.select(Skip.query_id).filter_by(**own)
+    is_used = Gold.query_id.in_(answered.where(GoldAnswer.labeler.in_(names)))
+    is_used |= Gold.query_id.in_(skipped.where(Skip.labeler.in_(names)))
+    return count_rows(session, Gold, Gold.detector_id == detector_id, is_used)
 
 
 def list_answers_of(

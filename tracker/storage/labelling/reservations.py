@@ -5,12 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.orm import (
-    Mapped,
-    Session,
-    aliased,
-    mapped_column,
-)
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from tracker.storage import base
 from tracker.storage.base import Base, BigId, Name, on_postgresql
@@ -90,9 +85,7 @@ def _select_skipped(queue: Queue, labeler: str) -> sa.Select[int]:
     # whether it is among these few.
     waits = sa.select(Query.id).where(Query.id == Skip.query_id, *queue.conditions())
     return sa.select(Skip.query_id).where(
-        Skip.labeler == labeler,
-        Skip.detector_id == queue.detector_id,
-        waits.exists(),
+        Skip.labeler == labeler, Skip.detector_id == queue.detector_id, waits.exists()
     )
 
 
