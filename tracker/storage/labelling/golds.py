@@ -111,7 +111,7 @@ def count_used(session: Session, detector_id: int, names: Collection[str]) -> in
     own = {"detector_id": detector_id}
     answered = sa.select(GoldAnswer.query_id).filter_by(**own)
     skipped = sa.select(Skip.query_id).filter_by(**own)
-    is_used = Gold.query_id.in_(answered.where(GoldAnswer.labeler.in_(names)))
+    is_used: Any = Gold.query_id.in_(answered.where(GoldAnswer.labeler.in_(names)))
     is_used |= Gold.query_id.in_(skipped.where(Skip.labeler.in_(names)))
     return count_rows(session, Gold, Gold.detector_id == detector_id, is_used)
 
