@@ -233,8 +233,8 @@ def list_newest(
     session: Session,
     entity: type[_Row],
     *conditions: sa.ColumnElement[bool],
-    before: int | None,
-    limit: int | None,
+    before: int | None = None,
+    limit: int | None = None,
 ) -> Sequence[_Row]:
     """Return the newest rows that meet *conditions*, with ids below *before*."""
     key = entity.__table__.c.id

@@ -400,7 +400,7 @@ def find_last_event(session: Session, action: str, subject: str) -> AuditEvent |
     newest = sa.select(AuditEvent.id).order_by(AuditEvent.id.desc())
     among = AuditEvent.id.in_(newest.limit(_MOST_LOOKED_AT))
     such = among, AuditEvent.action == action, AuditEvent.subject == subject
-    found = base.list_newest(session, AuditEvent, *such, before=None, limit=1)
+    found = base.list_newest(session, AuditEvent, *such, limit=1)
     return found[0] if found else None
 
 

@@ -94,7 +94,7 @@ def list_news(
     limit: int,
 ) -> Sequence[Event]:
     conditions = (Event.id > after, Event.detector_id.in_(select_open(among)))
-    return base.list_newest(session, Event, *conditions, before=None, limit=limit)
+    return base.list_newest(session, Event, *conditions, limit=limit)
 
 
 def find_newest_id(session: Session) -> int:

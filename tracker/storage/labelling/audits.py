@@ -76,7 +76,7 @@ def find_schedule(session: Session, audit: "Audit") -> AuditSchedule:
 def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule]:
     """Return the schedules of a detector, the newest first."""
     own = AuditSchedule.detector_id == detector_id
-    return base.list_newest(session, AuditSchedule, own, before=None, limit=None)
+    return base.list_newest(session, AuditSchedule, own)
 
 
 def list_running(session: Session) -> list[Key]:

@@ -18,10 +18,7 @@ from tracker.words import RANDOM, REPLAYED_UNSTATED, TARGETED, UNSTATED
 
 
 class _Waiting:
-    """What most queues have in common.
-
-    The conditions of a queue are what is true of the queries that wait in it.
-    """
+    """What most queues have in common."""
 
     @property
     def name(self) -> str:
@@ -56,6 +53,7 @@ class RandomQueue(_Waiting):
         return self.sampling
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         found = [
             *equal(Query, detector_id=self.detector_id, version_id=self.version_id),
             *(Query.queue_rank < self.rate, ~Query.is_gold),
@@ -172,6 +170,7 @@ class TargetedQueue(_Waiting):
     sampling: str = TARGETED
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         own = {"detector_id": self.detector_id, "version_id": self.version_id}
         found = [
             *equal(Query, **own, predicted=self.predicted),
@@ -206,6 +205,7 @@ class DisagreementQueue(_Waiting):
     sampling: str = "targeted"
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         other = aliased(Query)
         differs = select(other.id).where(
             other.detector_id == self.detector_id,
@@ -243,6 +243,7 @@ class AuditQueue(_Waiting):
         return f"audit {self.audit_id}"
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         drawn = select(AuditDraw.query_id).filter_by(
             detector_id=self.detector_id, audit_id=self.audit_id, labeler=self.labeler
         )
@@ -276,6 +277,7 @@ class RecheckQueue(_Waiting):
         return f"recheck {self.version_id}"
 
     def conditions(self) -> list[ColumnElement[bool]]:
+        """Return what is true of the queries that wait here."""
         is_open: ColumnElement[bool] = Recheck.answered_at.is_(None)
         if self.is_trusted:
             is_open |= Recheck.is_trusted.is_(False)
