@@ -9,7 +9,8 @@ from tests.api.problems import assert_problem
 from tests.conftest import START, by
 from tracker.errors import InvalidInputError
 from tracker.services.people.keys import create_key
-from tracker.storage.people import find_key_by_name
+from tracker.storage.base import find_row
+from tracker.storage.people import ApiKey
 
 PATH = "/api/v1/detectors"
 
@@ -22,7 +23,7 @@ def make(database, name="camera", **given):
 
 def stored(database, name="camera"):
     with database.read() as session:
-        return find_key_by_name(session, name)
+        return find_row(session, ApiKey, name=name)
 
 
 def test_a_key_ends_after_its_time_and_not_before(app, database, clock):

@@ -20,7 +20,8 @@ from tracker.storage.estimates.pending import PendingBatch
 from tracker.storage.inserting import Prepared
 from tracker.storage.queries.queries import Query
 
-_ADD = Prepared.adding(PendingBatch.__table__)  # type: ignore[arg-type]
+_TABLE: Any = PendingBatch.__table__
+_ADD = Prepared(insert(_TABLE), columns=_TABLE.c.keys())
 _IDS = Prepared(select(PendingBatch.id).order_by(PendingBatch.id))
 
 

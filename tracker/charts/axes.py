@@ -26,9 +26,8 @@ def thin(
 ) -> list[Moment]:
     """Return at most *limit* of *points*, spread evenly along the axis *x*.
 
-    Evenly means evenly in the logarithm of the labels, or evenly in time.  The first
-    and the last point always stay, and each one kept is a point of the history: nothing
-    is averaged.  Raises ValueError if *limit* is below 2.
+    Of labels that is evenly in their logarithm.  Nothing is averaged, and the first and
+    the last point stay.  Raises ValueError if *limit* is below 2.
     """
     if limit < 2:
         raise ValueError("a thinned series keeps at least its first and last point")
@@ -58,10 +57,8 @@ def in_order(points: Sequence[Moment], *, x: Axis) -> list[Moment]:
     """Return *points* so that they only go forward along the axis *x*.
 
     Along the labels the newest reading wins: a label corrected to unclear lowers the
-    count, the readings at that count or above are then out of date, and a line that ran
-    back would hide the rest.  In time a clock that was set back stands still instead,
-    so that no reading is lost.  Points without a scored label are left out: a
-    logarithmic axis has no place for them.
+    count, and a line that ran back would hide the rest.  In time a clock that was set
+    back stands still.  A logarithmic axis has no place for points without a label.
     """
     path: list[Moment] = []
     for point in points:
@@ -99,7 +96,7 @@ MARGIN = 88
 # Half of the last number on a horizontal axis may stand beyond the panel.
 _EDGE = 8
 _MOST_COLUMNS = 5
-_SMALL_HEIGHT = {1: 160, 2: 160, 3: 140}
+SMALL_HEIGHT = {1: 160, 2: 160, 3: 140}
 SIZE: dict[Layout, tuple[int, int]] = {"wide": (820, 290), "narrow": (320, 220)}
 
 
@@ -122,9 +119,6 @@ class Sheet:
         rest = self.width - _EDGE - AXIS_ROOM * axes_in_a_row - GAP * (columns - 1)
         return max(60, rest // columns)
 
-    def small_height(self, columns: int) -> int:
-        return 110 if self.layout == "narrow" else _SMALL_HEIGHT.get(columns, 120)
-
     @staticmethod
     def has_all_axes(columns: int) -> bool:
         """Return whether every panel, not only the first, numbers its axis."""
@@ -145,9 +139,11 @@ def milliseconds(instant: datetime) -> int:
     return round(instant.timestamp() * 1000)
 
 
-def labels_domain(first: int, last: int) -> tuple[float, float]:
-    """Return the domain of the logarithmic axis for *first* to *last* labels."""
-    start: float = max(first, _round_number_below(last / _SPAN))
+def _labels_domain(first: int, last: int) -> tuple[float, float]:
+    least = max(last / _SPAN, 1.0)
+    decade = 10 ** math.floor(math.log10(least))
+    rounds = (step * decade for step in (1, 2, 5))
+    start: float = max(first, *(one for one in rounds if one <= least))
     end: float = max(last, 10) if start == 1 else last
     return min(start, end / 2), end
 
@@ -223,13 +219,6 @@ def x_scale(
     return {"type": "utc", "nice": False, **places}
 
 
-def _round_number_below(value: float) -> int:
-    if value < 1:
-        return 1
-    decade = 10 ** math.floor(math.log10(value))
-    return int(max(step for step in (1, 2, 5) if step * decade <= value) * decade)
-
-
 # The least distance of a bound from the bottom of its panel.
 _ROOM = 0.05
 
@@ -278,7 +267,7 @@ def build_view(
 ) -> View:
     """Build the view of all *paths*, each with its points in order."""
     last = max(path[-1].labels for path in paths)
-    labels = labels_domain(min(path[0].labels for path in paths), last)
+    labels = _labels_domain(min(path[0].labels for path in paths), last)
     settled = max(labels[0], last / 4)
     if x == "labels":
         return View(x, labels, labels[0], settled, is_whole)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracker.stats import Tail, TailSide, binomial_tail
+from tracker.stats import TailSide, binomial_tail
 
 _COLUMNS = 50
 
@@ -23,11 +23,7 @@ class Column:
 
 
 def build_histogram(values: npt.ArrayLike, start: float) -> Sequence[Column]:
-    """Return the columns of a histogram of *values* on an axis from *start* to 1.
-
-    The highest column fills the plot; empty bins have none.  Raises ValueError unless
-    every value lies on the axis.
-    """
+    """Return a histogram of *values* from *start* to 1; raises ValueError beyond it."""
     shown = np.asarray(values, dtype=np.float64)
     if not ((shown >= start) & (shown <= 1)).all():
         raise ValueError(f"values must lie between {start} and 1")
@@ -86,39 +82,39 @@ def draw_tail(
     tail = binomial_tail(correct, labelled, supposed, side)
     first, last = int(tail.first[0]), int(tail.last[-1])
     scale = WIDTH / (last - first + 1)
+    spans = tail.last - tail.first + 1
+    # Densities, not probabilities: the outermost columns may be cut.
+    density = tail.chance / spans
+    top = float(density.max()) * _HEADROOM or 1.0
+    gaps = _GAP * np.minimum(spans * scale, 6.0)
+    heights = density / top * HEIGHT
+    shown = [
+        (tail.first - first) * scale + gaps / 2,
+        HEIGHT - heights,
+        spans * scale - gaps,
+        heights,
+    ]
+    rows = zip(*(some.tolist() for some in shown), tail.is_marked, strict=True)
     return TailPicture(
         correct=correct,
         labelled=labelled,
         supposed=supposed,
         side=side,
         probability=tail.probability,
-        bars=_bars(tail, first, scale),
+        bars=[
+            Bar(
+                round(x, 2),
+                round(y, 2),
+                round(width, 2),
+                round(height, 2),
+                bool(marked),
+            )
+            for x, y, width, height, marked in rows
+        ],
         mark=round((correct - first + 0.5) * scale, 2),
         first=first,
         last=last,
     )
-
-
-def _bars(tail: Tail, first: int, scale: float) -> list[Bar]:
-    spans = tail.last - tail.first + 1
-    # Densities, not probabilities: the outermost columns may be cut.
-    density = tail.chance / spans
-    top = float(density.max()) * _HEADROOM or 1.0
-    bars = []
-    for start, span, height, is_marked in zip(
-        tail.first, spans, density / top * HEIGHT, tail.is_marked, strict=True
-    ):
-        gap = _GAP * min(span * scale, 6.0)
-        bars.append(
-            Bar(
-                x=round((start - first) * scale + gap / 2, 2),
-                y=round(HEIGHT - height, 2),
-                width=round(span * scale - gap, 2),
-                height=round(height, 2),
-                is_marked=bool(is_marked),
-            )
-        )
-    return bars
 
 
 def draw_curve(chances: Sequence[float], *, ceiling: float) -> str:

@@ -117,11 +117,7 @@ def draw(panel: Panel, view: View, colours: Colours) -> Spec:
         "data": {"values": rows},
         "encoding": {"x": _x(panel, view)},
         "layer": [
-            _band(panel, colours),
-            _line(panel, "low", {"strokeWidth": 1, "strokeOpacity": 0.6}),
-            _line(panel, "high", {"strokeWidth": 1, "strokeOpacity": 0.6}),
-            *_target(panel, view, colours),
-            _line(panel, "accuracy", {"strokeWidth": 2 if panel.number else 2.5}),
+            *_lines(panel, view, colours),
             *_now(panel, colours, rows[-1]),
             *_names(panel, view, rows[-1], colours),
             *_window(panel, view, colours),
@@ -143,7 +139,6 @@ def _rows(panel: Panel, view: View) -> list[Spec]:
 
 
 def _place(view: View, labels: int, at: datetime) -> float:
-    """Return the place on the horizontal axis, clipped to its ends."""
     start, end = view.x_domain
     return max(start, min(end, labels if view.x == "labels" else axes.milliseconds(at)))
 
@@ -200,43 +195,34 @@ def _y(field: str, panel: Panel) -> Spec:
     }
 
 
-def _band(panel: Panel, colours: Colours) -> Spec:
+def _lines(panel: Panel, view: View, colours: Colours) -> list[Spec]:
     axis = axes.percent_axis(panel.y_domain, panel.floor)
     if not panel.has_y_labels:
         axis |= {"labels": False, "minExtent": 0, "maxExtent": 0}
-    mark: Spec = {"type": "area", "interpolate": "step-after", "color": panel.colour}
+    usual: Spec = {"interpolate": "step-after", "color": panel.colour}
+    band = usual | {"type": "area", "fillOpacity": colours.band}
+    line = usual | {"type": "line"}
+    bound = line | {"strokeWidth": 1, "strokeOpacity": 0.6}
     # The layers share the axis of the first.
     ends = {"y": _y("low", panel) | {"axis": axis}, "y2": {"field": "high"}}
-    return _layer(mark | {"fillOpacity": colours.band}, None, **ends)
-
-
-def _line(panel: Panel, field: str, look: Spec) -> Spec:
-    mark: Spec = {"type": "line", "interpolate": "step-after", "color": panel.colour}
-    return _layer(mark | look, y=_y(field, panel))
-
-
-def _target(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    if panel.target is None:
-        return []
-    ends = [{"x": place, "target": panel.target} for place in view.x_domain]
-    rule: Spec = {"type": "line", "color": colours.text, "strokeDash": [5, 4]}
-    return [_layer(rule | {"strokeWidth": 1.25}, ends, y=_y("target", panel))]
+    layers = [_layer(band, None, **ends)]
+    layers += [_layer(bound, y=_y(field, panel)) for field in ("low", "high")]
+    if panel.target is not None:
+        rows = [{"x": place, "target": panel.target} for place in view.x_domain]
+        rule: Spec = {"type": "line", "color": colours.text, "strokeDash": [5, 4]}
+        layers.append(_layer(rule | {"strokeWidth": 1.25}, rows, y=_y("target", panel)))
+    estimate = line | {"strokeWidth": 2 if panel.number else 2.5}
+    return [*layers, _layer(estimate, y=_y("accuracy", panel))]
 
 
 def _window(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return the band and the dashed line of the window."""
     if not panel.overlay.lately:
         return []
-    rows = [
-        {
-            "x": _place(view, one.labels, one.computed_at),
-            "accuracy": one.accuracy,
-            "low": low,
-            "high": high,
-        }
-        for one in panel.overlay.lately
-        for low, high in [map(float, outward(one.low, one.high, 6))]
-    ]
+    rows = []
+    for one in panel.overlay.lately:
+        low, high = map(float, outward(one.low, one.high, 6))
+        place = _place(view, one.labels, one.computed_at)
+        rows.append({"x": place, "accuracy": one.accuracy, "low": low, "high": high})
     mark: Spec = {"interpolate": "step-after", "color": colours.lately}
     area = mark | {"type": "area", "fillOpacity": colours.band}
     line = mark | {"type": "line", "strokeWidth": 2, "strokeDash": _DASH}
@@ -247,7 +233,6 @@ def _window(panel: Panel, view: View, colours: Colours) -> list[Spec]:
 
 
 def _events(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return a line with a text for each event, and a tick for each correction."""
     ticks, drawn = list[Spec](), list[Spec]()
     for one in panel.overlay.marks:
         place = _place(view, one.labels, one.at)
@@ -299,7 +284,6 @@ def _share_along(place: float, view: View) -> float:
 
 
 def _verdicts(panel: Panel, view: View, colours: Colours) -> list[Spec]:
-    """Return the strip of verdicts at the bottom, with words where they fit."""
     states, bottom = panel.overlay.states, panel.height
     fills = {"met": colours.good, "missed": colours.bad, "undecided": colours.plain}
     places = [_place(view, one.labels, one.since) for one in states]
@@ -320,18 +304,15 @@ def _verdicts(panel: Panel, view: View, colours: Colours) -> list[Spec]:
 
 
 def _names(panel: Panel, view: View, row: Spec, colours: Colours) -> list[Spec]:
-    """Return the names of the lines in the margin, each beside the end of its line."""
     if panel.number:
         return []
     # The target's name keeps its place, and the others make room.
-    named: list[tuple[float | None, str, Spec]] = [
-        (
-            panel.target,
-            "" if panel.target is None else f"target {words.chosen(panel.target)}",
-            {"color": colours.text},
-        ),
-        (row["accuracy"], row["estimate"], {"color": panel.colour, "fontSize": 14}),
-    ]
+    look: Spec = {"color": panel.colour, "fontSize": 14}
+    named: list[tuple[float | None, str, Spec]]
+    named = [(row["accuracy"], row["estimate"], look)]
+    if panel.target is not None:
+        target = f"target {words.chosen(panel.target)}"
+        named.insert(0, (panel.target, target, {"color": colours.text}))
     if panel.overlay.lately:
         last = panel.overlay.lately[-1]
         said = [panel.overlay.lately_name, words.accuracy(last) or "none yet"]
@@ -359,16 +340,13 @@ def _make_room(
     """Return the free place nearest to *own* for a name with *lines* below it."""
     places = [own, *(t + _APART * (1 + lines) for t in taken)]
     places += [t - _APART for t in taken]
+    kept = [t + line * _APART for t in taken for line in range(lines + 1)]
     free = [
         place
         for place in places
         # Names may stand above the plot, beside the title.
         if low <= place <= high + 1.5 * _APART
-        and all(
-            abs(place - line * _APART - t) >= _APART
-            for line in range(lines + 1)
-            for t in taken
-        )
+        and all(abs(place - one) >= _APART for one in kept)
     ]
     return min(free, key=lambda place: abs(place - own), default=own)
 

@@ -16,7 +16,7 @@ _VEGA_LITE = "6.4"
 _ADDRESSES = {"url", "href"}
 
 # A picture with its specification takes about 200 KB.
-_MOST_KEPT = 32
+_MOST_KEPT = 64
 
 # vl-convert brings a JavaScript engine of 100 MB, so it is imported where it is
 # used.  The engine's threads do not survive a fork: a child forked after its parent
@@ -24,48 +24,28 @@ _MOST_KEPT = 32
 
 
 def render_svg(spec: dict[str, Any]) -> str:
-    """Return *spec* drawn as an SVG document with its description.
-
-    Raises ValueError if *spec* names an address to load from.
-    """
-    return _draw_svg(_picture(spec), str(spec.get("description", "")))
-
-
-@lru_cache(maxsize=_MOST_KEPT)
-def _draw_svg(picture: str, description: str) -> str:
-    import vl_convert  # noqa: PLC0415 - see above.
-
-    svg = vl_convert.vegalite_to_svg(
-        picture, vl_version=_VEGA_LITE, allowed_base_urls=[]
-    )
-    said = quoteattr(description)
-    return svg.replace("<svg ", f'<svg role="img" aria-label={said} ', 1)
+    """Return *spec* drawn as SVG; raises ValueError if it names an address to load."""
+    return str(_draw(_picture(spec), str(spec.get("description", ""))))
 
 
 def render_png(spec: dict[str, Any], *, scale: float = 2) -> bytes:
-    """Return *spec* drawn as a PNG file, *scale* pixels to a unit.
-
-    Raises ValueError if *spec* names an address to load from.
-    """
-    return _draw_png(_picture(spec), scale)
+    """Return *spec* drawn as PNG; raises ValueError if it names an address to load."""
+    return bytes(_draw(_picture(spec), scale=scale))
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _draw_png(picture: str, scale: float) -> bytes:
+def _draw(picture: str, said: str = "", *, scale: float | None = None) -> Any:
     import vl_convert  # noqa: PLC0415 - see above.
 
-    return bytes(
-        vl_convert.vegalite_to_png(
-            picture, vl_version=_VEGA_LITE, scale=scale, allowed_base_urls=[]
-        )
-    )
+    options: Any = {"vl_version": _VEGA_LITE, "allowed_base_urls": []}
+    if scale is not None:
+        return vl_convert.vegalite_to_png(picture, scale=scale, **options)
+    svg = vl_convert.vegalite_to_svg(picture, **options)
+    return svg.replace("<svg ", f'<svg role="img" aria-label={quoteattr(said)} ', 1)
 
 
 def without_pointer(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return *spec* without the layers that react to a pointer.
-
-    A picture has no pointer, and they are 40 % of an SVG document.
-    """
+    """Return *spec* without the layers for a pointer, 40 % of an SVG document."""
     bare = dict(spec)
     for key in ("vconcat", "concat", "layer"):
         if key in bare:

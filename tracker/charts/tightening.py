@@ -50,10 +50,7 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     *series* begins with the balanced accuracy; the classes follow in their order.
     The vertical axis begins at the data, or at 0 if *is_whole*.  Beyond 12 classes only
     those with the widest intervals are drawn; *class_count* is the number of classes if
-    *series* lacks some.
-
-    The data are inline and thinned to what a screen can show.  Titles and names of
-    classes may be any text.
+    *series* lacks some.  Titles and names of classes may be any text.
     """
     sheet = Sheet(layout, *axes.SIZE[layout])
     colours = COLOURS[theme]
@@ -61,8 +58,12 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     if not balanced:
         return _empty(title, sheet, colours)
     classes = _classes(series[1:], x, colours)
-    count = max(class_count or 0, len(series) - 1)
-    notes = _notes(confidence_level, method, len(classes), count)
+    count, shown = max(class_count or 0, len(series) - 1), len(classes)
+    notes = [
+        f"{words.chosen(confidence_level)} intervals, method {words.plain(method)}"
+    ]
+    if shown < count:
+        notes.append(f"{shown:,} of {count:,} classes, those with the widest intervals")
     notes += [] if target is None else ["the dashed line is the target"]
     paths = [balanced, *(one.points for one in classes)]
     view = axes.build_view(paths, x, is_whole=is_whole)
@@ -83,17 +84,13 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
 
 
 def _classes(series: Sequence[Series], x: Axis, colours: Colours) -> list[_Class]:
-    palette = colours.classes
-    classes = [
-        # A class keeps its colour when the order by width changes.
-        _Class(
-            name=words.plain(series[index].scope, limit=60),
-            colour=palette[index % len(palette)],
-            points=axes.in_order(series[index].points, x=x),
-        )
-        for index in axes.widest([one.points for one in series], limit=CLASS_LIMIT)
-    ]
-    return [one for one in classes if one.points]
+    palette, classes = colours.classes, []
+    for index in axes.widest([one.points for one in series], limit=CLASS_LIMIT):
+        name = words.plain(series[index].scope, limit=60)
+        if points := axes.in_order(series[index].points, x=x):
+            # A class keeps its colour when the order by width changes.
+            classes.append(_Class(name, palette[index % len(palette)], points))
+    return classes
 
 
 def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
@@ -142,31 +139,32 @@ def _large_panel(  # noqa: PLR0913, PLR0917 - what is drawn, where and how.
 def _small_panels(classes: Sequence[_Class], view: View, sheet: Sheet) -> list[Panel]:
     columns = sheet.columns(len(classes))
     width = sheet.panel_width(columns)
+    height = axes.SMALL_HEIGHT.get(columns, 120)
     limit = min(_POINTS, max(80, width // 2))
     cuts = [view.cut(one.points, limit=limit) for one in classes]
     # One vertical axis for all classes, so that heights can be compared.
     domain = view.percent_domain(point for points in cuts for point in points)
-    return [
-        Panel(
+    panels = []
+    for number, (one, points) in enumerate(zip(classes, cuts, strict=True), 1):
+        reading = words.class_reading(one.points[-1])
+        heading = {
+            "text": words.shorten(one.name, width // _LETTER),
+            "fontSize": 13,
+            # Beyond two columns a panel is narrower than the whole reading.
+            "subtitle": list(reading) if columns > 2 else ", ".join(reading),
+        }
+        panel = Panel(
             number=number,
             points=points,
-            heading=_class_heading(one, columns, width),
+            heading=heading,
             colour=one.colour,
             width=width,
-            height=sheet.small_height(columns),
+            height=110 if sheet.layout == "narrow" else height,
             y_domain=domain,
             has_y_labels=sheet.has_all_axes(columns) or number % columns == 1,
         )
-        for number, (one, points) in enumerate(zip(classes, cuts, strict=True), 1)
-    ]
-
-
-def _class_heading(one: _Class, columns: int, width: int) -> dict[str, Any]:
-    reading = words.class_reading(one.points[-1])
-    # Beyond two columns a panel is narrower than the whole reading.
-    subtitle = list(reading) if columns > 2 else ", ".join(reading)
-    name = words.shorten(one.name, width // _LETTER)
-    return {"text": name, "fontSize": 13, "subtitle": subtitle}
+        panels.append(panel)
+    return panels
 
 
 def _page(
@@ -214,15 +212,6 @@ def _heading(title: str, notes: list[str], sheet: Sheet) -> dict[str, Any]:
         "limit": sheet.width,
         "offset": 16,
     }
-
-
-def _notes(confidence_level: float, method: str, shown: int, count: int) -> list[str]:
-    notes = [
-        f"{words.chosen(confidence_level)} intervals, method {words.plain(method)}"
-    ]
-    if shown < count:
-        notes.append(f"{shown:,} of {count:,} classes, those with the widest intervals")
-    return notes
 
 
 def _describe(  # noqa: PLR0913, PLR0917 - all that is drawn.

@@ -8,13 +8,12 @@ from decimal import Decimal
 from tracker.rounding import outward, rounded_share
 from tracker.shapes import Accuracy, Moment, Score
 
-_UNFIT = {"Cc", "Cs"}
 _DIRECTION_MARKS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
 _DIRECTION_MARKS |= set("\u2066\u2067\u2068\u2069")
 # Decimal places of a bound close to a target.
 _MOST_PLACES = 8
 _MOST_PLACES_OF_POINTS = 6
-_NOT_IN_XML = {"\ufffe", "\uffff"}
+_UNFIT = _DIRECTION_MARKS | {"\ufffe", "\uffff"}
 
 _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
 _NUMBERS |= {8: "eight", 9: "nine", 10: "ten"}
@@ -53,29 +52,21 @@ def plain(text: str, *, limit: int = 80) -> str:
     if len(text) > 4 * limit:
         text = text[: 2 * limit] + text[-2 * limit :]
     shown = " ".join(text.split())
-    shown = "".join("\N{REPLACEMENT CHARACTER}" if _is_unfit(c) else c for c in shown)
-    if shown in _MEMBERS:
-        return f"{shown} "
-    return shorten(shown, limit)
+    shown = "".join(
+        "\N{REPLACEMENT CHARACTER}"
+        if c in _UNFIT or unicodedata.category(c) in {"Cc", "Cs"}
+        else c
+        for c in shown
+    )
+    return f"{shown} " if shown in _MEMBERS else shorten(shown, limit)
 
 
 def shorten(name: str, limit: int = 28) -> str:
-    """Return *name* in at most *limit* characters, without its middle if too long.
-
-    Long names differ at their ends as often as at their beginnings.
-    """
+    """Return *name* in at most *limit* characters, without its middle if too long."""
     if len(name) <= limit:
         return name
     head = limit // 2
     return f"{name[:head]}…{name[len(name) - (limit - 1 - head) :]}"
-
-
-def _is_unfit(character: str) -> bool:
-    return (
-        unicodedata.category(character) in _UNFIT
-        or character in _DIRECTION_MARKS
-        or character in _NOT_IN_XML
-    )
 
 
 def chosen(share: float) -> str:
@@ -90,7 +81,7 @@ def accuracy(found: Accuracy) -> str | None:
     """
     if found.accuracy is None:
         return None
-    return f"{_percent(rounded_share(found.accuracy, _places(found)))} %"
+    return f"{_percent(rounded_share(found.accuracy, _places(found.width)))} %"
 
 
 def bounds(found: Accuracy, *, beside: float | None = None) -> tuple[str, str]:
@@ -99,7 +90,7 @@ def bounds(found: Accuracy, *, beside: float | None = None) -> tuple[str, str]:
     They have enough digits that an interval on one side of *beside*, a target, does not
     seem to reach it.
     """
-    places = _places(found)
+    places = _places(found.width)
     low, high = outward(found.low, found.high, places)
     while beside is not None and places < _MOST_PLACES:
         if not (low <= beside < found.low or found.high < beside <= high):
@@ -117,8 +108,7 @@ def interval(found: Accuracy, *, beside: float | None = None) -> str:
 def balanced_reading(point: Moment) -> str:
     """Return "87.7 % (69.9–97.0 %) after 72 labels"."""
     estimate = accuracy(point) or "no estimate yet"
-    labels = "1 label" if point.labels == 1 else f"{point.labels:,} labels"
-    return f"{estimate} ({interval(point)}) after {labels}"
+    return f"{estimate} ({interval(point)}) after {plural(point.labels, 'label')}"
 
 
 def class_reading(point: Score) -> tuple[str, str]:
@@ -141,8 +131,8 @@ def counts(found: Score) -> str | None:
     return f"{found.correct:,} of {found.labelled:,}"
 
 
-def _places(found: Accuracy) -> int:
-    return 3 if found.width >= 0.01 else 4 if found.width >= 0.001 else 5
+def _places(width: float) -> int:
+    return 3 if width >= 0.01 else 4 if width >= 0.001 else 5
 
 
 def _percent(share: Decimal) -> str:
@@ -167,8 +157,7 @@ def than(
 
 def in_points(low: float, high: float) -> tuple[Decimal, Decimal, int]:
     """Return the bounds in points, rounded outward, and to how many places."""
-    width = high - low
-    places = 3 if width >= 0.01 else 4 if width >= 0.001 else 5
+    places = _places(high - low)
     least, most = outward(low, high, places)
     # A bound on one side of zero is what the verdict hangs on; it must not read 0.
     while places < _MOST_PLACES_OF_POINTS and (low > 0 == least or high < 0 == most):

@@ -17,7 +17,7 @@ from tracker.services.telling.events import (
 )
 from tracker.storage.base import Key
 from tracker.storage.labelling import audits
-from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
+from tracker.storage.tasks import AUDITS, LostTaskError, Task, finish, hold
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -40,7 +40,7 @@ class Audits(Handler):
 
         def count(do: Callable[[Session, Key], bool], key: Key) -> int:
             def step(session: Session) -> bool:
-                check_held(session, task)
+                hold(session, task, locks=False)
                 return do(session, key)
 
             done = 0

@@ -19,7 +19,7 @@ from tracker.storage import imports as storage
 from tracker.storage.base import dump_id
 from tracker.storage.images import ImageStore
 from tracker.storage.imports import Progress
-from tracker.storage.tasks import CLEARING, IMPORT, Task, check_held, hold
+from tracker.storage.tasks import CLEARING, IMPORT, Task, hold
 
 log = structlog.get_logger("tracker.job")
 
@@ -57,7 +57,7 @@ class Imports(Handler):
         [task] = tasks
         course, begun = _Course(task, watch), time.perf_counter()
         with self.database.write() as session:
-            check_held(session, task)
+            hold(session, task, locks=False)
             storage.start_import(session, course.task.row, at=self.clock())
         state = self._carry_out(course)
         log.info(
@@ -120,7 +120,7 @@ class Imports(Handler):
             return
         course.noted = time.monotonic()
         with suppress(errors.UnavailableError), self.database.write() as session:
-            check_held(session, course.task)
+            hold(session, course.task, locks=False)
             storage.change_import(session, course.task.row, **progress)
 
 

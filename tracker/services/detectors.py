@@ -345,9 +345,13 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
     session.add(detector)
     _flush_name(session, new.name)
     if by.actor.detectors is not None and by.actor.kind == "account":
-        people.add_detector_id(session, by.actor.row, detector.id)
+        session.add(
+            people.AccountDetector(account_id=by.actor.row, detector_id=detector.id)
+        )
     elif by.actor.detectors is not None:
-        people.add_key_detector_id(session, by.actor.row, detector.id)
+        session.add(
+            people.ApiKeyDetector(api_key_id=by.actor.row, detector_id=detector.id)
+        )
     by.record(session, "detector made", detector.name)
     index_metadata(session, detector.id, detector.counted_slices)
     return detector

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from tracker.services.by import By
 from tracker.services.fields import dump_metadata
 from tracker.storage import device as storage
+from tracker.storage.base import list_rows
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.device import DetectorGroup, DeviceSettings
 from tracker.storage.queries.waiting import count_waiting
@@ -29,7 +30,7 @@ _USUAL = {
 
 def get_settings(session: Session, detector: Detector) -> DeviceSettings:
     """Return the settings of a detector, or the defaults."""
-    found = storage.find_settings(session, detector.id)
+    found = session.get(DeviceSettings, detector.id)
     if found is not None:
         return found
     is_binary = set(detector.classes) == _BINARY_CLASSES
@@ -66,7 +67,7 @@ def load_details(settings: DeviceSettings) -> Any:
 def list_groups(session: Session, by: By) -> Sequence[DetectorGroup]:
     """Return every group; the default group is created if needed."""
     storage.add_group(session, _USUAL_GROUP, created_at=by.at)
-    return storage.list_groups(session)
+    return list_rows(session, DetectorGroup)
 
 
 def create_group(session: Session, name: str, by: By) -> tuple[DetectorGroup, bool]:

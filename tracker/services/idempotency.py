@@ -8,6 +8,7 @@ from tracker.errors import InvalidInputError, TrackerError
 from tracker.services.by import By
 from tracker.services.wording import show
 from tracker.storage import idempotency as storage
+from tracker.storage.base import find_row
 from tracker.storage.dialect import lock
 from tracker.storage.idempotency import StoredAnswer
 
@@ -31,7 +32,7 @@ def begin_answer(
     if not lock(session, f"answer {owner}\n{key}", waits=False):
         raise StillRunningError
     storage.delete_old_answers(session, until=at - KEPT_FOR)
-    found = storage.find_answer(session, owner, key)
+    found = find_row(session, StoredAnswer, owner=owner, key=key)
     if found is not None and found.created_at <= at - KEPT_FOR:
         session.delete(found)
         session.flush()
@@ -46,7 +47,7 @@ def find_answer(
 
     Raises InvalidInputError if *key* was used for a request with another *digest*.
     """
-    found = storage.find_answer(session, by.actor.name, key)
+    found = find_row(session, StoredAnswer, owner=by.actor.name, key=key)
     if found is None or found.created_at <= by.at - KEPT_FOR:
         return None
     if found.digest != digest:

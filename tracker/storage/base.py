@@ -2,14 +2,22 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import text
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.orm import DeclarativeBase, MappedColumn, Session, mapped_column
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
@@ -23,10 +31,29 @@ Name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
-def where(condition: str) -> dict[str, Any]:
-    """Return the options of a partial index over rows that meet *condition*."""
-    found = text(condition)
-    return {"sqlite_where": found, "postgresql_where": found}
+def index_where(
+    condition: str, name: str, *columns: str, unique: bool = False
+) -> sa.Index:
+    """Return the partial index over the rows that meet *condition*."""
+    of: Any = {f"{kind}_where": text(condition) for kind in ("sqlite", "postgresql")}
+    return sa.Index(name, *columns, unique=unique, **of)
+
+
+def index_some(table: str, suffix: str, condition: str, *columns: str) -> sa.Index:
+    """Return the partial index by detector over the rows that meet *condition*."""
+    name = f"ix_{table}_detector_id_{suffix}"
+    return index_where(condition, name, "detector_id", *columns)
+
+
+def owner(table: str) -> MappedColumn[int]:
+    """Return the column of a key that names a row of *table*, such as a detector."""
+    key = sa.ForeignKey(f"{table}.id")
+    return mapped_column(key, primary_key=True, autoincrement=False)
+
+
+def text_list(**options: Any) -> MappedColumn[list[Any]]:
+    empty = sa.text("'[]'")
+    return mapped_column(TextList, default=list, server_default=empty, **options)
 
 
 def _in_utc(instant: datetime) -> datetime:
@@ -41,53 +68,38 @@ class UtcDateTime(sa.TypeDecorator[datetime]):
     impl = sa.DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(
-        self,
-        value: datetime | None,
-        dialect: sa.Dialect,  # noqa: ARG002
-    ) -> datetime | None:
-        """Convert to UTC, because SQLite would drop the offset silently."""
-        return None if value is None else _in_utc(value)
-
-    def bind_processor(self, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+    def bind_processor(self, dialect: sa.Dialect) -> Callable[[Any], Any]:
         """Return the function that converts a value for the driver.
 
         SQLite stores text.  SQLAlchemy's own conversion takes three times as long,
         which is a tenth of an import.
         """
-        if dialect.name != "sqlite":
-            return super().bind_processor(dialect)
+        is_sqlite = dialect.name == "sqlite"
 
-        def write(value: datetime | None) -> str | None:
+        def write(value: datetime | None) -> datetime | str | None:
             if value is None:
                 return None
+            instant = _in_utc(value)
             # Cuts the offset, which follows the first 26 characters.
-            return _in_utc(value).isoformat(" ", "microseconds")[:26]
+            return instant.isoformat(" ", "microseconds")[:26] if is_sqlite else instant
 
         return write
 
-    def process_result_value(
-        self,
-        value: Any,
-        dialect: sa.Dialect,  # noqa: ARG002
-    ) -> datetime | None:
-        """Attach UTC, which SQLite does not store."""
-        if value is None:
-            return None
-        assert isinstance(value, datetime)
-        return (
-            value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        )
-
     def result_processor(
-        self, dialect: sa.Dialect, coltype: object
-    ) -> Callable[[Any], Any] | None:
-        """Return the function that converts a value of the driver; fast on SQLite."""
-        if dialect.name != "sqlite":
-            return super().result_processor(dialect, coltype)
+        self,
+        dialect: sa.Dialect,
+        coltype: object,  # noqa: ARG002
+    ) -> Callable[[Any], Any]:
+        """Return the function that converts a value of the driver."""
+        is_sqlite = dialect.name == "sqlite"
 
-        def read(value: str | None) -> datetime | None:
-            return None if value is None else datetime.fromisoformat(f"{value}+00:00")
+        def read(value: Any) -> datetime | None:
+            if value is None:
+                return None
+            if is_sqlite:
+                return datetime.fromisoformat(f"{value}+00:00")
+            instant: datetime = value.astimezone(UTC)
+            return instant
 
         return read
 
@@ -175,23 +187,21 @@ def stream(
         yield from result
 
 
+# Where a session keeps what it remembers.
+REMEMBERED = "remembered"
+
+
 def remember(
     session: Session, statement: Any, values: Mapping[str, Hashable]
 ) -> Sequence[Any]:
     """Return the rows of a *statement*; a read sees one snapshot, so it asks once."""
     if not session.get_bind().get_execution_options().get("tracker_read", False):
         return session.execute(statement, values).all()
-    known: dict[Hashable, Sequence[Any]] = session.info.setdefault("remembered", {})
+    known: dict[Hashable, Sequence[Any]] = session.info.setdefault(REMEMBERED, {})
     key = id(statement), *values.values()
     if key not in known:
         known[key] = session.execute(statement, values).all()
     return known[key]
-
-
-def recall(session: Session, statement: Any, *values: Hashable) -> Sequence[Any] | None:
-    """Return the rows that `remember` keeps of a *statement*, None if it has none."""
-    known: Mapping[Hashable, Sequence[Any]] = session.info.get("remembered", {})
-    return known.get((id(statement), *values))
 
 
 _Row = TypeVar("_Row", bound=Base)
@@ -223,8 +233,8 @@ def list_newest(
     session: Session,
     entity: type[_Row],
     *conditions: sa.ColumnElement[bool],
-    before: int | None,
-    limit: int | None,
+    before: int | None = None,
+    limit: int | None = None,
 ) -> Sequence[_Row]:
     """Return the newest rows that meet *conditions*, with ids below *before*."""
     key = entity.__table__.c.id
@@ -232,6 +242,40 @@ def list_newest(
         conditions = (*conditions, key < before)
     statement = sa.select(entity).where(*conditions).order_by(key.desc()).limit(limit)
     return session.scalars(statement).all()
+
+
+def columns_of(entity: type[Base], *names: str) -> list[Any]:
+    return [entity.__table__.c[name] for name in names]
+
+
+def equal(entity: type[Base], **which: Any) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions that columns have these values, where they are given."""
+    given = {name: value for name, value in which.items() if value is not None}
+    return [getattr(entity, name) == value for name, value in given.items()]
+
+
+def find_row(session: Session, entity: type[_Row], **which: Any) -> _Row | None:
+    """Return the row whose columns have these values."""
+    return session.scalars(sa.select(entity).filter_by(**which)).one_or_none()
+
+
+def lock_row(session: Session, entity: type[_Row], key: Any) -> _Row | None:
+    """Return the row of a key as it is now, locked until the transaction ends."""
+    options: Any = {"with_for_update": True, "populate_existing": True}
+    return session.get(entity, key, **options)
+
+
+def list_rows(
+    session: Session, entity: type[_Row], *conditions: Any, order: Any = None
+) -> Sequence[_Row]:
+    """Return the rows that meet *conditions* in the order of a column, or their ids."""
+    order = entity.__table__.c.id if order is None else order
+    return session.scalars(sa.select(entity).where(*conditions).order_by(order)).all()
+
+
+def count_rows(session: Session, entity: type[Base], *conditions: Any) -> int:
+    statement = sa.select(sa.func.count()).select_from(entity).where(*conditions)
+    return session.scalars(statement).one()
 
 
 def list_detector_ids(
@@ -243,9 +287,51 @@ def list_detector_ids(
     return session.scalars(statement).all()
 
 
-def delete_rows(session: Session, rows_of: type[Base], **which: Any) -> None:
-    """Delete the rows whose columns have these values."""
-    session.execute(sa.delete(rows_of).filter_by(**which))
+def change_rows(
+    session: Session, rows_of: type[Base], *conditions: Any, **values: Any
+) -> int:
+    """Set columns of the rows that meet *conditions*; return how many there are."""
+    # Not by an object, which may have been read before others changed the row.
+    statement = sa.update(rows_of).where(*conditions).values(values)
+    result: Any = session.execute(statement)
+    return int(result.rowcount)
+
+
+def delete_rows(
+    session: Session, rows_of: type[Base], *conditions: Any, **which: Any
+) -> int:
+    """Delete the rows that meet *conditions* and whose columns have these values."""
+    statement = sa.delete(rows_of).where(*conditions).filter_by(**which)
+    result: Any = session.execute(statement)
+    return int(result.rowcount)
+
+
+def set_rows(
+    session: Session,
+    rows_of: type[Base],
+    rows: Iterable[Mapping[str, Any]],
+    **owner: int,
+) -> None:
+    """Put *rows* in the place of those that an owner, such as an account, has."""
+    delete_rows(session, rows_of, **owner)
+    new = [{**row, **owner} for row in rows]
+    if new:
+        session.execute(sa.insert(rows_of), new)
+
+
+def set_row(
+    session: Session, rows_of: type[Base], *, is_there: bool, **key: int
+) -> None:
+    """Let there be a row with this key, which has no other columns, or none."""
+    set_rows(session, rows_of, [{}] if is_there else [], **key)
+
+
+def set_detector_ids(
+    session: Session, rows_of: type[Base], ids: Iterable[int], **owner: int
+) -> None:
+    """Set the detectors that rows name for one owner."""
+    rows = [{"detector_id": detector_id} for detector_id in sorted(set(ids))]
+    set_rows(session, rows_of, rows, **owner)
 
 
 def dump_id(prefix: str, number: int) -> str:

@@ -31,6 +31,7 @@ _GAP_SECONDS = 0.001
 # The settings of both databases with which a commit waits for the disk.
 _DURABLE = frozenset({"2", "3", "on", "remote_apply"})
 _OTHERS_WRITE = "others are writing to the database; try again"
+_TOO_MANY = "too many requests are waiting for the database"
 _NO_ROOM = "the disk of the database is full"
 _NO_WRITES = "the database takes no writes: it is a standby, or read-only"
 _UNOPENED = "; its disk may be read-only, or its folder owned by somebody else"
@@ -53,48 +54,30 @@ class _CollisionError(UnavailableError):
     """The database ended this transaction because it collided with another one."""
 
 
-class _Turns:
-    """The turns of this process's threads to write to SQLite.
-
-    SQLite has one writer at a time.  Without turns, each waiting connection sleeps for
-    up to a tenth of a second before it tries again, and a newcomer may overtake it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(timeout=opening.BUSY_SECONDS):
-            raise UnavailableError(_OTHERS_WRITE)
-
-    def __exit__(self, *_error: object) -> None:
-        self._lock.release()
-
-    def take_if_free(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise UnavailableError(_OTHERS_WRITE)
-
-
 class _Slots:
     """Limits how many threads of this process are in one kind of transaction.
 
     A web process has far more threads than can work usefully, because each slow client
     takes one.  A thread that is inside may enter again.
+
+    SQLite has one writer at a time.  Without turns, each waiting connection sleeps for
+    up to a tenth of a second before it tries again, and a newcomer may overtake it.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, refusal: str = _TOO_MANY) -> None:
         self._free = threading.BoundedSemaphore(number)
         self._inside = threading.local()
+        self._refusal = refusal
 
     def __enter__(self) -> None:
         depth = getattr(self._inside, "depth", 0)
         if depth == 0 and not self._free.acquire(timeout=opening.BUSY_SECONDS):
-            raise UnavailableError("too many requests are waiting for the database")
+            raise UnavailableError(self._refusal)
         self._inside.depth = depth + 1
 
     def take_if_free(self) -> None:
         if not self._free.acquire(blocking=False):
-            raise UnavailableError("others are writing")
+            raise UnavailableError(_OTHERS_WRITE)
         self._inside.depth = 1
 
     def __exit__(self, *_error: object) -> None:
@@ -128,17 +111,15 @@ class Database:
             looks = {"tracker_looks": True}
         self._look_engine = engine.execution_options(**looks)
         self._reader = _Slots(at_once)
-        self._writer = _Turns() if self.is_sqlite else _Slots(at_once)
+        one = _Slots(1, _OTHERS_WRITE)
+        self._writer = one if self.is_sqlite else _Slots(at_once)
 
     @property
     def is_sqlite(self) -> bool:
         return self.engine.dialect.name == "sqlite"
 
     def reading_from(self, replica: "Database") -> "Database":
-        """Return this database with the reads of a *replica*, which may lag behind.
-
-        Raises ConfigurationError if the replica is another kind of database.
-        """
+        """Return this database with reads of a *replica*; raises ConfigurationError."""
         if replica.is_sqlite != self.is_sqlite:
             raise ConfigurationError(
                 "TRACKER_DATABASE_READ_URL and TRACKER_DATABASE_URL must be of one kind"
@@ -155,11 +136,7 @@ class Database:
 
     @contextmanager
     def look(self) -> Iterator[Connection]:
-        """Open a connection for one read, such as that of a request's key.
-
-        It has no transaction, which saves two round trips to PostgreSQL, and no
-        session.
-        """
+        """Open a connection without a transaction, which saves two round trips."""
         with self._reader, translated(self), self._look_engine.connect() as connection:
             yield connection
 
@@ -246,14 +223,11 @@ class Database:
             with closing(self.engine.raw_connection()) as connection:
                 connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
             return
+        tables = dialect.LARGE_TABLES
         # The write is done even if this fails.
         with suppress(UnavailableError), self.write() as session:
-            gather = (
-                dialect.gather_statistics
-                if is_large
-                else dialect.gather_lacking_statistics
-            )
-            gather(session, dialect.LARGE_TABLES)
+            if is_large or any(dialect.lacks_statistics(session, t) for t in tables):
+                dialect.gather_statistics(session, tables)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -309,9 +283,10 @@ def translated(
     try:
         yield
     except (OperationalError, PoolTimeoutError) as error:
-        if _is_answer(error):
+        said = getattr(error, "orig", None)
+        if getattr(said, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
             raise
-        raise _translate(error, writes=writes) from error
+        raise _translate(error, said, writes=writes) from error
     except DBAPIError as error:
         if writes and getattr(error.orig, "sqlstate", None) == opening.READ_ONLY:
             raise UnavailableError(_NO_WRITES) from error
@@ -324,13 +299,7 @@ def translated(
         raise
 
 
-def _is_answer(error: Exception) -> bool:
-    said = getattr(error, "orig", None)
-    return getattr(said, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-
-
-def _translate(error: Exception, *, writes: bool) -> UnavailableError:
-    said = getattr(error, "orig", None)
+def _translate(error: Exception, said: Any, *, writes: bool) -> UnavailableError:
     state = getattr(said, "sqlstate", None)
     if state in {_DEADLOCK, _SERIALIZATION}:
         return _CollisionError("too much is written at the same time")

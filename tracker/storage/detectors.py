@@ -18,11 +18,8 @@ class Detector(base.Base):
     __tablename__ = "detectors"
     __table_args__ = (
         # Archiving a detector frees its name.
-        sa.Index(
-            "uq_detectors_name_unarchived",
-            "name",
-            unique=True,
-            **base.where("archived_at IS NULL"),
+        base.index_where(
+            "archived_at IS NULL", "uq_detectors_name_unarchived", "name", unique=True
         ),
         sa.CheckConstraint(
             "confidence_level > 0 AND confidence_level < 1", name="level"
@@ -37,9 +34,7 @@ class Detector(base.Base):
     guideline: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("''"))
     classes: Mapped[list[str]] = mapped_column(sa.JSON)
     # Classes added later, each with the instant: [["MAYBE", "2026-…Z"]].
-    added_classes: Mapped[list[list[str]]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'")
-    )
+    added_classes: Mapped[list[list[str]]] = base.text_list()
     confidence_level: Mapped[float]
     target: Mapped[float | None]
     # When the target was set last: thresholds may have been looked at since.
@@ -47,9 +42,7 @@ class Detector(base.Base):
     # The measure of the target; see services/evidence/measure.py.
     measure: Mapped[str] = mapped_column(base.Name, server_default="balanced")
     # Further measures, each with its target: [["recall:DEFECT", 0.9]].
-    also: Mapped[list[list[Any]]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'")
-    )
+    also: Mapped[list[list[Any]]] = base.text_list()
     created_at: Mapped[datetime]
     archived_at: Mapped[datetime | None]
     # The zone of the days by which labels are counted.
@@ -85,9 +78,7 @@ class Detector(base.Base):
     # That version, since when, and the counts behind it; see services/versions.py.
     shown_version_id: Mapped[int | None] = mapped_column(base.BigId)
     shown_since: Mapped[datetime | None]
-    traffic: Mapped[list[Any]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'"), deferred=True
-    )
+    traffic: Mapped[list[Any]] = base.text_list(deferred=True)
     queue_seed: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("''"))
     # Counts the runs of the job over this detector; see storage/estimates/pending.py.
     revision: Mapped[int] = mapped_column(base.BigId, default=0)
@@ -98,18 +89,12 @@ class Detector(base.Base):
     # The saved mapping of files; see services/imports/reading/choices.py.
     import_mapping: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     # The metadata keys of its slices, and those that the job already counts.
-    slices: Mapped[list[str]] = mapped_column(
-        base.TextList, server_default=sa.text("'[]'")
-    )
-    counted_slices: Mapped[list[str]] = mapped_column(
-        base.TextList, server_default=sa.text("'[]'")
-    )
+    slices: Mapped[list[str]] = base.text_list()
+    counted_slices: Mapped[list[str]] = base.text_list()
     # The metadata key that pages show as text; None: "text".
     text_field: Mapped[str | None] = mapped_column(sa.Text)
     # Words to filter the list of detectors by.
-    tags: Mapped[list[str]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'")
-    )
+    tags: Mapped[list[str]] = base.text_list()
     # The person or team responsible for it.
     owner: Mapped[str | None] = mapped_column(base.Name)
 
@@ -150,9 +135,7 @@ class Version(base.Base):
     __tablename__ = "versions"
     __table_args__ = (sa.UniqueConstraint("detector_id", "name"),)
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = base.owner("detectors")
     id: Mapped[int] = mapped_column(base.BigId, primary_key=True, autoincrement=True)
     name: Mapped[str] = mapped_column(base.Name)
     created_at: Mapped[datetime]
@@ -171,9 +154,7 @@ class Version(base.Base):
     unseen: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     # Its number in the family of gated versions, the number that had passed before,
     # the measure, and whether it has passed: [3, 1, "balanced", true].
-    family: Mapped[list[Any]] = mapped_column(
-        base.TextList, default=list, server_default=sa.text("'[]'")
-    )
+    family: Mapped[list[Any]] = base.text_list()
 
 
 def is_of_version(rows_of: Any) -> sa.ColumnElement[bool]:
@@ -219,25 +200,24 @@ def list_detectors(  # noqa: PLR0913 - each is a filter.
     has_archived: bool = False,
     among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
-    """Return the detectors, oldest first; archived ones only if asked for.
-
-    *among* are the ids to choose from, None for all.
-    """
-    statement = sa.select(Detector).order_by(Detector.id)
-    if among is not None:
-        statement = statement.where(Detector.id.in_(among))
+    """Return the detectors, all or *among* these ids, oldest first."""
+    chosen = _are_among(among)
     if not has_archived:
-        statement = statement.where(Detector.archived_at.is_(None))
-    if name is not None:
-        statement = statement.where(Detector.name == name)
+        chosen.append(Detector.archived_at.is_(None))
+    chosen += base.equal(Detector, name=name)
     if after is not None:
-        statement = statement.where(Detector.id > after)
+        chosen.append(Detector.id > after)
+    statement = sa.select(Detector).where(*chosen).order_by(Detector.id)
     return session.scalars(statement.limit(limit)).all()
 
 
+def _are_among(ids: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
+    return [] if ids is None else [Detector.id.in_(ids)]
+
+
 def select_open(among: Collection[int] | None) -> sa.Select[int]:
-    found = sa.select(Detector.id).where(Detector.archived_at.is_(None))
-    return found if among is None else found.where(Detector.id.in_(among))
+    are_open = Detector.archived_at.is_(None)
+    return sa.select(Detector.id).where(are_open, *_are_among(among))
 
 
 def list_archived(
@@ -247,22 +227,13 @@ def list_archived(
     limit: int,
     among: Collection[int] | None = None,
 ) -> Sequence[Detector]:
-    archived = _are_archived(among)
+    archived = Detector.archived_at.is_not(None), *_are_among(among)
     return base.list_newest(session, Detector, *archived, before=before, limit=limit)
 
 
 def count_archived(session: Session, *, among: Collection[int] | None = None) -> int:
-    statement = (
-        sa.select(sa.func.count()).select_from(Detector).where(*_are_archived(among))
-    )
-    return session.scalars(statement).one()
-
-
-def _are_archived(among: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
-    found: list[sa.ColumnElement[bool]] = [Detector.archived_at.is_not(None)]
-    if among is not None:
-        found.append(Detector.id.in_(among))
-    return found
+    archived = Detector.archived_at.is_not(None), *_are_among(among)
+    return base.count_rows(session, Detector, *archived)
 
 
 # Built once: nearly every page asks this.
@@ -275,9 +246,8 @@ _OF_DETECTORS = (
 
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
     """Return the versions of detectors in the order in which they arrived."""
-    return [
-        row[0] for row in base.remember(session, _OF_DETECTORS, {"ids": detector_ids})
-    ]
+    found = base.remember(session, _OF_DETECTORS, {"ids": detector_ids})
+    return [version for (version,) in found]
 
 
 def name_version(session: Session, detector_id: int, version_id: int) -> str:
@@ -295,10 +265,8 @@ def load_versions(
     session: Session, detector_ids: Collection[int], ids: Collection[int]
 ) -> dict[int, Version]:
     """Return versions of detectors, by their ids."""
-    statement = sa.select(Version).where(
-        Version.detector_id.in_(detector_ids), Version.id.in_(ids)
-    )
-    found = session.scalars(statement)
+    theirs = Version.detector_id.in_(detector_ids), Version.id.in_(ids)
+    found = base.list_rows(session, Version, *theirs)
     return {version.id: version for version in found}
 
 
@@ -309,11 +277,8 @@ def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Ver
 
 def end_runs(session: Session, detector_id: int, *, at: datetime) -> None:
     """Make a snapshot due for every labelled version of a detector."""
-    session.execute(
-        sa.update(Version)
-        .where(Version.detector_id == detector_id, Version.last_label_at.is_not(None))
-        .values(run_due_at=at)
-    )
+    labelled = Version.detector_id == detector_id, Version.last_label_at.is_not(None)
+    base.change_rows(session, Version, *labelled, run_due_at=at)
 
 
 # Built once: a page that shows one version asks this more than once.
@@ -324,9 +289,10 @@ _NAMED = sa.select(Version).where(
 
 
 def find_version(session: Session, detector_id: int, name: str) -> Version | None:
-    known = base.recall(session, _OF_DETECTORS, (detector_id,))
-    if known is not None:
-        return next((one for (one,) in known if one.name == name), None)
+    known = session.info.get(base.REMEMBERED, {})
+    versions = known.get((id(_OF_DETECTORS), (detector_id,)))
+    if versions is not None:
+        return next((one for (one,) in versions if one.name == name), None)
     chosen = {"detector_id": detector_id, "name": name}
     return session.scalars(_NAMED, chosen).one_or_none()
 
@@ -353,13 +319,8 @@ def add_versions(
     known = session.info.setdefault(_NAMES, {})
     known |= {number: name for name, number in ids.items()}
     for name in [name for name in wanted if name not in ids]:
-        version = Version(
-            detector_id=detector_id,
-            name=name,
-            created_at=created_at,
-            queries=0,
-            sequence=0,
-        )
+        version = Version(detector_id=detector_id, name=name, created_at=created_at)
+        version.queries = version.sequence = 0
         session.add(version)
         # Two requests may bring the same new version: the constraint decides, and the
         # refused request is retried as a whole.
@@ -381,9 +342,8 @@ def hold_open(session: Session, detector_id: int) -> Any:
     is already archived, whatever this transaction saw before: it may have run for
     minutes.
     """
-    statement = sa.select(
-        Detector.name, Detector.archived_at, Detector.group_by, Detector.label_sampling
-    )
+    names = ("name", "archived_at", "group_by", "label_sampling")
+    statement = sa.select(*(getattr(Detector, name) for name in names))
     chosen = statement.where(Detector.id == detector_id)
     found = session.execute(chosen.with_for_update(read=True)).one()
     if found.archived_at is not None:

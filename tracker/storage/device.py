@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Text, func, select
+from sqlalchemy import JSON, Text, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
-from tracker.storage.detectors import Detector
+from tracker.storage.base import Base, BigId, Name, find_row, owner
 from tracker.storage.dialect import lock
 from tracker.storage.queries.queries import Query
 
@@ -18,9 +17,7 @@ class DeviceSettings(Base):
 
     __tablename__ = "device_settings"
 
-    detector_id: Mapped[int] = mapped_column(
-        ForeignKey(Detector.id), primary_key=True, autoincrement=False
-    )
+    detector_id: Mapped[int] = owner("detectors")
     group_name: Mapped[str] = mapped_column(Name)
     confidence_threshold: Mapped[float]
     patience_time: Mapped[float]
@@ -44,21 +41,12 @@ class DetectorGroup(Base):
     created_at: Mapped[datetime]
 
 
-def find_settings(session: Session, detector_id: int) -> DeviceSettings | None:
-    return session.get(DeviceSettings, detector_id)
-
-
-def list_groups(session: Session) -> Sequence[DetectorGroup]:
-    return session.scalars(select(DetectorGroup).order_by(DetectorGroup.id)).all()
-
-
 def add_group(
     session: Session, name: str, *, created_at: datetime
 ) -> tuple[DetectorGroup, bool]:
     """Return the group named *name*, and whether it is new."""
     lock(session, f"detector group {name}")
-    statement = select(DetectorGroup).where(DetectorGroup.name == name)
-    group = session.scalars(statement).one_or_none()
+    group = find_row(session, DetectorGroup, name=name)
     if group is not None:
         return group, False
     group = DetectorGroup(name=name, created_at=created_at)
@@ -70,11 +58,7 @@ def add_group(
 def count_answers(
     session: Session, detector_id: int, *, threshold: float
 ) -> Sequence[Any]:
-    """Count the queries of a detector by ``predicted``, ``label`` and ``is_unsure``.
-
-    Each row has their ``number``; a query is unsure if its confidence is missing or
-    below *threshold*.
-    """
+    """Count queries by what was said; those below *threshold* are unsure."""
     is_unsure = func.coalesce(Query.confidence, 0) < threshold
     columns = (Query.predicted, Query.label, is_unsure.label("is_unsure"))
     statement = (

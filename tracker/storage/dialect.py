@@ -25,10 +25,7 @@ def is_sqlite(session: Session) -> bool:
 
 
 def takes_writes(session: Session) -> bool:
-    """Return whether the server takes writes; a replica of PostgreSQL does not.
-
-    SQLite always does, unless its disk is read-only.
-    """
+    """Return whether the server takes writes; a replica of PostgreSQL does not."""
     if is_sqlite(session):
         return True
     is_replica = sa.func.pg_is_in_recovery()
@@ -37,10 +34,7 @@ def takes_writes(session: Session) -> bool:
 
 
 def find_damage(session: Session) -> str | None:
-    """Return the first damage of SQLite's file, after a check of all of it.
-
-    PostgreSQL checks its files itself.
-    """
+    """Return the first damage of SQLite's file; PostgreSQL checks its files itself."""
     if not is_sqlite(session):
         return None
     found = session.scalar(sa.text("PRAGMA integrity_check(1)"))
@@ -64,6 +58,10 @@ def lock(session: Session, name: str, *, waits: bool = True) -> bool:
     return True
 
 
+def insert(session: Session, rows_of: type[Base]) -> Any:
+    return (sqlite if is_sqlite(session) else postgresql).insert(rows_of.__table__)
+
+
 def upsert(
     session: Session,
     rows_of: type[Base],
@@ -80,9 +78,7 @@ def upsert(
     """
     if not rows:
         return 0
-    statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(
-        rows_of.__table__
-    )
+    statement = insert(session, rows_of)
     key = [column.name for column in sa.inspect(rows_of).primary_key]
     changed = rows[0].keys() - {*key, *keeping}
     statement = statement.on_conflict_do_update(
@@ -103,27 +99,26 @@ def floor(session: Session, value: sa.ColumnElement[Any]) -> sa.ColumnElement[in
     return sa.cast(value if is_sqlite(session) else sa.func.floor(value), sa.BigInteger)
 
 
-def day_of(session: Session, instant: Any) -> sa.ColumnElement[str]:
+def _cut(
+    session: Session, instant: Any, form: str, letters: int
+) -> sa.ColumnElement[str]:
     if is_sqlite(session):
-        return sa.func.substr(instant, 1, 10, type_=sa.String())
-    return sa.func.to_char(
-        sa.func.timezone("UTC", instant), "YYYY-MM-DD", type_=sa.String()
-    )
+        return sa.func.substr(instant, 1, letters, type_=sa.String())
+    return sa.func.to_char(sa.func.timezone("UTC", instant), form, type_=sa.String())
+
+
+def day_of(session: Session, instant: Any) -> sa.ColumnElement[str]:
+    return _cut(session, instant, "YYYY-MM-DD", 10)
 
 
 def minute_of(session: Session, instant: Any) -> sa.ColumnElement[str]:
-    if is_sqlite(session):
-        return sa.func.substr(instant, 1, 16, type_=sa.String())
-    in_utc = sa.func.timezone("UTC", instant)
-    return sa.func.to_char(in_utc, "YYYY-MM-DD HH24:MI", type_=sa.String())
+    return _cut(session, instant, "YYYY-MM-DD HH24:MI", 16)
 
 
 def hour_of(session: Session, *instants: Any) -> sa.ColumnElement[str]:
-    """Return the hour of the earliest of *instants* in UTC, as 2026-01-31 09."""
-    if is_sqlite(session):
-        return sa.func.substr(sa.func.min(*instants), 1, 13, type_=sa.String())
-    earliest = sa.func.timezone("UTC", sa.func.least(*instants))
-    return sa.func.to_char(earliest, "YYYY-MM-DD HH24", type_=sa.String())
+    """Return the hour of the earliest of *instants*."""
+    earliest = sa.func.min if is_sqlite(session) else sa.func.least
+    return _cut(session, earliest(*instants), "YYYY-MM-DD HH24", 13)
 
 
 def gather_statistics(session: Session, tables: Iterable[str]) -> None:
@@ -136,11 +131,6 @@ def gather_statistics(session: Session, tables: Iterable[str]) -> None:
     if not is_sqlite(session):
         session.execute(sa.text(f"SET LOCAL default_statistics_target = {_STATISTICS}"))
         session.execute(sa.text(f"ANALYZE {', '.join(tables)}"))
-
-
-def gather_lacking_statistics(session: Session, tables: Iterable[str]) -> None:
-    if not is_sqlite(session) and any(lacks_statistics(session, t) for t in tables):
-        gather_statistics(session, tables)
 
 
 def lacks_statistics(session: Session, table: str) -> bool:

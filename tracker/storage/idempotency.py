@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import Index, Text, UniqueConstraint, delete, select
+from sqlalchemy import Index, Text, UniqueConstraint, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name
+from tracker.storage.base import Base, BigId, Name, delete_rows
 
 # The most that one request deletes, so that it does not pay for all others.
 _MOST_DELETED = 100
@@ -32,20 +32,9 @@ class StoredAnswer(Base):
     created_at: Mapped[datetime]
 
 
-def find_answer(session: Session, owner: str, key: str) -> StoredAnswer | None:
-    statement = select(StoredAnswer).where(
-        StoredAnswer.owner == owner, StoredAnswer.key == key
-    )
-    return session.scalars(statement).one_or_none()
-
-
 def delete_old_answers(session: Session, *, until: datetime) -> None:
     """Delete some answers stored up to *until*, oldest first."""
-    old = (
-        select(StoredAnswer.id)
-        .where(StoredAnswer.created_at <= until)
-        .order_by(StoredAnswer.created_at)
-        .limit(_MOST_DELETED)
-        .with_for_update(skip_locked=True)
-    )
-    session.execute(delete(StoredAnswer).where(StoredAnswer.id.in_(old)))
+    old = select(StoredAnswer.id).where(StoredAnswer.created_at <= until)
+    some = old.order_by(StoredAnswer.created_at).limit(_MOST_DELETED)
+    chosen = StoredAnswer.id.in_(some.with_for_update(skip_locked=True))
+    delete_rows(session, StoredAnswer, chosen)

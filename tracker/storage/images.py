@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tracker.errors import ConfigurationError, UnavailableError
 from tracker.settings import Settings
@@ -24,34 +24,15 @@ if TYPE_CHECKING:
 _NO_BUCKET = "the bucket of the images does not exist"
 
 
-class ImageStore(Protocol):
-    """Images, each named by the hash of its bytes."""
-
-    def put(self, content: bytes, suffix: str) -> str:
-        """Store *content* durably, and return its name."""
-
-    def get(self, name: str) -> bytes:
-        """Return the bytes of the image *name*; raises FileNotFoundError."""
-
-    def delete(self, name: str) -> None:
-        """Delete the image *name*, if it is there."""
-
-    def iter_names(self) -> Iterator[str]:
-        """Yield the name of every image, used by a query or not."""
-
-
-def open_image_store(settings: Settings) -> ImageStore:
-    """Return the image store of *settings* without connecting to it.
-
-    Raises ConfigurationError for a bucket that cannot be used.
-    """
+def open_image_store(settings: Settings) -> "ImageStore":
+    """Return the image store, without connecting to it; raises ConfigurationError."""
     if settings.image_store:
         return ImageBucket(_open_bucket(settings))
     return ImageFolder(settings.image_dir)
 
 
 class ImageFolder:
-    """Images as files of a folder."""
+    """Images as files of a folder, each named by the hash of its bytes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -77,12 +58,15 @@ class ImageFolder:
         return name
 
     def get(self, name: str) -> bytes:
+        """Return the bytes of the image *name*; raises FileNotFoundError."""
         return (self._folder / place_of(name)).read_bytes()
 
     def delete(self, name: str) -> None:
+        """Delete the image *name*, if it is there."""
         (self._folder / place_of(name)).unlink(missing_ok=True)
 
     def iter_names(self) -> Iterator[str]:
+        """Yield the name of every image, used by a query or not."""
         for path in self._folder.rglob("*"):
             is_in_place = path == self._folder / place_of(path.name)
             if is_in_place and path.is_file():
@@ -130,6 +114,9 @@ class ImageBucket:
                     name = found["path"].rpartition("/")[2]
                     if found["path"] == place_of(name):
                         yield name
+
+
+ImageStore = ImageFolder | ImageBucket
 
 
 def _open_bucket(settings: Settings) -> "S3Store":

@@ -11,13 +11,7 @@ meanwhile, it is refused, and the whole late piece is rolled back.
 
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import (
-    Callable,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from datetime import datetime
 from struct import pack, unpack
@@ -33,35 +27,32 @@ from sqlalchemy.orm import (
 )
 
 from tracker.files import PlacedFile
+from tracker.storage import base
 from tracker.storage.base import (
     Base,
     BigId,
     Key,
-    find_by_id,
+    index_where,
     on_postgresql,
+    owner,
     stream,
-    where,
 )
-from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
-from tracker.storage.labelling.inputs import Reference
 from tracker.storage.labelling.labelers import Judgement
 from tracker.storage.labelling.rechecks import Recheck
 from tracker.storage.labelling.reservations import Draw, Reservation, Skip
 from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import look_up
-from tracker.storage.queries.queries import Query, is_about, update_each
+from tracker.storage.queries.queries import Query, is_about, repeat_of, set_columns
 from tracker.words import ON_ERROR, ActorKind
 
 PIECE_BYTES = 2**20
 # The size of a file of which some is still to come; see ``arriving``.
 STILL_ARRIVING = -1
-STATES = WAITING, RUNNING, DONE, REJECTED, FAILED, UNDONE = (
-    *("waiting", "running"),
-    *("done", "rejected", "failed", "undone"),
-)
+STATES = ("waiting", "running", "done", "rejected", "failed", "undone")
+WAITING, RUNNING, DONE, REJECTED, FAILED, UNDONE = STATES
 
 
 class FileImport(Base):
@@ -69,14 +60,12 @@ class FileImport(Base):
 
     __tablename__ = "imports"
     __table_args__ = (
-        sa.Index("ix_imports_id_unfinished", "id", **where("finished_at IS NULL")),
+        index_where("finished_at IS NULL", "ix_imports_id_unfinished", "id"),
         sa.CheckConstraint(f"on_error IN {ON_ERROR}", name="on_error"),
         sa.CheckConstraint(f"state IN {STATES}", name="state"),
     )
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     # A name in services/imports/reading/files.py.
     format: Mapped[str] = mapped_column(sa.Text)
@@ -116,7 +105,7 @@ Progress = dict[str, int]
 
 
 def find_import(session: Session, import_id: int) -> FileImport | None:
-    found = find_by_id(session, FileImport, import_id)
+    found = base.find_by_id(session, FileImport, import_id)
     return None if found is None or found.bytes == STILL_ARRIVING else found
 
 
@@ -124,15 +113,8 @@ def list_imports(
     session: Session, detector_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[FileImport]:
     """Return the imports of a detector, the newest first."""
-    statement = (
-        sa.select(FileImport)
-        .where(FileImport.detector_id == detector_id, _HAS_ARRIVED)
-        .order_by(FileImport.id.desc())
-        .limit(limit)
-    )
-    if before is not None:
-        statement = statement.where(FileImport.id < before)
-    return session.scalars(statement).all()
+    own = FileImport.detector_id == detector_id, _HAS_ARRIVED
+    return base.list_newest(session, FileImport, *own, before=before, limit=limit)
 
 
 def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[bool]:
@@ -146,27 +128,22 @@ def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[b
 
 def count_waiting(session: Session) -> int:
     """Count the imports that no worker has ended yet."""
-    statement = sa.select(sa.func.count()).where(
-        FileImport.finished_at.is_(None), _HAS_ARRIVED
+    return base.count_rows(
+        session, FileImport, FileImport.finished_at.is_(None), _HAS_ARRIVED
     )
-    return session.execute(statement).scalar_one()
 
 
 def list_waiting(session: Session, *, since: datetime) -> Sequence[FileImport]:
     """Return the imports that no worker has taken up since that instant."""
-    is_open = FileImport.finished_at.is_(None), _HAS_ARRIVED
-    is_old = FileImport.created_at <= since
-    return _list(session, FileImport.state == WAITING, is_old, *is_open)
+    is_open = FileImport.finished_at.is_(None), FileImport.state == WAITING
+    is_old = FileImport.created_at <= since, _HAS_ARRIVED
+    return base.list_rows(session, FileImport, *is_open, *is_old)
 
 
 def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
     """Return the imports that failed at that instant or later."""
-    return _list(session, FileImport.state == FAILED, FileImport.finished_at >= since)
-
-
-def _list(session: Session, *are: sa.ColumnElement[bool]) -> Sequence[FileImport]:
-    statement = sa.select(FileImport).where(*are).order_by(FileImport.id)
-    return session.scalars(statement).all()
+    has_failed = FileImport.state == FAILED, FileImport.finished_at >= since
+    return base.list_rows(session, FileImport, *has_failed)
 
 
 def start_import(session: Session, key: Key, *, at: datetime) -> None:
@@ -183,23 +160,17 @@ def resume_import(session: Session, key: Key) -> bool:
 def change_import(
     session: Session, key: Key, *are: sa.ColumnElement[bool], **values: Any
 ) -> bool:
-    # Not by its object, which may have been read before others changed the row.
-    statement = sa.update(FileImport).where(*_has(key), *are).values(values)
-    result: Any = session.execute(statement)
-    return bool(result.rowcount)
+    return base.change_rows(session, FileImport, _has(key), *are, **values) > 0
 
 
-def _has(key: Key) -> tuple[sa.ColumnElement[bool], ...]:
-    detector_id, import_id = key
-    return FileImport.detector_id == detector_id, FileImport.id == import_id
+def _has(key: Key) -> sa.ColumnElement[bool]:
+    return base.are_among(FileImport, [key])
 
 
 def is_arriving(session: Session, key: Key) -> bool:
     """Whether the file of an import is still arriving, and was not given up."""
-    statement = sa.select(FileImport.id).where(
-        *_has(key), ~_HAS_ARRIVED, FileImport.state == WAITING
-    )
-    return session.scalar(statement) is not None
+    arriving = _has(key), ~_HAS_ARRIVED, FileImport.state == WAITING
+    return base.count_rows(session, FileImport, *arriving) > 0
 
 
 def give_up_arriving(session: Session, key: Key) -> bool:
@@ -208,7 +179,7 @@ def give_up_arriving(session: Session, key: Key) -> bool:
 
 
 def delete_import(session: Session, key: Key) -> None:
-    session.execute(sa.delete(FileImport).where(*_has(key), ~_HAS_ARRIVED))
+    base.delete_rows(session, FileImport, _has(key), ~_HAS_ARRIVED)
 
 
 def _of_import() -> sa.ForeignKeyConstraint:
@@ -253,30 +224,22 @@ def cut_pieces(*files: BinaryIO) -> Iterator[bytes]:
 
 
 def measure_pieces(session: Session, key: Key) -> int:
-    statement = sa.select(
-        sa.func.coalesce(sa.func.sum(sa.func.length(ImportPiece.content)), 0)
-    )
-    found = session.scalar(statement.filter_by(**_of(key)))
-    return int(found or 0)
+    length = sa.select(sa.func.sum(sa.func.length(ImportPiece.content)))
+    return int(session.scalar(length.filter_by(**_of(key))) or 0)
 
 
 def delete_some_pieces(session: Session, key: Key, *, limit: int) -> bool:
     """Delete so many parts of a file; False if there was none."""
     some = sa.select(ImportPiece.position).filter_by(**_of(key)).limit(limit)
-    statement = sa.delete(ImportPiece).filter_by(**_of(key))
-    statement = statement.where(ImportPiece.position.in_(some))
-    result: Any = session.execute(statement)
-    return bool(result.rowcount)
+    chosen = ImportPiece.position.in_(some)
+    return base.delete_rows(session, ImportPiece, chosen, **_of(key)) > 0
 
 
 class PieceFile(PlacedFile):
     """The file of an import, read in transactions that *reads* opens, by the piece."""
 
     def __init__(
-        self,
-        reads: Callable[[], AbstractContextManager[Session]],
-        key: Key,
-        size: int,
+        self, reads: Callable[[], AbstractContextManager[Session]], key: Key, size: int
     ) -> None:
         super().__init__(size)
         self._reads = reads
@@ -329,9 +292,7 @@ class KeylessFile(Base):
     __tablename__ = "keyless_files"
     __table_args__ = (sa.UniqueConstraint("detector_id", "digest"),)
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     # The beginning of the file's hash.
     digest: Mapped[str] = mapped_column(sa.Text)
@@ -345,11 +306,8 @@ class KeylessFile(Base):
 
 def find_prefix(session: Session, detector_id: int, digest: str) -> str | None:
     """Return how the keys of a file's rows begin, if it was imported before."""
-    return session.scalar(
-        sa.select(KeylessFile.prefix).where(
-            KeylessFile.detector_id == detector_id, KeylessFile.digest == digest
-        )
-    )
+    own = {"detector_id": detector_id, "digest": digest}
+    return session.scalar(sa.select(KeylessFile.prefix).filter_by(**own))
 
 
 def iter_newest(session: Session, detector_id: int) -> Generator[tuple[str, Hashes]]:
@@ -377,18 +335,11 @@ def note_file(
     session: Session, detector_id: int, digest: str, prefix: str, hashes: Hashes
 ) -> None:
     """Note a file that was imported, with which the next one may go on."""
-    mine = KeylessFile.detector_id == detector_id
-    session.execute(
-        sa.update(KeylessFile)
-        .where(mine, KeylessFile.prefix == prefix)
-        .values(hashes=None)
-    )
-    found = session.scalar(
-        sa.select(KeylessFile).where(mine, KeylessFile.digest == digest)
-    )
-    if found is None:
-        found = KeylessFile(detector_id=detector_id, digest=digest)
-        session.add(found)
+    same = KeylessFile.detector_id == detector_id, KeylessFile.prefix == prefix
+    base.change_rows(session, KeylessFile, *same, hashes=None)
+    own: dict[str, Any] = {"detector_id": detector_id, "digest": digest}
+    found = base.find_row(session, KeylessFile, **own) or KeylessFile(**own)
+    session.add(found)
     packed = pack(f"<{len(hashes)}I", *hashes)
     found.prefix, found.hashes = prefix, b64encode(packed).decode()
     session.flush()
@@ -396,11 +347,8 @@ def note_file(
 
 def take_hashes(session: Session, detector_id: int, digest: str, prefix: str) -> Hashes:
     """Forget the file of *digest*, and return what is noted of rows with *prefix*."""
-    found = session.scalars(
-        sa.select(KeylessFile).where(
-            KeylessFile.detector_id == detector_id, KeylessFile.prefix == prefix
-        )
-    ).all()
+    same = KeylessFile.detector_id == detector_id, KeylessFile.prefix == prefix
+    found = base.list_rows(session, KeylessFile, *same)
     packed = next((one.hashes for one in found if one.hashes is not None), "")
     for one in found:
         one.hashes = None
@@ -411,16 +359,11 @@ def take_hashes(session: Session, detector_id: int, digest: str, prefix: str) ->
 
 
 _NEEDED_BY = (AuditItem, Draw, Gold, Recheck)
-_BESIDE = (Reservation, Skip, Judgement)
 
 
 def list_import_batches(session: Session, found: FileImport) -> Sequence[int]:
-    mine = (
-        ImportBatch.detector_id == found.detector_id,
-        ImportBatch.import_id == found.id,
-    )
-    statement = sa.select(ImportBatch.batch).where(*mine).order_by(ImportBatch.batch)
-    return session.scalars(statement).all()
+    mine = sa.select(ImportBatch.batch).filter_by(**_of((found.detector_id, found.id)))
+    return session.scalars(mine.order_by(ImportBatch.batch)).all()
 
 
 def _is_in(column: InstrumentedAttribute[Any], batch: int) -> Any:
@@ -430,10 +373,7 @@ def _is_in(column: InstrumentedAttribute[Any], batch: int) -> Any:
 def lock_written(
     session: Session, detector_id: int, batch: int
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the queries and the labels of a batch as rows, and lock the queries.
-
-    The queries are those added and those that its labels were given to.
-    """
+    """Return the labels of a batch and its queries, also labelled ones, locked."""
     near = on_postgresql(Label.detector_id == detector_id)
     labels = session.execute(
         sa.select(*Label.__table__.c).where(_is_in(Label.id, batch), near)
@@ -463,19 +403,8 @@ def find_needed(
         among = sa.select(Query.id).join(needs, is_about(needs, Query)).where(mine)
         found.update(session.scalars(among))
     repeat = aliased(Query)
-    repeats = (
-        sa.select(Query.id, repeat.id)
-        .join(
-            repeat,
-            sa.and_(
-                repeat.detector_id == Query.detector_id,
-                repeat.input == Query.input,
-                repeat.version_id == Query.version_id,
-                repeat.is_repeat,
-            ),
-        )
-        .where(mine, ~Query.is_repeat)
-    )
+    is_like = repeat_of(repeat)
+    repeats = sa.select(Query.id, repeat.id).join(repeat, is_like).where(mine)
     known = set(own)
     rows = session.execute(repeats)
     found.update(query for query, other in rows if other // first_id(1) not in known)
@@ -509,28 +438,13 @@ def restore(
     session: Session, detector_id: int, queries: Sequence[Mapping[str, Any]]
 ) -> None:
     """Set queries as they were before, or take away what they held."""
-    columns = {name: getattr(Query, name).expression for name in _RESTORED}
-    statement = update_each().values(
-        {
-            column: sa.bindparam(f"new_{name}", type_=column.type)
-            for name, column in columns.items()
-        }
-    )
-    rows = [
-        {"query_id": query["id"], "of_detector": detector_id}
-        | {f"new_{name}": query[columns[name].name] for name in _RESTORED}
-        for query in queries
-    ]
-    if rows:
-        session.connection().execute(statement, rows)
+    set_columns(session, detector_id, queries, _RESTORED)
 
 
 def clear_beside(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
-    for beside in _BESIDE:
-        statement = sa.delete(beside).where(
-            beside.detector_id == detector_id, beside.query_id.in_(query_ids)
-        )
-        session.execute(statement)
+    for beside in (Reservation, Skip, Judgement):
+        are_gone = beside.query_id.in_(query_ids)
+        base.delete_rows(session, beside, are_gone, detector_id=detector_id)
 
 
 def pool_again(session: Session, detector_id: int, inputs: Sequence[str]) -> Any:
@@ -540,25 +454,9 @@ def pool_again(session: Session, detector_id: int, inputs: Sequence[str]) -> Any
     return look_up(session, detector_id, statement, Query.input, inputs)
 
 
-def set_pooled(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
-    """Let queries count where versions are pooled."""
-    rows = [{"query_id": one, "of_detector": detector_id} for one in query_ids]
-    if rows:
-        statement = update_each().values(is_pooled=sa.literal(True))
-        session.connection().execute(statement, rows)
-
-
 def delete_verdicts_of(
     session: Session, detector_id: int, batches: Sequence[int]
 ) -> int:
     """Delete the verdicts of judges that these batches wrote and nobody changed."""
-    mine = Judgement.detector_id == detector_id, Judgement.batch.in_(batches)
-    result: Any = session.execute(sa.delete(Judgement).where(*mine))
-    return int(result.rowcount)
-
-
-def delete_references_of(session: Session, detector_id: int, batch: int) -> int:
-    """Delete the references that a batch wrote and nobody changed since."""
-    mine = Reference.detector_id == detector_id, Reference.batch == batch
-    result: Any = session.execute(sa.delete(Reference).where(*mine))
-    return int(result.rowcount)
+    theirs = Judgement.batch.in_(batches)
+    return base.delete_rows(session, Judgement, theirs, detector_id=detector_id)

@@ -5,8 +5,7 @@ to the driver.  For a short one SQLAlchemy takes several times as long as SQLite
 SQLite all other writers wait meanwhile.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -38,10 +37,6 @@ class Prepared:
         self._columns = list(columns) or None
         self._compiled: dict[str, _Compiled] = {}
 
-    @classmethod
-    def adding(cls, table: Table) -> "Prepared":
-        return cls(insert(table), columns=table.c.keys())
-
     def all(self, session: Asked, values: Mapping[str, Any]) -> list[Any]:
         compiled, cursor = self._execute(session, [values])
         rows = compiled.read(cursor.fetchall())
@@ -57,10 +52,7 @@ class Prepared:
     def _execute(
         self, session: Asked, values: Sequence[Mapping[str, Any]]
     ) -> tuple["_Compiled", Any]:
-        """Run the statement for each of *values*; return how to read its cursor.
-
-        Calls listeners and handles errors and lost connections as SQLAlchemy does.
-        """
+        """Run the statement for each of *values*, with the listeners of SQLAlchemy."""
         if isinstance(session, Connection):
             connection = session
         else:
@@ -168,7 +160,8 @@ def insert_rows(
 
 @cache
 def _adding(rows_of: type[Base]) -> Prepared:
-    return Prepared.adding(_table(rows_of))
+    table = _table(rows_of)
+    return Prepared(insert(table), columns=table.c.keys())
 
 
 def insert_columns(
@@ -234,24 +227,14 @@ def _copy(
     """
     statement = f"COPY {target} FROM STDIN (FORMAT BINARY)"
     cursor: Any = connection.connection.cursor()
-    with _named(connection, statement), cursor, cursor.copy(statement) as copy:
-        copy.set_types([_binary(column, connection) for column in columns])
-        for row in rows:
-            copy.write_row(row)
-
-
-def _binary(column: Column[Any], connection: Connection) -> str:
-    words = column.type.compile(connection.dialect).split()
-    return _BINARY[words[0]]
-
-
-@contextmanager
-def _named(connection: Connection, statement: object) -> Iterator[None]:
-    """Convert the driver's errors to SQLAlchemy's."""
-    base = connection.dialect.loaded_dbapi.Error
+    dialect = connection.dialect
+    types = [column.type.compile(dialect).split()[0] for column in columns]
     try:
-        yield
-    except base as error:
+        with cursor, cursor.copy(statement) as copy:
+            copy.set_types([_BINARY[name] for name in types])
+            for row in rows:
+                copy.write_row(row)
+    except dialect.loaded_dbapi.Error as error:
         raise DBAPIError.instance(
-            str(statement), None, error, base, dialect=connection.dialect
+            statement, None, error, dialect.loaded_dbapi.Error, dialect=dialect
         ) from error

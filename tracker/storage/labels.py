@@ -7,11 +7,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql, stream, where
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, index_some, on_postgresql, stream
 from tracker.storage.detectors import Detector, Version, is_of_version
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import insert_rows
-from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    Query,
+    is_about,
+    is_of_query,
+    of_query,
+)
 from tracker.words import DISPUTED, GROUPED, OPEN, REPEAT, SAMPLINGS, WITHDRAWN
 
 # Read within some milliseconds at each request of a labeler's page.
@@ -27,11 +34,7 @@ class Label(Base):
     __table_args__ = (
         of_query(),
         sa.Index(None, "query_id"),
-        sa.Index(
-            "ix_labels_detector_id_weighted",
-            "detector_id",
-            **where("weight IS NOT NULL"),
-        ),
+        index_some("labels", "weighted", "weight IS NOT NULL"),
         sa.CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
     )
 
@@ -83,41 +86,27 @@ def add_labels_of(
     session: Session, detector_id: int, ids: tuple[int, int], labeler: str, at: datetime
 ) -> None:
     """Insert the labels of new queries, given as a range of ids."""
-    kept = (
-        Query.detector_id,
-        Query.label,
-        Query.standing,
-        Query.sampling,
-        Query.is_repeat,
-    )
+    kept = ("detector_id", "label", "standing", "sampling", "is_repeat")
     moment = sa.literal(at, Label.created_at.type)
-    found = sa.select(
-        Query.label_id, Query.id, *kept, sa.literal(labeler), moment, moment
-    )
+    given = sa.literal(labeler), moment, moment
+    found = sa.select(Query.label_id, Query.id, *base.columns_of(Query, *kept), *given)
     are_new = Query.id.between(*ids) & Query.label_id.is_not(None)
     are_near = on_postgresql(Query.detector_id == detector_id)
-    names = ["id", "query_id", *(one.key for one in kept), "labeler"]
-    names += ["labelled_at", "created_at"]
+    names = ["id", "query_id", *kept, "labeler", "labelled_at", "created_at"]
     session.execute(sa.insert(Label).from_select(names, found.where(are_new, are_near)))
 
 
 def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
     """Return every label ever given to *query*, newest first."""
-    statement = (
-        sa.select(Label)
-        .where(Label.query_id == query.id, Label.detector_id == query.detector_id)
-        .order_by(Label.id.desc())
-    )
-    return session.scalars(statement).all()
+    return base.list_rows(session, Label, is_about(Label, query), order=Label.id.desc())
 
 
 def find_labels(
     session: Session, detector_id: int, label_ids: Sequence[int]
 ) -> dict[int, Mapping[str, Any]]:
-    statement = sa.select(*Label.__table__.c).where(
-        Label.detector_id == detector_id, Label.id.in_(label_ids)
-    )
-    return {row["id"]: dict(row) for row in session.execute(statement).mappings()}
+    theirs = Label.detector_id == detector_id, Label.id.in_(label_ids)
+    rows = session.execute(sa.select(*Label.__table__.c).where(*theirs)).mappings()
+    return {row["id"]: dict(row) for row in rows}
 
 
 def iter_words(
@@ -125,26 +114,15 @@ def iter_words(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the labelers and labels of these queries, in order."""
     names = (Label.id, Label.query_id, Label.labeler, Label.label, Label.sampling)
-    statement = (
-        sa.select(*names)
-        .where(Label.detector_id == detector_id, Label.query_id.in_(query_ids))
-        .order_by(Label.id)
-    )
-    for row in session.execute(statement).mappings():
-        yield dict(row)
+    theirs = Label.detector_id == detector_id, Label.query_id.in_(query_ids)
+    statement = sa.select(*names).where(*theirs).order_by(Label.id)
+    yield from map(dict, session.execute(statement).mappings())
 
 
 def erase_notes(session: Session, rows_of: Any, query: Query) -> None:
     """Delete the notes of *query* in a table, such as that of labels."""
-    statement = sa.update(rows_of).where(
-        is_about(rows_of, query), rows_of.note.is_not(None)
-    )
-    session.execute(statement.values(note=None))
-
-
-def is_of_query() -> sa.ColumnElement[bool]:
-    is_near = on_postgresql(Label.detector_id == Query.detector_id)
-    return sa.and_(Label.query_id == Query.id, is_near)
+    noted = is_about(rows_of, query), rows_of.note.is_not(None)
+    base.change_rows(session, rows_of, *noted, note=None)
 
 
 def is_current() -> sa.ColumnElement[bool]:
@@ -242,32 +220,19 @@ def iter_label_rows(
     detector_id: int,
     conditions: Iterable[sa.ColumnElement[bool]] = (),
 ) -> Iterator[Any]:
-    """Stream every label of a detector with its query, in order.
-
-    With *conditions* only the labels of queries that meet all of them.
-    """
+    """Stream every label of a detector, or of the queries that meet *conditions*."""
+    columns: tuple[Any, ...] = (
+        *(Query.id.label("query"), Query.key, Version.name.label("version")),
+        *base.columns_of(Query, "predicted", "confidence", "asked_at", "metadata"),
+        *base.columns_of(Label, "label", "sampling", "note", "labeler", "labelled_at"),
+        (Query.label_id == Label.id).label("is_current"),
+        *base.columns_of(Query, "input", "is_repeat", "tags", "group"),
+        (Label.standing == GROUPED).label("is_grouped"),
+    )
     statement = (
-        sa.select(
-            Query.id.label("query"),
-            Query.key,
-            Version.name.label("version"),
-            Query.predicted,
-            Query.confidence,
-            Query.asked_at,
-            Query.details.label("metadata"),
-            Label.label,
-            Label.sampling,
-            Label.note,
-            Label.labeler,
-            Label.labelled_at,
-            (Query.label_id == Label.id).label("is_current"),
-            Query.input,
-            Query.is_repeat,
-            Query.tags,
-            Query.group,
-            (Label.standing == GROUPED).label("is_grouped"),
-        )
-        .join(Query, is_of_query())
+        sa.select(*columns)
+        .select_from(Label)
+        .join(Query, is_of_query(Label))
         .join(Version, is_of_version(Query))
         .where(Query.detector_id == detector_id, *conditions)
         .order_by(Label.id)

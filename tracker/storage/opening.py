@@ -30,23 +30,31 @@ _WRITER_KIB, _READER_KIB = 32 * 2**10, 8 * 2**10
 def open_sqlite(
     file: str | None, url: Any, at_once: int, *, must_exist: bool
 ) -> Engine:
-    """Return the engine of the SQLite database in *file*, with its folder created.
-
-    Raises ConfigurationError if no file is named, if a file that must exist does not,
-    or if the folder cannot be created.
-    """
+    """Return the engine of the database in *file*; raises ConfigurationError."""
     if not file or file == ":memory:":
         raise ConfigurationError(
             "TRACKER_DATABASE_URL names no file: the web server and the worker are "
             "two processes and share the database by its file"
         )
-    if not must_exist:
-        _make_file(Path(file))
-    elif not Path(file).exists():
+    path = Path(file)
+    if must_exist and not path.exists():
         raise ConfigurationError(
             f"there is no database at {file}: correct TRACKER_DATABASE_URL or "
             "TRACKER_DATA_DIR, or run tracker db upgrade to create one there"
         )
+    try:
+        # Private, like a backup; SQLite copies the mode to its other files.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder of the database, {path.parent}, cannot be created: "
+            f"{error.strerror}; choose another with TRACKER_DATA_DIR or "
+            "TRACKER_DATABASE_URL"
+        ) from error
+    if not path.exists():
+        # If it fails, SQLite reports why at the first connection.
+        with suppress(OSError):
+            path.touch(mode=0o600)
     engine = create_engine(
         url,
         connect_args={"timeout": BUSY_SECONDS},
@@ -56,22 +64,6 @@ def open_sqlite(
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
-
-
-def _make_file(file: Path) -> None:
-    try:
-        # Private, like a backup; SQLite copies the mode to its other files.
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(
-            f"the folder of the database, {file.parent}, cannot be created: "
-            f"{error.strerror}; choose another with TRACKER_DATA_DIR or "
-            "TRACKER_DATABASE_URL"
-        ) from error
-    if not file.exists():
-        # If it fails, SQLite reports why at the first connection.
-        with suppress(OSError):
-            file.touch(mode=0o600)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
@@ -101,7 +93,7 @@ def _begin_sqlite(connection: Connection) -> None:
     if options.get("tracker_looks", False):
         # Each statement is then its own transaction.
         return
-    driver = _driver_of(connection)
+    driver: Any = connection.connection.dbapi_connection
     if options.get("tracker_read", False):
         driver.execute(f"PRAGMA cache_size=-{_READER_KIB}")
         connection.exec_driver_sql("BEGIN")
@@ -116,32 +108,22 @@ def _begin_sqlite(connection: Connection) -> None:
     waits = options.get("tracker_waits", True)
     last = time.monotonic() + (milliseconds / 1000 if waits else 0)
     driver.execute("PRAGMA busy_timeout=0")
-    pause = _SHORTEST_SECONDS
+    pause, begin = _SHORTEST_SECONDS, "BEGIN IMMEDIATE"
     try:
-        while not _has_begun(connection, is_last=time.monotonic() >= last):
-            time.sleep(pause)
-            pause = min(pause * _GROWTH, _LONGEST_SECONDS)
+        while not driver.in_transaction:
+            is_last = time.monotonic() >= last
+            try:
+                # Not through SQLAlchemy, because many tries may fail.
+                driver.execute(begin)
+            except sqlite3.OperationalError as error:
+                is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if is_last or not is_busy:
+                    # Once more through SQLAlchemy, which converts the error.
+                    connection.exec_driver_sql(begin)
+                time.sleep(pause)
+                pause = min(pause * _GROWTH, _LONGEST_SECONDS)
     finally:
         driver.execute(f"PRAGMA busy_timeout={milliseconds}")
-
-
-def _has_begun(connection: Connection, *, is_last: bool) -> bool:
-    begin = "BEGIN IMMEDIATE"
-    try:
-        # Not through SQLAlchemy, because many tries may fail.
-        _driver_of(connection).execute(begin)
-    except sqlite3.OperationalError as error:
-        if not is_last and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-            return False
-        # Once more through SQLAlchemy, which converts the error.
-        connection.exec_driver_sql(begin)
-    return True
-
-
-def _driver_of(connection: Connection) -> sqlite3.Connection:
-    driver: Any = connection.connection.dbapi_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
 
 
 # PostgreSQL's error for a write in a read-only transaction, or on a standby.
@@ -220,7 +202,6 @@ def _begin_session(engine: Any, connection: Any, _record: Any) -> None:
 
 
 def _is_shared(connection: Any, other: Any) -> bool:
-    """Return whether two connections share sessions of the server."""
     pid = _ask(connection, _PID)
     for _ in range(_PROBES):
         # During its transaction a connection has a session of its own.

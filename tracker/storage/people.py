@@ -1,14 +1,15 @@
 """Accounts, sign-ins, second factors, API keys, and the audit log."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, TextList, list_newest, stream
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, owner, stream, text_list
 from tracker.storage.inserting import Asked, Prepared
 from tracker.words import ADMIN, KEY_ROLES, LABELER, ROLES, has_role
 
@@ -39,9 +40,7 @@ class Account(Base):
     last_looked_at: Mapped[datetime | None]
     seen_event_id: Mapped[int] = mapped_column(BigId, default=0, server_default="0")
     # Saved views of the list, each a name and a query string.
-    views: Mapped[list[list[str]]] = mapped_column(
-        TextList, default=list, server_default=sa.text("'[]'")
-    )
+    views: Mapped[list[list[str]]] = text_list()
 
 
 class AccountDetector(Base):
@@ -49,12 +48,8 @@ class AccountDetector(Base):
 
     __tablename__ = "account_detectors"
 
-    account_id: Mapped[int] = mapped_column(
-        sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
-    )
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey("detectors.id"), primary_key=True, autoincrement=False
-    )
+    account_id: Mapped[int] = owner("accounts")
+    detector_id: Mapped[int] = owner("detectors")
 
 
 class Pin(Base):
@@ -62,12 +57,8 @@ class Pin(Base):
 
     __tablename__ = "pins"
 
-    account_id: Mapped[int] = mapped_column(
-        sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
-    )
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey("detectors.id"), primary_key=True, autoincrement=False
-    )
+    account_id: Mapped[int] = owner("accounts")
+    detector_id: Mapped[int] = owner("detectors")
 
 
 def seen_by(account_id: int) -> sa.ScalarSelect[int]:
@@ -76,27 +67,12 @@ def seen_by(account_id: int) -> sa.ScalarSelect[int]:
     return seen.scalar_subquery()
 
 
-def set_pin(
-    session: Session, account_id: int, detector_id: int, *, is_pinned: bool
-) -> None:
-    row = {"account_id": account_id, "detector_id": detector_id}
-    session.execute(sa.delete(Pin).filter_by(**row))
-    if is_pinned:
-        session.add(Pin(**row))
-    session.flush()
-
-
 def find_account(session: Session, name: str) -> Account | None:
-    return session.scalars(sa.select(Account).where(Account.name == name)).one_or_none()
-
-
-def find_account_by_identity(session: Session, identity: str) -> Account | None:
-    statement = sa.select(Account).where(Account.identity == identity)
-    return session.scalars(statement).one_or_none()
+    return base.find_row(session, Account, name=name)
 
 
 def list_accounts(session: Session) -> Sequence[Account]:
-    return session.scalars(sa.select(Account).order_by(Account.id)).all()
+    return base.list_rows(session, Account)
 
 
 def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
@@ -111,26 +87,6 @@ def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
         Account.has_all_detectors | (Account.role == ADMIN) | was_given.exists(),
     )
     return session.scalars(statement.order_by(Account.name)).all()
-
-
-def set_detector_ids(
-    session: Session, account_id: int, detector_ids: Iterable[int]
-) -> None:
-    """Replace the detectors that an account may see."""
-    session.execute(
-        sa.delete(AccountDetector).where(AccountDetector.account_id == account_id)
-    )
-    rows = [
-        {"account_id": account_id, "detector_id": number}
-        for number in sorted(set(detector_ids))
-    ]
-    if rows:
-        session.execute(sa.insert(AccountDetector), rows)
-
-
-def add_detector_id(session: Session, account_id: int, detector_id: int) -> None:
-    session.add(AccountDetector(account_id=account_id, detector_id=detector_id))
-    session.flush()
 
 
 class SignIn(Base):
@@ -187,12 +143,9 @@ def find_sign_in(session: Session, digest: str) -> tuple[SignIn, Account] | None
 
 def list_sign_ins(session: Session, account_id: int) -> Sequence[SignIn]:
     """Return the browsers in which an account is signed in, newest first."""
-    statement = (
-        sa.select(SignIn)
-        .where(SignIn.account_id == account_id)
-        .order_by(SignIn.seen_at.desc(), SignIn.id.desc())
-    )
-    return session.scalars(statement).all()
+    statement = sa.select(SignIn).where(SignIn.account_id == account_id)
+    newest_first = statement.order_by(SignIn.seen_at.desc(), SignIn.id.desc())
+    return session.scalars(newest_first).all()
 
 
 def find_last_seen(session: Session) -> dict[int, datetime]:
@@ -203,29 +156,15 @@ def find_last_seen(session: Session) -> dict[int, datetime]:
 
 
 def touch_sign_in(session: Session, sign_in_id: int, *, seen_at: datetime) -> None:
-    statement = sa.update(SignIn).where(
-        SignIn.id == sign_in_id, SignIn.seen_at < seen_at
-    )
-    session.execute(statement.values(seen_at=seen_at))
-
-
-def delete_one_sign_in(session: Session, account_id: int, sign_in_id: int) -> bool:
-    """Sign an account out of one browser; False if it is not signed in there."""
-    statement = (
-        sa.delete(SignIn)
-        .where(SignIn.id == sign_in_id, SignIn.account_id == account_id)
-        .returning(SignIn.id)
-    )
-    return session.scalar(statement) is not None
+    older = SignIn.id == sign_in_id, SignIn.seen_at < seen_at
+    base.change_rows(session, SignIn, *older, seen_at=seen_at)
 
 
 def delete_sign_ins(
     session: Session, account_id: int, *, excluding: str | None = None
 ) -> None:
-    statement = sa.delete(SignIn).where(SignIn.account_id == account_id)
-    if excluding is not None:
-        statement = statement.where(SignIn.digest != excluding)
-    session.execute(statement)
+    others = [] if excluding is None else [SignIn.digest != excluding]
+    base.delete_rows(session, SignIn, *others, account_id=account_id)
 
 
 def take_link(session: Session, digest: str) -> SignInLink | None:
@@ -238,24 +177,18 @@ def take_link(session: Session, digest: str) -> SignInLink | None:
 def delete_expired(
     session: Session, *, at: datetime, seen_until: datetime, made_until: datetime
 ) -> None:
-    session.execute(sa.delete(SignInLink).where(SignInLink.expires_at <= at))
+    base.delete_rows(session, SignInLink, SignInLink.expires_at <= at)
     old = (SignIn.seen_at <= seen_until) | (SignIn.created_at <= made_until)
-    session.execute(sa.delete(SignIn).where(old))
+    base.delete_rows(session, SignIn, old)
 
 
-def delete_tries(session: Session, *, until: datetime) -> None:
-    session.execute(sa.delete(SignInTry).where(SignInTry.tried_at <= until))
-
-
-def count_tries(session: Session, account: str, address: str) -> tuple[int, int]:
-    """Return the number of tries for an account, and from an address."""
-    counts = [
-        session.scalar(
-            sa.select(sa.func.count()).select_from(SignInTry).where(condition)
-        )
-        for condition in (SignInTry.account == account, SignInTry.address == address)
-    ]
-    return counts[0] or 0, counts[1] or 0
+def count_tries(
+    session: Session, account: str, address: str, *, after: datetime
+) -> tuple[int, int]:
+    """Forget old tries, and count those for an account, and from an address."""
+    base.delete_rows(session, SignInTry, SignInTry.tried_at <= after)
+    of_account = base.count_rows(session, SignInTry, SignInTry.account == account)
+    return of_account, base.count_rows(session, SignInTry, SignInTry.address == address)
 
 
 def find_oldest_try(session: Session, account: str, address: str) -> datetime | None:
@@ -268,9 +201,7 @@ class Totp(Base):
 
     __tablename__ = "totps"
 
-    account_id: Mapped[int] = mapped_column(
-        sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
-    )
+    account_id: Mapped[int] = owner("accounts")
     secret: Mapped[str] = mapped_column(sa.Text)
     # The half minute of the last accepted code, so that none is accepted twice.
     last_step: Mapped[int] = mapped_column(sa.BigInteger)
@@ -334,23 +265,12 @@ def list_second_factors(session: Session) -> dict[int, str]:
 
 def take_totp_step(session: Session, account_id: int, step: int) -> bool:
     """Store that the code of *step* was used; False if it or a later one was."""
-    statement = (
-        sa.update(Totp)
-        .where(Totp.account_id == account_id, Totp.last_step < step)
-        .values(last_step=step)
-        .returning(Totp.account_id)
-    )
-    return session.scalar(statement) is not None
+    is_new = Totp.account_id == account_id, Totp.last_step < step
+    return base.change_rows(session, Totp, *is_new, last_step=step) == 1
 
 
 def list_passkeys(session: Session, account_id: int) -> Sequence[Passkey]:
-    statement = sa.select(Passkey).where(Passkey.account_id == account_id)
-    return session.scalars(statement.order_by(Passkey.id)).all()
-
-
-def find_passkey(session: Session, credential: str) -> Passkey | None:
-    statement = sa.select(Passkey).where(Passkey.credential == credential)
-    return session.scalars(statement).one_or_none()
+    return base.list_rows(session, Passkey, Passkey.account_id == account_id)
 
 
 def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str]:
@@ -360,33 +280,11 @@ def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str
 
 
 def count_recovery_codes(session: Session, account_id: int) -> int:
-    statement = sa.select(sa.func.count()).where(RecoveryCode.account_id == account_id)
-    return session.scalar(statement) or 0
-
-
-def set_recovery_codes(
-    session: Session, account_id: int, digests: Iterable[str]
-) -> None:
-    session.execute(
-        sa.delete(RecoveryCode).where(RecoveryCode.account_id == account_id)
-    )
-    rows = [{"digest": digest, "account_id": account_id} for digest in digests]
-    if rows:
-        session.execute(sa.insert(RecoveryCode), rows)
-
-
-def take_recovery_code(session: Session, account_id: int, digest: str) -> bool:
-    """Delete a recovery code; False if the account has no such code."""
-    statement = (
-        sa.delete(RecoveryCode)
-        .where(RecoveryCode.account_id == account_id, RecoveryCode.digest == digest)
-        .returning(RecoveryCode.digest)
-    )
-    return session.scalar(statement) is not None
+    return base.count_rows(session, RecoveryCode, RecoveryCode.account_id == account_id)
 
 
 def delete_expired_steps(session: Session, *, at: datetime) -> None:
-    session.execute(sa.delete(SignInStep).where(SignInStep.expires_at <= at))
+    base.delete_rows(session, SignInStep, SignInStep.expires_at <= at)
 
 
 class ApiKey(Base):
@@ -418,12 +316,8 @@ class ApiKeyDetector(Base):
 
     __tablename__ = "api_key_detectors"
 
-    api_key_id: Mapped[int] = mapped_column(
-        sa.ForeignKey("api_keys.id"), primary_key=True, autoincrement=False
-    )
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey("detectors.id"), primary_key=True, autoincrement=False
-    )
+    api_key_id: Mapped[int] = owner("api_keys")
+    detector_id: Mapped[int] = owner("detectors")
 
 
 class ShownKey(NamedTuple):
@@ -456,25 +350,15 @@ def find_key_by_digest(session: Asked, digest: str) -> ShownKey | None:
     return None if row is None else ShownKey(*row)
 
 
-def find_key_by_name(session: Session, name: str) -> ApiKey | None:
-    return session.scalars(sa.select(ApiKey).where(ApiKey.name == name)).one_or_none()
-
-
 def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
     # A locked row may be skipped: the other request writes the same minute.
     chosen = sa.select(ApiKey.id).where(ApiKey.id == key_id)
     if session.scalar(chosen.with_for_update(skip_locked=True)) is not None:
-        statement = sa.update(ApiKey).where(ApiKey.id == key_id)
-        session.execute(statement.values(last_used_at=used_at))
+        base.change_rows(session, ApiKey, ApiKey.id == key_id, last_used_at=used_at)
 
 
 def list_keys(session: Session) -> Sequence[ApiKey]:
-    return session.scalars(sa.select(ApiKey).order_by(ApiKey.id)).all()
-
-
-def add_key_detector_id(session: Session, key_id: int, detector_id: int) -> None:
-    session.add(ApiKeyDetector(api_key_id=key_id, detector_id=detector_id))
-    session.flush()
+    return base.list_rows(session, ApiKey)
 
 
 # The filters of the audit log list the names in the newest events.
@@ -507,44 +391,27 @@ def list_events(
     limit: int,
 ) -> Sequence[AuditEvent]:
     """Return the newest events of the audit log, with ids below *before*."""
-    conditions = []
-    if actor is not None:
-        conditions.append(AuditEvent.actor == actor)
-    if action is not None:
-        conditions.append(AuditEvent.action == action)
-    return list_newest(session, AuditEvent, *conditions, before=before, limit=limit)
+    such = base.equal(AuditEvent, actor=actor, action=action)
+    return base.list_newest(session, AuditEvent, *such, before=before, limit=limit)
 
 
 def find_last_event(session: Session, action: str, subject: str) -> AuditEvent | None:
     """Return the newest such event among the newest ones of the audit log."""
     newest = sa.select(AuditEvent.id).order_by(AuditEvent.id.desc())
-    return session.scalar(
-        sa.select(AuditEvent)
-        .where(
-            AuditEvent.id.in_(newest.limit(_MOST_LOOKED_AT)),
-            AuditEvent.action == action,
-            AuditEvent.subject == subject,
-        )
-        .order_by(AuditEvent.id.desc())
-        .limit(1)
-    )
+    among = AuditEvent.id.in_(newest.limit(_MOST_LOOKED_AT))
+    such = among, AuditEvent.action == action, AuditEvent.subject == subject
+    found = base.list_newest(session, AuditEvent, *such, limit=1)
+    return found[0] if found else None
 
 
 def list_doings(session: Session) -> Sequence[tuple[str, str]]:
     """Return the distinct actors and actions of the newest events."""
-    newest = (
-        sa.select(AuditEvent.actor, AuditEvent.action)
-        .order_by(AuditEvent.id.desc())
-        .limit(_MOST_LOOKED_AT)
-        .subquery()
-    )
-    return [
-        (row.actor, row.action) for row in session.execute(sa.select(newest).distinct())
-    ]
+    doings = sa.select(AuditEvent.actor, AuditEvent.action)
+    newest = doings.order_by(AuditEvent.id.desc()).limit(_MOST_LOOKED_AT).subquery()
+    rows = session.execute(sa.select(newest).distinct())
+    return [(row.actor, row.action) for row in rows]
 
 
 def iter_events(session: Session) -> Iterator[AuditEvent]:
-    return (
-        row.AuditEvent
-        for row in stream(session, sa.select(AuditEvent).order_by(AuditEvent.id))
-    )
+    statement = sa.select(AuditEvent).order_by(AuditEvent.id)
+    return (row.AuditEvent for row in stream(session, statement))

@@ -18,13 +18,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.errors import TrackerError
-from tracker.storage.base import Base, BigId, where
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, index_where
 from tracker.storage.detectors import Detector
-from tracker.storage.dialect import is_sqlite
+from tracker.storage.dialect import insert
 
 # The kinds of tasks; services/tasks.py has their retry policies.
 ADDRESS, DIGEST, DELIVERY = "address", "digest", "delivery"
@@ -47,11 +47,9 @@ class Task(Base):
 
     __tablename__ = "tasks"
     __table_args__ = (
-        sa.Index("ix_tasks_kind_key_open", "kind", "key", unique=True, **where(_OPEN)),
-        sa.Index(
-            "ix_tasks_kind_lane_due_at_open", "kind", "lane", "due_at", **where(_OPEN)
-        ),
-        sa.Index("ix_tasks_ended_at", "ended_at", **where("ended_at IS NOT NULL")),
+        index_where(_OPEN, "ix_tasks_kind_key_open", "kind", "key", unique=True),
+        index_where(_OPEN, "ix_tasks_kind_lane_due_at_open", "kind", "lane", "due_at"),
+        index_where("ended_at IS NOT NULL", "ix_tasks_ended_at", "ended_at"),
         {"sqlite_autoincrement": True},
     )
 
@@ -111,17 +109,9 @@ def enqueue(  # noqa: PLR0913 - the columns of a task.
 
     With *replaces* the open one starts over, and the worker that holds it loses it.
     """
-    row = {
-        "kind": kind,
-        "detector_id": detector_id,
-        "key": key,
-        "lane": lane,
-        "payload": None,
-        "due_at": due_at,
-        **_FRESH,
-    }
-    statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(Task)
-    statement = statement.values(row)
+    row: dict[str, Any] = {"kind": kind, "detector_id": detector_id, "key": key}
+    row |= {"lane": lane, "payload": None, "due_at": due_at, **_FRESH}
+    statement: Any = insert(session, Task).values(row)
     changed = row.keys() if replaces else ("key",)
     statement = statement.on_conflict_do_update(
         index_elements=["kind", "key"],
@@ -136,18 +126,10 @@ def enqueue_each(session: Session, rows: Any) -> None:
 
     The SELECT must have a WHERE clause.  Keys with an open task are skipped.
     """
-    names = (
-        "kind",
-        "detector_id",
-        "key",
-        "lane",
-        "due_at",
-        "attempts",
-        "advancing_attempt",
-    )
-    statement: Any = (sqlite if is_sqlite(session) else postgresql).insert(Task)
-    statement = statement.from_select(
-        names, rows.add_columns(sa.literal(0), sa.literal(0))
+    names = ["kind", "detector_id", "key", "lane", "due_at"]
+    fresh = {name: sa.literal(0) for name in ("attempts", "advancing_attempt")}
+    statement = insert(session, Task).from_select(
+        [*names, *fresh], rows.add_columns(*fresh.values())
     )
     session.execute(
         statement.on_conflict_do_nothing(
@@ -158,13 +140,8 @@ def enqueue_each(session: Session, rows: Any) -> None:
 
 def _is_due(kind: str, lane: str, at: datetime) -> sa.ColumnElement[bool]:
     is_free = Task.held_until.is_(None) | (Task.held_until <= at)
-    return (
-        _IS_OPEN
-        & (Task.kind == kind)
-        & (Task.lane == lane)
-        & (Task.due_at <= at)
-        & is_free
-    )
+    its = _IS_OPEN, Task.kind == kind, Task.lane == lane
+    return sa.and_(*its, Task.due_at <= at, is_free)
 
 
 def is_due(session: Session, kind: str, *, at: datetime, lane: str = "") -> bool:
@@ -218,35 +195,22 @@ def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collectio
     held = {row.id for row in found if number[row.id] == row.attempts}
     free = sa.select(Task.id).where(Task.id.in_(held)).with_for_update(skip_locked=True)
     ids = session.scalars(free).all()
-    statement = sa.update(Task).where(Task.id.in_(ids), *mine)
-    session.execute(statement.values(held_until=at + _HOLD))
+    base.change_rows(session, Task, Task.id.in_(ids), *mine, held_until=at + _HOLD)
     return held
 
 
-def hold(session: Session, task: Task) -> Task:
-    found = session.scalars(_select_held(task).with_for_update()).one_or_none()
+def hold(session: Session, task: Task, *, locks: bool = True) -> Task:
+    """Return a task as it is now, locked; raises LostTaskError if it was lost."""
+    names = ("id", "worker", "attempts")
+    its = {name: getattr(task, name) for name in names}
+    statement = sa.select(Task).where(_IS_OPEN).filter_by(**its)
+    statement = statement.execution_options(populate_existing=True)
+    if locks:
+        statement = statement.with_for_update()
+    found = session.scalars(statement).one_or_none()
     if found is None:
         raise LostTaskError(f"another worker has taken the {task.kind}")
     return found
-
-
-def check_held(session: Session, task: Task) -> None:
-    """Raise LostTaskError if the worker has lost the task; locks nothing."""
-    if session.scalars(_select_held(task)).one_or_none() is None:
-        raise LostTaskError(f"another worker has taken the {task.kind}")
-
-
-def _select_held(task: Task) -> sa.Select[Task]:
-    return (
-        sa.select(Task)
-        .where(
-            Task.id == task.id,
-            Task.worker == task.worker,
-            Task.attempts == task.attempts,
-            _IS_OPEN,
-        )
-        .execution_options(populate_existing=True)
-    )
 
 
 def advance(session: Session, task: Task) -> None:
@@ -255,24 +219,17 @@ def advance(session: Session, task: Task) -> None:
 
 
 def finish(session: Session, task: Task) -> None:
-    session.execute(sa.delete(Task).where(Task.id == task.id))
+    base.delete_rows(session, Task, id=task.id)
 
 
 def withdraw(session: Session, kind: str, *keys: str) -> None:
-    its = sa.delete(Task).where(_IS_OPEN, Task.kind == kind, Task.key.in_(keys))
-    session.execute(its)
-
-
-def withdraw_lane(session: Session, kind: str, lane: str) -> None:
-    its = sa.delete(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
-    session.execute(its)
+    base.delete_rows(session, Task, _IS_OPEN, Task.key.in_(keys), kind=kind)
 
 
 def wake_lane(session: Session, kind: str, lane: str, *, at: datetime) -> None:
     """Make the resting tasks of a lane due now, as if never tried."""
-    its = sa.update(Task).where(_IS_OPEN, Task.kind == kind, Task.lane == lane)
-    resting = its.where(Task.worker.is_(None)).values(_FRESH | {"due_at": at})
-    session.execute(resting)
+    resting = _IS_OPEN, Task.kind == kind, Task.lane == lane, Task.worker.is_(None)
+    base.change_rows(session, Task, *resting, **_FRESH | {"due_at": at})
 
 
 def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
@@ -303,7 +260,7 @@ def _change(session: Session, task: Task, **values: Any) -> None:
 
 
 def find_task(session: Session, kind: str, key: str) -> Task | None:
-    statement = sa.select(Task).where(_IS_OPEN, Task.kind == kind, Task.key == key)
+    statement = sa.select(Task).where(_IS_OPEN).filter_by(kind=kind, key=key)
     statement = statement.execution_options(populate_existing=True)
     return session.scalars(statement).one_or_none()
 
@@ -314,8 +271,7 @@ def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
         sa.select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
     )
     dead = [one for one in session.scalars(holders) if one and not is_alive(one)]
-    theirs = sa.update(Task).where(_IS_OPEN, Task.worker.in_(dead))
-    session.execute(theirs.values(held_until=None))
+    base.change_rows(session, Task, _IS_OPEN, Task.worker.in_(dead), held_until=None)
 
 
 def set_back(session: Session, *, at: datetime) -> None:
@@ -329,14 +285,12 @@ def set_back(session: Session, *, at: datetime) -> None:
         "held_until": sa.case((Task.held_until > until, until), else_=Task.held_until),
     }
     late = (Task.due_at > at) | (Task.held_until > until)
-    statement = sa.update(Task).where(_IS_OPEN, late).values(values)
-    session.execute(statement)
+    base.change_rows(session, Task, _IS_OPEN, late, **values)
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
     old = sa.select(Task.id).where(Task.ended_at < before).limit(limit)
-    statement = sa.delete(Task).where(Task.id.in_(session.scalars(old).all()))
-    session.execute(statement)
+    base.delete_rows(session, Task, Task.id.in_(session.scalars(old).all()))
 
 
 # Built once: every page of a detector asks this.
@@ -356,6 +310,5 @@ def find_failures(
 
 
 def count_failing(session: Session, kind: str) -> int:
-    statement = sa.select(sa.func.count()).select_from(Task)
     failing = _IS_OPEN, Task.kind == kind, Task.error.is_not(None)
-    return session.scalars(statement.where(*failing)).one()
+    return base.count_rows(session, Task, *failing)

@@ -1,14 +1,21 @@
 """Events of detectors, webhooks, mail, badges, and the sent estimates."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Key, Name, list_newest, where
-from tracker.storage.detectors import Detector, Version, of_version, select_open
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Key, Name, index_where, owner
+from tracker.storage.detectors import (
+    Detector,
+    Version,
+    is_of_version,
+    of_version,
+    select_open,
+)
 from tracker.storage.dialect import upsert
 from tracker.storage.people import Account
 
@@ -22,9 +29,7 @@ class Event(Base):
         sa.Index(None, "detector_id", "version_id", "type", "id"),
     )
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     version_id: Mapped[int | None] = mapped_column(BigId)
     type: Mapped[str] = mapped_column(sa.Text)
@@ -40,10 +45,8 @@ def list_detector_events(
     before: int | None = None,
     limit: int,
 ) -> Sequence[Event]:
-    conditions = [Event.detector_id == detector_id]
-    if kind is not None:
-        conditions.append(Event.type == kind)
-    return list_newest(session, Event, *conditions, before=before, limit=limit)
+    own = base.equal(Event, detector_id=detector_id, type=kind)
+    return base.list_newest(session, Event, *own, before=before, limit=limit)
 
 
 # Built once: every page of a detector asks this.
@@ -91,7 +94,7 @@ def list_news(
     limit: int,
 ) -> Sequence[Event]:
     conditions = (Event.id > after, Event.detector_id.in_(select_open(among)))
-    return list_newest(session, Event, *conditions, before=None, limit=limit)
+    return base.list_newest(session, Event, *conditions, limit=limit)
 
 
 def find_newest_id(session: Session) -> int:
@@ -127,32 +130,14 @@ class WebhookDetector(Base):
 
     __tablename__ = "webhook_detectors"
 
-    webhook_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Webhook.id), primary_key=True, autoincrement=False
-    )
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True, autoincrement=False
-    )
-
-
-def lock_webhook(session: Session, webhook_id: int) -> Webhook | None:
-    statement = sa.select(Webhook).where(Webhook.id == webhook_id).with_for_update()
-    statement = statement.execution_options(populate_existing=True)
-    return session.scalars(statement).one_or_none()
-
-
-def list_webhooks(session: Session) -> Sequence[Webhook]:
-    return session.scalars(sa.select(Webhook).order_by(Webhook.id)).all()
+    webhook_id: Mapped[int] = owner("webhooks")
+    detector_id: Mapped[int] = owner("detectors")
 
 
 def list_reachable(session: Session, *, at: datetime) -> Sequence[int]:
     is_rested = sa.or_(Webhook.rests_until.is_(None), Webhook.rests_until <= at)
     statement = sa.select(Webhook.id).where(Webhook.disabled_at.is_(None), is_rested)
     return session.scalars(statement.order_by(Webhook.id)).all()
-
-
-def count_webhooks(session: Session) -> int:
-    return session.scalars(sa.select(sa.func.count()).select_from(Webhook)).one()
 
 
 def list_listeners(
@@ -176,26 +161,6 @@ def list_listeners(
     return [one for one in session.scalars(statement) if kind in one.events]
 
 
-def set_webhook_detector_ids(
-    session: Session, webhook_id: int, detector_ids: Iterable[int]
-) -> None:
-    """Replace the detectors of a webhook."""
-    session.execute(
-        sa.delete(WebhookDetector).where(WebhookDetector.webhook_id == webhook_id)
-    )
-    session.add_all(
-        WebhookDetector(webhook_id=webhook_id, detector_id=detector_id)
-        for detector_id in sorted(set(detector_ids))
-    )
-    session.flush()
-
-
-def delete_webhook(session: Session, webhook: Webhook) -> None:
-    set_webhook_detector_ids(session, webhook.id, ())
-    session.delete(webhook)
-    session.flush()
-
-
 STATES = WAITING, DELIVERED, FAILED = ("waiting", "delivered", "failed")
 
 
@@ -205,12 +170,12 @@ class Delivery(Base):
     __tablename__ = "deliveries"
     __table_args__ = (
         sa.Index(None, "webhook_id", "id"),
-        sa.Index(
+        index_where(
+            "state = 'waiting'",
             "ix_deliveries_waiting",
             "webhook_id",
             "detector_id",
             "id",
-            **where("state = 'waiting'"),
         ),
         {"sqlite_autoincrement": True},
     )
@@ -236,43 +201,30 @@ class Delivery(Base):
 
 def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery | None:
     """Return the first waiting delivery of a webhook about a detector."""
-    statement = (
-        sa.select(Delivery)
-        .where(
-            Delivery.state == WAITING,
-            Delivery.webhook_id == webhook_id,
-            Delivery.detector_id == detector_id,
-        )
-        .order_by(Delivery.id)
-        .limit(1)
-    )
-    return session.scalars(statement).one_or_none()
+    own = {"webhook_id": webhook_id, "detector_id": detector_id, "state": WAITING}
+    waiting = sa.select(Delivery).filter_by(**own)
+    return session.scalars(waiting.order_by(Delivery.id).limit(1)).one_or_none()
 
 
 def wake_deliveries(session: Session, webhook_id: int, *, at: datetime) -> None:
-    statement = sa.update(Delivery).where(
-        Delivery.webhook_id == webhook_id, Delivery.state == WAITING
-    )
-    session.execute(statement.values(next_try_at=at))
+    waiting = Delivery.webhook_id == webhook_id, Delivery.state == WAITING
+    base.change_rows(session, Delivery, *waiting, next_try_at=at)
 
 
 def list_deliveries(
     session: Session, webhook_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[Delivery]:
     own = Delivery.webhook_id == webhook_id
-    return list_newest(session, Delivery, own, before=before, limit=limit)
+    return base.list_newest(session, Delivery, own, before=before, limit=limit)
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
     """Delete some ended deliveries from before an instant."""
-    old = (
-        sa.select(Delivery.id)
-        .where(Delivery.state != WAITING, Delivery.created_at < before)
-        .order_by(Delivery.id)
-        .limit(limit)
+    old = sa.select(Delivery.id).where(
+        Delivery.state != WAITING, Delivery.created_at < before
     )
-    ids = session.scalars(old).all()
-    session.execute(sa.delete(Delivery).where(Delivery.id.in_(ids)))
+    ids = session.scalars(old.order_by(Delivery.id).limit(limit)).all()
+    base.delete_rows(session, Delivery, Delivery.id.in_(ids))
 
 
 class AddressCheck(Base):
@@ -280,9 +232,7 @@ class AddressCheck(Base):
 
     __tablename__ = "address_checks"
 
-    account_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Account.id), primary_key=True, autoincrement=False
-    )
+    account_id: Mapped[int] = owner("accounts")
     email: Mapped[str] = mapped_column(sa.Text)
     asked_at: Mapped[datetime]
     # When the account last caused such a mail, to any address.
@@ -299,13 +249,8 @@ def set_address_check(
     session: Session, account_id: int, email: str, *, at: datetime
 ) -> None:
     """Replace the address that an account has to confirm."""
-    row: dict[str, Any] = {
-        "account_id": account_id,
-        "email": email,
-        "asked_at": at,
-        "sent_at": None,
-        "error": None,
-    }
+    row: dict[str, Any] = {"account_id": account_id, "email": email, "asked_at": at}
+    row |= {"sent_at": None, "error": None}
     upsert(session, AddressCheck, [row], keeping=["sent_at"])
 
 
@@ -314,12 +259,8 @@ class MailMute(Base):
 
     __tablename__ = "mail_mutes"
 
-    account_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Account.id), primary_key=True, autoincrement=False
-    )
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True, autoincrement=False
-    )
+    account_id: Mapped[int] = owner("accounts")
+    detector_id: Mapped[int] = owner("detectors")
 
 
 class Notice(Base):
@@ -333,38 +274,20 @@ class Notice(Base):
         sa.Index(None, "account_id", "detector_id", "id"),
     )
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     account_id: Mapped[int] = mapped_column(sa.ForeignKey(Account.id))
     event_id: Mapped[int] = mapped_column(BigId)
 
 
 def list_readers(session: Session) -> Sequence[Account]:
-    statement = sa.select(Account).where(
-        Account.email.is_not(None), Account.disabled_at.is_(None)
-    )
-    return session.scalars(statement.order_by(Account.id)).all()
-
-
-def set_muted(
-    session: Session, account_id: int, detector_id: int, *, is_muted: bool
-) -> None:
-    """Turn the mail of an account about a detector off or on."""
-    row = {"account_id": account_id, "detector_id": detector_id}
-    session.execute(sa.delete(MailMute).filter_by(**row))
-    if is_muted:
-        session.add(MailMute(**row))
-        delete_notices(session, account_id, detector_id)
-    session.flush()
+    is_reached = Account.email.is_not(None), Account.disabled_at.is_(None)
+    return base.list_rows(session, Account, *is_reached)
 
 
 def find_last_notice(session: Session, account_id: int, detector_id: int) -> int | None:
-    statement = sa.select(sa.func.max(Notice.id)).where(
-        Notice.account_id == account_id, Notice.detector_id == detector_id
-    )
-    return session.scalar(statement)
+    mine = {"account_id": account_id, "detector_id": detector_id}
+    return session.scalar(sa.select(sa.func.max(Notice.id)).filter_by(**mine))
 
 
 def list_notices(
@@ -386,22 +309,8 @@ def list_notices(
 
 
 def delete_told(session: Session, detector_id: int, notices: Collection[int]) -> None:
-    """Delete sent notices.
-
-    They are given by id, because one with a lower id may be committed after the mail
-    was composed.
-    """
-    told = Notice.detector_id == detector_id, Notice.id.in_(notices)
-    session.execute(sa.delete(Notice).where(*told))
-
-
-def delete_notices(
-    session: Session, account_id: int, detector_id: int | None = None
-) -> None:
-    statement = sa.delete(Notice).where(Notice.account_id == account_id)
-    if detector_id is not None:
-        statement = statement.where(Notice.detector_id == detector_id)
-    session.execute(statement)
+    """Delete sent notices by id: one with a lower id may have come since."""
+    base.delete_rows(session, Notice, Notice.id.in_(notices), detector_id=detector_id)
 
 
 class Badge(Base):
@@ -420,15 +329,11 @@ class Badge(Base):
     created_at: Mapped[datetime]
 
 
-def find_badge_by_digest(session: Session, digest: str) -> Badge | None:
-    return session.scalars(sa.select(Badge).where(Badge.digest == digest)).one_or_none()
-
-
 def list_badges(
     session: Session, detector_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[Badge]:
     own = Badge.detector_id == detector_id
-    return list_newest(session, Badge, own, before=before, limit=limit)
+    return base.list_newest(session, Badge, own, before=before, limit=limit)
 
 
 class SentEstimate(Base):
@@ -444,20 +349,11 @@ class SentEstimate(Base):
 
 def list_unsent(session: Session, *, limit: int) -> dict[Key, int]:
     """Return some versions whose newest snapshot was not sent, with its number."""
+    sent = SentEstimate.sequence
     statement = (
         sa.select(Version.detector_id, Version.id, Version.sequence)
-        .outerjoin(
-            SentEstimate,
-            (SentEstimate.detector_id == Version.detector_id)
-            & (SentEstimate.version_id == Version.id),
-        )
-        .where(
-            Version.sequence > 0,
-            sa.or_(
-                SentEstimate.sequence.is_(None),
-                SentEstimate.sequence < Version.sequence,
-            ),
-        )
+        .outerjoin(SentEstimate, is_of_version(SentEstimate))
+        .where(Version.sequence > 0, sent.is_(None) | (sent < Version.sequence))
         .order_by(Version.id)
         .limit(limit)
     )

@@ -28,7 +28,7 @@ from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.inputs import find_references, put_references
 from tracker.storage.labels import add_labels, find_labels
 from tracker.storage.queries.groups import find_groups_of
-from tracker.storage.queries.queries import Query, lock_query
+from tracker.storage.queries.queries import Query, lock_query, set_pooled
 
 # The label and the query of a reference, of which a copy still tells that it is one.
 _NO_LABEL = 0
@@ -339,7 +339,7 @@ class Truths:
                 }
                 others += sorted(ranks, key=lambda number: (ranks[number], number))[1:]
         if others:
-            storage.leave_pool(self._session, self._detector_id, others)
+            set_pooled(self._session, self._detector_id, others, is_pooled=False)
 
     def join(self, queries: Sequence[dict[str, Any]]) -> None:
         """Give *queries* that had none their ``input``, which is held.

@@ -269,7 +269,7 @@ def attempting(  # noqa: PLR0913 - what a worker has.
         task.row, reads, store, on_progress=on_progress, most_unpacked=most_unpacked
     )
     with reads() as session:
-        tasks.check_held(session, task)
+        tasks.hold(session, task, locks=False)
         file_import, detector = _look_up(session, task.row)
         file = _opened(file_import, reads, choices, most_unpacked)
         size = file.size

@@ -16,13 +16,15 @@ from tracker.services.evidence.random_queue import draw_rank_of_new, rank_versio
 from tracker.services.imports.background import unpack_report
 from tracker.services.imports.reports import Outcome, pack_report
 from tracker.storage import imports as storage
-from tracker.storage.base import dump_id
+from tracker.storage.base import delete_rows, dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates import pending
 from tracker.storage.imports import DONE, FAILED, UNDONE, FileImport
+from tracker.storage.labelling.inputs import Reference
 from tracker.storage.labels import add_labels
 from tracker.storage.queries.groups import list_labels_of
 from tracker.storage.queries.lookup import find_queries_by_key
+from tracker.storage.queries.queries import set_pooled
 from tracker.words import REPLAYED, REPLAYED_UNSTATED, TARGETED, WITHDRAWN
 
 _AT_ONCE = 2_000
@@ -122,7 +124,8 @@ class _Undo:
         add_labels(session, new)
         storage.restore(session, detector_id, changed)
         storage.clear_beside(session, detector_id, gone)
-        references = storage.delete_references_of(session, detector_id, batch)
+        written = {"detector_id": detector_id, "batch": batch}
+        references = delete_rows(session, Reference, **written)
         self.counts["queries_taken_back"] += len(gone)
         self.counts["labels_taken_back"] += len(new)
         self.counts["references_taken_back"] += references
@@ -153,7 +156,7 @@ class _Undo:
                 if not any(row.is_pooled for row in rows)
             ]
             ids = [row.id for row in chosen]
-            storage.set_pooled(self._session, self._detector.id, ids)
+            set_pooled(self._session, self._detector.id, ids, is_pooled=True)
 
     def _is_own(self, id_: int) -> bool:
         return id_ // pending.first_id(1) in self._own

@@ -28,12 +28,13 @@ from tracker.storage.labelling.audits import is_awaited
 from tracker.storage.labelling.golds import GoldAnswer
 from tracker.storage.labelling.labelers import count_assigned_label
 from tracker.storage.labelling.queues import RandomQueue
-from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import (
     AnyQuery,
     LabelledQuery,
     Query,
+    delete_about,
     find_query_of,
     lock_query,
 )
@@ -92,7 +93,7 @@ def mark_gold(session: Session, query_id: str, new: NewGold, by: By) -> Gold:
                 "audit first or choose another query"
             )
         query.is_gold = True
-        delete_of_query(session, query)
+        delete_about(session, query, Reservation, Skip)
     found = session.get(storage.Gold, (detector.id, query.id))
     old = None if found is None else found.label
     if found is None:
@@ -122,7 +123,7 @@ def unmark_gold(session: Session, query_id: str, by: By) -> None:
     if not query.is_gold:
         raise missing("gold query", query_id)
     query.is_gold = False
-    delete_of_query(session, query)
+    delete_about(session, query, Reservation, Skip)
     detector = session.get_one(Detector, query.detector_id)
     by.record(session, "gold query ended", query_id, detector=detector.name)
 
@@ -229,7 +230,7 @@ def add_answer(
     given = {name: row[name] for name in _OF_ANSWER}
     session.add(GoldAnswer(label_id=row["id"], answered_at=by.at, **given))
     session.flush()
-    storage.release(session, query)
+    delete_about(session, query, Reservation)
 
 
 def see_as(session: Session, query: Query, name: str) -> Query:

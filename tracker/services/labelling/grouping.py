@@ -24,6 +24,7 @@ from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.inputs import lock_groups
 from tracker.storage.labels import add_labels
 from tracker.storage.queries import groups as names
+from tracker.storage.queries.queries import set_columns
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -75,7 +76,7 @@ def _name_some(session: Session, detector: Detector, after: int) -> int | None:
         if (row.group, row.queue_rank, row.rank) != (query["group"], *ranks):
             changed.append(query)
     if changed:
-        names.set_groups(session, detector.id, changed)
+        set_columns(session, detector.id, changed, ("group", "queue_rank", "rank"))
     return found[-1].id if found else None
 
 

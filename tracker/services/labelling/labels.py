@@ -34,8 +34,13 @@ from tracker.storage.labelling.current import (
 from tracker.storage.labelling.golds import count_answers
 from tracker.storage.labelling.labelers import count_assigned_label
 from tracker.storage.labelling.rechecks import find_recheck
-from tracker.storage.labelling.reservations import delete_of_query
-from tracker.storage.queries.queries import LabelledQuery, Query, find_owner
+from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.queries.queries import (
+    LabelledQuery,
+    Query,
+    delete_about,
+    find_owner,
+)
 from tracker.words import EDITOR, RANDOM, TARGETED, SamplingWord
 
 
@@ -139,7 +144,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     set_current_labels(session, detector.id, [current_label])
     truths.units.write()
     if labelled.is_held:
-        delete_of_query(session, current)
+        delete_about(session, current, Reservation, Skip)
     if current.input is not None:
         truths.pass_on(
             {current.input: Truth.of(row, decision)},

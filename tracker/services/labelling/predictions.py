@@ -32,7 +32,7 @@ from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries import queries
 from tracker.services.wording import dump_instant, missing, show
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import dump_id, find_row, lock_row, parse_id
 from tracker.storage.detectors import Detector, find_detector, name_version
 from tracker.storage.estimates.pending import (
     BATCH_LIMIT,
@@ -80,7 +80,8 @@ def log_any(
 ) -> tuple[Query | WaitingQuery, bool]:
     """Add a query as ``log_query`` does; without the field *predicted* it waits."""
     if new.key is not None:
-        waiting = storage.find_waiting_by_key(session, detector.id, new.key)
+        named = {"detector_id": detector.id, "key": new.key}
+        waiting = find_row(session, WaitingQuery, **named)
         if waiting is not None and "predicted" in new.model_fields_set:
             return _complete_by_key(session, detector, waiting, new, by, image), False
         if waiting is not None:
@@ -127,7 +128,7 @@ def _complete_by_key(  # noqa: PLR0913, PLR0917 - what log_any takes, and what w
     What is sent besides must be what it waits with; an input and a label may be new.
     """
     place = waiting.detector_id, waiting.id
-    if storage.lock_waiting(session, place) is None:
+    if lock_row(session, WaitingQuery, place) is None:
         # Somebody else gave it just now.
         return queries.log_query(session, detector, new, by, image=image)[0]
     if new.predicted is not None:
@@ -317,7 +318,7 @@ def _lock(session: Session, query_id: str) -> WaitingQuery | None:
     found = None if number is None else storage.find_waiting(session, number)
     if found is None:
         return None
-    return storage.lock_waiting(session, (found.detector_id, found.id))
+    return lock_row(session, WaitingQuery, (found.detector_id, found.id))
 
 
 def _complete_known(
@@ -431,7 +432,7 @@ def settle(
     Raises LostTaskError.
     """
     # Others who complete or delete a query lock it before its task, too.
-    waiting = storage.lock_waiting(session, task.row)
+    waiting = lock_row(session, WaitingQuery, task.row)
     row = hold(session, task)
     problem = reply if isinstance(reply, str) else ""
     if not isinstance(reply, str):

@@ -34,9 +34,9 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.dialect import lock
 from tracker.storage.labelling import rechecks as storage
-from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.labels import list_labels
-from tracker.storage.queries.queries import Query, lock_query
+from tracker.storage.queries.queries import Query, delete_about, lock_query
 from tracker.words import AGREED, DISPUTED, EDITOR, SETTLED, UNCLEAR
 
 MOST_DRAWN = 2_000
@@ -226,7 +226,7 @@ def add_recheck(
     session.flush()
     if current.input is not None:
         storage.share_answers(session, detector.id, [current.input])
-    delete_of_query(session, current)
+    delete_about(session, current, Reservation, Skip)
     return found
 
 

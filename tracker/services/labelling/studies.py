@@ -16,8 +16,9 @@ from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.detectors import get_by_id
 from tracker.services.wording import invalid, show
-from tracker.storage.base import dump_id
+from tracker.storage.base import dump_id, find_row
 from tracker.storage.detectors import Detector
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling import studies as storage
 
 ROUND_FIELDS = ("accuracy", "validation", "training", "no_information")
@@ -161,7 +162,7 @@ def add_study(
     another.  Should another request bring the name at the same time, the
     constraint decides, and this one is tried again as a whole.
     """
-    stored = storage.find_study_by_name(session, detector.id, new.name)
+    stored = find_row(session, storage.Study, detector_id=detector.id, name=new.name)
     if stored is not None:
         _check_same(session, stored, new)
         return stored, False
@@ -174,8 +175,9 @@ def add_study(
     )
     session.add(study)
     session.flush()
-    storage.add_rounds(
+    insert_rows(
         session,
+        storage.StudyRound,
         [
             {"detector_id": detector.id, "study_id": study.id, "number": n, **dict(one)}
             for n, one in enumerate(new.rounds, start=1)

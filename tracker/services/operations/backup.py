@@ -44,7 +44,7 @@ from tracker.services.queries.queries import NewTags
 from tracker.services.sandbox.readers import reading
 from tracker.services.telling.webhooks import EventTypes
 from tracker.services.wording import describe_errors, show, show_name
-from tracker.settings.fields import TimeZone
+from tracker.settings import TimeZone
 from tracker.storage.base import TextList, UtcDateTime
 from tracker.storage.detectors import list_detectors
 from tracker.storage.dialect import gather_statistics

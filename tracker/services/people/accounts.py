@@ -22,7 +22,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.fields import KeyName
 from tracker.storage import dialect, telling
 from tracker.storage import people as storage
-from tracker.storage.base import delete_rows, list_detector_ids
+from tracker.storage.base import delete_rows, list_detector_ids, set_detector_ids
 from tracker.words import ADMIN, ROLES
 
 # Control and format characters, surrogates, private use.
@@ -207,7 +207,7 @@ def _set_detectors(
     session: Session, account: storage.Account, references: Iterable[str]
 ) -> None:
     ids = [get_detector(session, reference).id for reference in references]
-    storage.set_detector_ids(session, account.id, ids)
+    set_detector_ids(session, storage.AccountDetector, ids, account_id=account.id)
     session.flush()
 
 

@@ -14,7 +14,7 @@ from tracker.services.fields import is_storable
 from tracker.services.people.accounts import check_is_free, check_name, parse_name
 from tracker.services.wording import check_one_of, dump_instant, invalid, missing
 from tracker.storage import people as storage
-from tracker.storage.base import list_detector_ids
+from tracker.storage.base import find_row, list_detector_ids
 from tracker.storage.inserting import Asked
 from tracker.storage.people import ApiKey, ShownKey, digest_of
 from tracker.words import KEY_ROLES
@@ -62,8 +62,9 @@ def create_key(  # noqa: PLR0913 - name, role, access and expiry.
     session.add(key)
     session.flush()
     given = list(detectors or ())
-    for one in given:
-        storage.add_key_detector_id(session, key.id, get_detector(session, one).id)
+    for reference in given:
+        detector_id = get_detector(session, reference).id
+        session.add(storage.ApiKeyDetector(api_key_id=key.id, detector_id=detector_id))
     ends = None if expires_at is None else dump_instant(expires_at)
     by.record(
         session, "key made", name, role=role, detectors=given, expires=ends, owner=owner
@@ -107,7 +108,7 @@ def is_use_to_be_noted(key: ShownKey, *, at: datetime) -> bool:
 
 def revoke_key(session: Session, name: str, by: By) -> None:
     """Revoke a key; raises NotFoundError."""
-    key = storage.find_key_by_name(session, name) if is_storable(name) else None
+    key = find_row(session, storage.ApiKey, name=name) if is_storable(name) else None
     if key is None:
         raise missing("key", name)
     key.revoked_at = key.revoked_at or by.at

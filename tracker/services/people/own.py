@@ -13,7 +13,7 @@ from tracker.services.fields import Input, Instant, VersionWanted
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage import people as storage
-from tracker.storage.base import dump_id, list_detector_ids
+from tracker.storage.base import dump_id, list_detector_ids, set_row
 from tracker.storage.people import Account, ApiKey
 
 _MOST_VIEWS = 30
@@ -91,8 +91,8 @@ def change_own(
                 raise missing("detector", named)
         before = _list_pins(session, own)
         for number in {*wanted, *before}:
-            is_pinned = number in wanted
-            storage.set_pin(session, own.id, number, is_pinned=is_pinned)
+            row = {"account_id": own.id, "detector_id": number}
+            set_row(session, storage.Pin, is_there=number in wanted, **row)
     if change.views is not None:
         named_views = {one.name: one.query for one in change.views}
         own.views = [list(pair) for pair in named_views.items()]

@@ -16,9 +16,16 @@ from tracker.services.by import By
 from tracker.services.people.accounts import parse_name
 from tracker.services.wording import missing
 from tracker.storage import people as storage
-from tracker.storage.base import delete_rows
+from tracker.storage.base import delete_rows, find_row, set_rows
 from tracker.storage.dialect import lock
-from tracker.storage.people import Account, Passkey, SignInStep, Totp, digest_of
+from tracker.storage.people import (
+    Account,
+    Passkey,
+    RecoveryCode,
+    SignInStep,
+    Totp,
+    digest_of,
+)
 
 RECOVERY_CODES = 10
 STEP_LASTS = timedelta(minutes=10)
@@ -103,7 +110,8 @@ def take_code(
     is_confirmed = found is not None and found.confirmed_at is not None
     if found is not None and is_confirmed and _take_code(session, found, code, at=at):
         return "a code"
-    if storage.take_recovery_code(session, account.id, _digest_code(code)):
+    digest = _digest_code(code)
+    if delete_rows(session, RecoveryCode, account_id=account.id, digest=digest):
         return "a recovery code"
     return None
 
@@ -116,7 +124,8 @@ def make_recovery_codes(session: Session, account: Account, by: By) -> list[str]
     for _ in range(RECOVERY_CODES):
         text = base64.b32encode(secrets.token_bytes(10)).decode().lower()
         codes.append("-".join(text[at : at + 4] for at in range(0, len(text), 4)))
-    storage.set_recovery_codes(session, account.id, map(_digest_code, codes))
+    rows = [{"digest": _digest_code(code)} for code in codes]
+    set_rows(session, RecoveryCode, rows, account_id=account.id)
     by.record(session, "recovery codes made", account.name)
     return codes
 
@@ -133,7 +142,7 @@ def remove_totp(session: Session, account: Account, by: By) -> None:
 
 def forget_codes(session: Session, account: Account) -> None:
     if not storage.has_second_factor(session, account.id):
-        storage.set_recovery_codes(session, account.id, ())
+        delete_rows(session, RecoveryCode, account_id=account.id)
 
 
 def reset_second_factor(session: Session, account: Account, by: By) -> None:
@@ -142,7 +151,7 @@ def reset_second_factor(session: Session, account: Account, by: By) -> None:
         raise missing("second step of", account.name)
     delete_rows(session, Totp, account_id=account.id)
     storage.delete_passkeys(session, account.id)
-    storage.set_recovery_codes(session, account.id, ())
+    delete_rows(session, RecoveryCode, account_id=account.id)
     delete_rows(session, SignInStep, account_id=account.id)
     by.record(session, "second step reset", account.name)
 
@@ -236,7 +245,8 @@ def add_passkey(  # noqa: PLR0913, PLR0917 - each is a part of the passkey.
         name=name,
         created_at=by.at,
     )
-    if storage.find_passkey(session, passkey.credential) is not None:
+    known = find_row(session, Passkey, credential=passkey.credential)
+    if known is not None:
         raise ConflictError("this passkey is already registered")
     session.add(passkey)
     session.flush()
@@ -264,7 +274,7 @@ def take_passkey(
     """
     said = credential.get("id") if isinstance(credential, dict) else None
     is_id = isinstance(said, str) and _ID.fullmatch(said)
-    passkey = storage.find_passkey(session, str(said)) if is_id else None
+    passkey = find_row(session, Passkey, credential=str(said)) if is_id else None
     # A challenge is used once, even by two requests at the same time.
     lock(session, "sign-in steps")
     used = digest_of(challenge)

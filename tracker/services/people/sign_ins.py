@@ -18,7 +18,7 @@ from tracker.services.by import By, network_of
 from tracker.services.people import accounts
 from tracker.services.wording import missing
 from tracker.storage import people as storage
-from tracker.storage.base import delete_rows
+from tracker.storage.base import delete_rows, find_row
 from tracker.storage.dialect import lock
 from tracker.storage.people import (
     Account,
@@ -26,7 +26,6 @@ from tracker.storage.people import (
     SignInLink,
     SignInTry,
     digest_of,
-    find_account_by_identity,
 )
 from tracker.words import ROLES
 
@@ -103,10 +102,11 @@ def begin_try(session: Session, name: str, by: By) -> None:
     """
     lock(session, "sign-in tries")
     tried_at = by.at
-    storage.delete_tries(session, until=tried_at - TRIES_WITHIN)
     name_digest = digest_of(name)
     network = network_of(by.address)
-    of_account, of_address = storage.count_tries(session, name_digest, network)
+    of_account, of_address = storage.count_tries(
+        session, name_digest, network, after=tried_at - TRIES_WITHIN
+    )
     if of_account >= TRIES_PER_ACCOUNT or of_address >= TRIES_PER_ADDRESS:
         first = storage.find_oldest_try(session, name_digest, network)
         raise TooManyTriesError((first or tried_at) + TRIES_WITHIN - tried_at)
@@ -178,7 +178,7 @@ def sign_out(session: Session, token: str, by: By) -> None:
 
 
 def sign_out_of(session: Session, account: Account, sign_in_id: int, by: By) -> None:
-    if not storage.delete_one_sign_in(session, account.id, sign_in_id):
+    if not delete_rows(session, SignIn, account_id=account.id, id=sign_in_id):
         raise missing("browser", str(sign_in_id))
     by.record(session, "signed out of a browser", account.name)
 
@@ -205,7 +205,7 @@ def admit(session: Session, claims: Mapping[str, Any], role: str, by: By) -> Acc
     another account.
     """
     identity = f"{claims['iss']} {claims['sub']}"
-    account = find_account_by_identity(session, identity)
+    account = find_row(session, Account, identity=identity)
     if account is None:
         name = _find_free_name(session, claims)
         account = accounts.create_account(session, name, role, by)
@@ -218,7 +218,8 @@ def admit(session: Session, claims: Mapping[str, Any], role: str, by: By) -> Acc
 
 def end_role(session: Session, claims: Mapping[str, Any], by: By) -> None:
     """Sign the person out everywhere, because the provider gives no role."""
-    account = find_account_by_identity(session, f"{claims['iss']} {claims['sub']}")
+    identity = f"{claims['iss']} {claims['sub']}"
+    account = find_row(session, Account, identity=identity)
     if account is not None:
         sign_out_everywhere(session, account, by)
 

@@ -6,13 +6,19 @@ from tracker.errors import ConflictError, NotFoundError
 from tracker.services.by import By
 from tracker.services.evidence.units import erased_name
 from tracker.services.queries.queries import check_is_there, get_query, was_erased
+from tracker.storage.base import delete_rows
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.slices import count_slices_again
 from tracker.storage.labelling import audits, golds, inputs, labelers, rechecks
-from tracker.storage.labelling.reservations import delete_of_query
+from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.labels import Label, erase_notes
 from tracker.storage.queries import waiting as storage
-from tracker.storage.queries.queries import Query, find_query_by_key, lock_query
+from tracker.storage.queries.queries import (
+    Query,
+    delete_about,
+    find_query_by_key,
+    lock_query,
+)
 
 
 def erase_query(session: Session, query_id: str, by: By) -> str | None:
@@ -36,7 +42,8 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     name, seed = query.image, detector.queue_seed
     if query.input is not None:
         # Queries that have taken it over keep their labels.
-        inputs.delete_reference(session, detector.id, query.input)
+        own = {"detector_id": detector.id, "input": query.input}
+        delete_rows(session, inputs.Reference, **own)
     # An input without a label is not spent.
     spent = None if query.label is None else query.input
     storage.erase_content(
@@ -48,8 +55,7 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
     )
     for rows_of in (Label, rechecks.Recheck, golds.GoldAnswer):
         erase_notes(session, rows_of, query)
-    labelers.delete_judgements(session, query)
-    delete_of_query(session, query)
+    delete_about(session, query, labelers.Judgement, Reservation, Skip)
     count_slices_again(session, detector, created_at=by.at)
     by.record(session, "query erased", query_id, detector=detector.name)
     return _find_unshown(session, name)

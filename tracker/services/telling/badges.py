@@ -17,8 +17,7 @@ from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.services.fields import Instant
 from tracker.shapes import Shape
-from tracker.storage import telling as storage
-from tracker.storage.base import dump_id
+from tracker.storage.base import dump_id, find_row
 from tracker.storage.detectors import Detector, find_detector
 from tracker.storage.people import digest_of
 from tracker.storage.telling import Badge
@@ -100,7 +99,7 @@ def describe_badge(badge: Badge) -> BadgeSummary:
 def get_shown_detector(session: Session, token: str) -> Detector:
     """Return the detector of a badge's token; raises NotFoundError."""
     # Looked up by its hash, so that timing tells an attacker nothing.
-    badge = storage.find_badge_by_digest(session, digest_of(token))
+    badge = find_row(session, Badge, digest=digest_of(token))
     detector = badge and find_detector(session, badge.detector_id)
     if not detector:
         raise NotFoundError("there is no badge at this address")

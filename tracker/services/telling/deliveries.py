@@ -231,7 +231,7 @@ def finish_or_retry(
     disabled, so that later deliveries wait.  Raises LostTaskError.
     """
     # The webhook before its task, as events lock them.
-    webhook = storage.lock_webhook(session, int(task.lane))
+    webhook = base.lock_row(session, storage.Webhook, int(task.lane))
     row = hold(session, task)
     assert webhook is not None
     delivery = session.get_one(storage.Delivery, delivery_id)

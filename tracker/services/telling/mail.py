@@ -23,7 +23,7 @@ from tracker.services.people.accounts import actor_of_account
 from tracker.services.telling.deliveries import check_events, say, say_in_full
 from tracker.services.wording import dump_instant, missing
 from tracker.storage import telling as storage
-from tracker.storage.base import delete_rows, dump_id, list_detector_ids
+from tracker.storage.base import delete_rows, dump_id, list_detector_ids, set_row
 from tracker.storage.detectors import Detector
 from tracker.storage.people import Account
 from tracker.storage.tasks import (
@@ -223,7 +223,7 @@ def choose_mail(session: Session, account: Account, choice: MailChoice, by: By) 
     account.mail_events = choice.events
     if email is None:
         account.email = None
-        storage.delete_notices(session, account.id)
+        delete_rows(session, Notice, account_id=account.id)
     if email is None or email == account.email:
         _forget(session, account.id)
     elif asked is None or asked.email != email:
@@ -370,6 +370,9 @@ def read_unsubscribe(
 def mute(
     session: Session, account: Account, detector: Detector, by: By, *, is_muted: bool
 ) -> None:
-    storage.set_muted(session, account.id, detector.id, is_muted=is_muted)
+    row = {"account_id": account.id, "detector_id": detector.id}
+    set_row(session, storage.MailMute, is_there=is_muted, **row)
+    if is_muted:
+        delete_rows(session, Notice, **row)
     action = "mail ended" if is_muted else "mail wanted again"
     by.record(session, action, account.name, detector=detector.name)

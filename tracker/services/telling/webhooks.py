@@ -22,8 +22,17 @@ from tracker.services.telling.deliveries import (
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
 from tracker.storage import telling as storage
-from tracker.storage.base import delete_rows, dump_id, list_detector_ids, parse_id
-from tracker.storage.tasks import DELIVERY, wake_lane, withdraw_lane
+from tracker.storage.base import (
+    count_rows,
+    delete_rows,
+    dump_id,
+    list_detector_ids,
+    list_rows,
+    lock_row,
+    parse_id,
+    set_detector_ids,
+)
+from tracker.storage.tasks import DELIVERY, Task, wake_lane
 from tracker.words import EVENTS, TEST_EVENT, EventWord
 
 _SECRET_BYTES = 32
@@ -137,7 +146,7 @@ def create_webhook(
 ) -> storage.Webhook:
     """Add a webhook with a new secret; raises InvalidInputError, ConflictError."""
     _check_reachable(new.url, allowed_hosts)
-    if storage.count_webhooks(session) >= MOST_WEBHOOKS:
+    if count_rows(session, storage.Webhook) >= MOST_WEBHOOKS:
         raise ConflictError(
             f"there are {MOST_WEBHOOKS} webhooks already, the most there can be"
         )
@@ -183,7 +192,7 @@ def _choose_detectors(
         ids.append(get_detector(session, reference).id)
         if not actor.sees(ids[-1]):
             raise missing("detector", reference)
-    storage.set_webhook_detector_ids(session, webhook.id, ids)
+    set_detector_ids(session, storage.WebhookDetector, ids, webhook_id=webhook.id)
 
 
 def change_webhook(
@@ -239,10 +248,13 @@ def try_webhook(session: Session, webhook: storage.Webhook, by: By) -> storage.D
 
 def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
     """Delete a webhook and its deliveries."""
-    storage.lock_webhook(session, webhook.id)
-    withdraw_lane(session, DELIVERY, str(webhook.id))
-    delete_rows(session, storage.Delivery, webhook_id=webhook.id)
-    storage.delete_webhook(session, webhook)
+    lock_row(session, storage.Webhook, webhook.id)
+    theirs = {"kind": DELIVERY, "lane": str(webhook.id), "ended_at": None}
+    delete_rows(session, Task, **theirs)
+    for rows_of in (storage.Delivery, storage.WebhookDetector):
+        delete_rows(session, rows_of, webhook_id=webhook.id)
+    session.delete(webhook)
+    session.flush()
     by.record(session, "webhook deleted", dump_id("whk", webhook.id))
 
 
@@ -256,7 +268,7 @@ def get_webhook(session: Session, reference: str, actor: Actor) -> storage.Webho
 
 
 def list_seen_webhooks(session: Session, actor: Actor) -> list[storage.Webhook]:
-    found = storage.list_webhooks(session)
+    found = list_rows(session, storage.Webhook)
     return [one for one in found if _is_seen(session, one, actor)]
 
 

@@ -43,25 +43,18 @@ def count_pairs(  # noqa: PLR0913 - which versions, and whose labels.
     pairs = _pair_up(detector_id, old_id, new_id, standings)
     # The truth belongs to the input, so that two labels say the same.
     either = sa.func.coalesce(pairs.c.old_label, pairs.c.new_label)
-    labelled = (
-        sa.select(pairs, either.label("label"))
-        .where(either.is_not(None))
-        .cte("labelled")
-    )
-    was_right = labelled.c.old_predicted == labelled.c.label
-    is_right = labelled.c.new_predicted == labelled.c.label
+    known = sa.select(pairs, either.label("label")).where(either.is_not(None))
+    labelled = known.cte("labelled").c
+    was_right = labelled.old_predicted == labelled.label
+    is_right = labelled.new_predicted == labelled.label
     has_both: sa.ColumnElement[bool] = sa.true()
     if has_own:
-        is_right = labelled.c.new_predicted == labelled.c.new_label
-        has_both = labelled.c.old_label.is_not(None) & labelled.c.new_label.is_not(None)
-    statement = sa.select(
-        labelled.c.label,
-        sa.func.count(),
-        sa.func.count(sa.case((sa.and_(is_right, sa.not_(was_right)), 1))),
-        sa.func.count(sa.case((sa.and_(was_right, sa.not_(is_right)), 1))),
-        sa.func.count(sa.case((sa.and_(was_right, is_right), 1))),
-    )
-    statement = statement.where(has_both).group_by(labelled.c.label)
+        is_right = labelled.new_predicted == labelled.new_label
+        has_both = labelled.old_label.is_not(None) & labelled.new_label.is_not(None)
+    kinds = is_right & ~was_right, was_right & ~is_right, was_right & is_right
+    numbers = [sa.func.count(sa.case((kind, 1))) for kind in kinds]
+    statement = sa.select(labelled.label, sa.func.count(), *numbers)
+    statement = statement.where(has_both).group_by(labelled.label)
     return [PairCount(*row) for row in session.execute(statement)]
 
 
@@ -73,10 +66,7 @@ def count_open_pairs(
     *,
     has_own: bool = False,
 ) -> int:
-    """Count the inputs that both versions were given and that have no label yet.
-
-    With *has_own* they have one only if both queries have.
-    """
+    """Count the inputs of both versions without a label, with *has_own* without two."""
     old, new = aliased(Query), aliased(Query)
     open_old, open_new = (
         one.label.is_(None) | one.standing.in_((words.TARGETED, words.OPEN))
@@ -99,7 +89,6 @@ def count_open_pairs(
 def _pair_up(
     detector_id: int, old_id: int, new_id: int, standings: Collection[str]
 ) -> sa.CTE:
-    """Return both labels and predictions of each input that has a label at all."""
     of_either = (
         Query.detector_id == detector_id,
         Query.version_id.in_((old_id, new_id)),
@@ -109,11 +98,12 @@ def _pair_up(
     # Most inputs may have no label, and need not be looked at twice.
     inputs = sa.select(Query.input).where(*of_either, has_standing(Query, standings))
     # Of what was stored before repeats were told apart, the newest.
+    last = (
+        sa.func.max(sa.case((Query.version_id == one, Query.id))).label(name)
+        for name, one in (("old", old_id), ("new", new_id))
+    )
     newest = (
-        sa.select(
-            sa.func.max(sa.case((Query.version_id == old_id, Query.id))).label("old"),
-            sa.func.max(sa.case((Query.version_id == new_id, Query.id))).label("new"),
-        )
+        sa.select(*last)
         .where(*of_either, Query.input.in_(inputs))
         .group_by(Query.input)
         .cte("newest")
@@ -142,24 +132,16 @@ def _is_unit(query: Any) -> sa.ColumnElement[bool]:
     Of one with an own label and one with a replayed label, the own one counts.
     """
     own = aliased(Query)
-    has_own = (
-        sa.select(sa.literal(1))
-        .where(
-            own.detector_id == query.detector_id,
-            own.group == query.group,
-            own.standing.in_((words.RANDOM, words.UNSTATED)),
-            own.version_id == query.version_id,
-        )
-        .exists()
+    has_own = sa.exists(own.id).where(
+        own.detector_id == query.detector_id,
+        own.group == query.group,
+        own.standing.in_((words.RANDOM, words.UNSTATED)),
+        own.version_id == query.version_id,
     )
     standing = sa.func.coalesce(query.standing, "")
     is_replayed = standing.in_((words.REPLAYED, words.REPLAYED_UNSTATED))
-    return sa.or_(
-        query.group.is_(None),
-        sa.and_(
-            standing != words.GROUPED, sa.or_(sa.not_(is_replayed), sa.not_(has_own))
-        ),
-    )
+    counts = (standing != words.GROUPED) & (~is_replayed | ~has_own)
+    return sa.or_(query.group.is_(None), counts)
 
 
 def differs_from(
@@ -186,22 +168,11 @@ def differs_from(
         != (Query.predicted == Query.label),
     ]
     if is_counted is not None:
+        this, that = has_standing(Query, standings), has_standing(other, standings)
         # A label counts for both once it is scored of one.
-        scored = sa.and_(
-            _is_unit(other),
-            sa.or_(
-                has_standing(Query, standings),
-                sa.and_(other.label.is_not(None), has_standing(other, standings)),
-            ),
-        )
-        if has_own:
-            both = has_standing(Query, standings), has_standing(other, standings)
-            scored = sa.and_(_is_unit(other), *both)
+        either = this | (other.label.is_not(None) & that)
+        scored = _is_unit(other) & (this & that if has_own else either)
         tests.append(scored if is_counted else ~scored)
     found = sa.select(sa.literal(1)).select_from(other).where(*tests).correlate(Query)
-    return [
-        Query.input.is_not(None),
-        ~Query.is_repeat,
-        Query.label != words.UNCLEAR,
-        found.exists(),
-    ]
+    are_clear = Query.label != words.UNCLEAR, found.exists()
+    return [Query.input.is_not(None), ~Query.is_repeat, *are_clear]

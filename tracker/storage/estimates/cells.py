@@ -56,10 +56,7 @@ def midnight_in(day: date, zone: tzinfo) -> datetime:
 
 
 class Change(NamedTuple):
-    """A label that was given, replaced or taken over; without cells, a new query.
-
-    *removed* is the cell of the label before it, None for the first one.
-    """
+    """A label that was given, replaced or taken over; without cells, a new query."""
 
     detector_id: int
     version_id: int

@@ -1,6 +1,6 @@
 """Counting queries and their labels by the database, and what waits for the job."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -10,6 +10,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    exists,
     false,
     func,
     literal,
@@ -21,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from tracker.storage import labels
-from tracker.storage.base import on_postgresql, stream
+from tracker.storage.base import columns_of, on_postgresql, stream
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import day_of, minute_of
 from tracker.storage.estimates.cells import Cell, Counts, day_in, pool
@@ -33,7 +34,7 @@ from tracker.storage.estimates.pending import (
 )
 from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Between, Condition
-from tracker.storage.queries.queries import Query, has_standing
+from tracker.storage.queries.queries import Query, has_standing, is_of_query
 from tracker.words import GROUPED, REPLAYED, REPLAYED_UNSTATED, SAMPLINGS, UNSTATED
 
 # What decides where the label of a query counts.
@@ -47,11 +48,8 @@ def count_pending_labels(
 ) -> dict[int, Counts]:
     """Return what the labels of detectors that wait for the job change, by version.
 
-    Or those of queries that meet all *conditions*.
-
-    A label adds one to its cell and takes one from the cell of the label that it
-    replaces; where that was of another class, it corrects it.  The database does the
-    counting, because a file of a million labels may be waiting.
+    Or those of queries that meet all *conditions*.  The database does the counting,
+    because a file of a million labels may be waiting.
     """
     found = count_pending(session, detector_ids, (), conditions)
     return {version_id: counts for (_, version_id), counts in found.items()}
@@ -60,11 +58,7 @@ def count_pending_labels(
 def count_pending_days(
     session: Session, zones: Mapping[int, tzinfo], *, until: datetime | None = None
 ) -> dict[int, dict[date, Counts]]:
-    """Return what the waiting labels change of each day asked, by version.
-
-    Days are those in the zone of each detector.  Or those that were known *until* an
-    instant.
-    """
+    """Return what waiting labels, known *until* then, change of days, by version."""
     found: dict[tuple[int, int], list[tuple[str, Counts]]] = {}
     by = (minute_of(session, Query.asked_at),)
     waiting = count_pending(session, zones, by, until=until)
@@ -92,48 +86,34 @@ def count_pending(
     *,
     until: datetime | None = None,
 ) -> dict[tuple[Any, ...], Counts]:
-    """Return what waiting labels change by detector, version and the columns *by*.
-
-    Or those that were known *until* an instant.
-    """
+    """Return what waiting labels, known *until* then, change by version and *by*."""
     batches = list_pending_batches(session, detector_ids)
     if not batches:
         return {}
-    conditions = tuple(conditions)
-
-    def rows(columns: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-        found = of_pending(columns, Label, batches).join(Query, labels.is_of_query())
-        return found.where(*conditions)
-
+    waiting = of_pending(select(Label), Label, batches)
+    rows = waiting.join(Query, is_of_query(Label)).where(*conditions)
     place: list[Any] = [Query.detector_id, Query.version_id, *by]
     return count_changes(session, rows, place, until=until)
 
 
 def count_changes(
     session: Session,
-    rows: Callable[[Select[*tuple[Any, ...]]], Select[*tuple[Any, ...]]],
+    rows: Select[Label],
     place: Sequence[ColumnElement[Any]],
     *,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> dict[tuple[Any, ...], Counts]:
-    """Return what labels change by *place*; *rows* selects columns of them.
-
-    Or what became known from *since* to *until*.
-    """
+    """Return what labels *rows*, known from *since* to *until*, change by *place*."""
     parts = []
     for is_old in (False, True):
         shown = aliased(Label) if is_old else Label
         kind = (shown.standing, labels.truth_of(shown), Query.predicted)
         corrects = labels.is_correction(Label, shown) if is_old else false()
-        chosen = select(
-            *place,
-            *kind,
-            -func.count() if is_old else func.count(),
-            func.count().filter(corrects),
-            func.max(Label.created_at),
-        )
-        statement = rows(chosen).group_by(*place, *kind)
+        number = -func.count() if is_old else func.count()
+        numbers = number, func.count().filter(corrects), func.max(Label.created_at)
+        statement = rows.with_only_columns(*place, *kind, *numbers)
+        statement = statement.group_by(*place, *kind)
         if is_old:
             statement = statement.join(shown, labels.is_replaced(shown))
         # What was replaced was known until both were there.
@@ -173,23 +153,17 @@ def count_window(  # noqa: PLR0913 - one argument for each filter.
     where: Sequence[Condition] = (),
     are_others: bool = False,
 ) -> dict[int, Counts]:
-    """Count the labelled queries asked at or after *since* and before *until*.
+    """Count the labelled queries asked from *since* to before *until*, or all.
 
-    Of those the ones for which all of *where* holds.  They *are others* that do not
-    count where versions are pooled.
-
-    Without either it is the recount of everything by the current labels.
+    They *are others* that do not count where versions are pooled.
     """
-    statement = (
-        select(*_COUNTED, func.count())
-        .where(Query.detector_id == detector_id, Query.label.is_not(None))
-        .group_by(*_COUNTED)
-    )
+    span = Between("asked_at", since, below=until)
+    tests: list[Any] = [one.test(session) for one in (span, *where)]
+    tests += [Query.detector_id == detector_id, Query.label.is_not(None)]
     if are_others:
         # As the index has it, which would not be used for IS false.
-        statement = statement.where(text("NOT queries.is_pooled"))
-    span = Between("asked_at", since, below=until)
-    statement = statement.where(*(one.test(session) for one in (span, *where)))
+        tests.append(text("NOT queries.is_pooled"))
+    statement = select(*_COUNTED, func.count()).where(*tests).group_by(*_COUNTED)
     return _add_up(session.execute(statement))
 
 
@@ -225,10 +199,7 @@ def _add_up(rows: Iterable[Any]) -> dict[int, Counts]:
 
 
 def count_logged(session: Session, versions: Collection[Version]) -> dict[int, int]:
-    """Return how many queries each version has by the running counts.
-
-    Those that wait for the job are added, and nothing is counted that was before.
-    """
+    """Return how many queries each version has, with those that wait for the job."""
     batches = list_pending_batches(session, {one.detector_id for one in versions})
     numbers = {one.id: one.queries - one.deleted for one in versions}
     if batches:
@@ -245,23 +216,15 @@ MOST_UNLABELLED = 100_000
 # So many of the last labels tell how long labels take.
 _DELAYS_OF = 500
 # Few columns: whole rows take four times as long.
-_OF_WAITING = (
-    "version_id",
-    "predicted",
-    "group",
-    "asked_at",
-    "created_at",
-    "erased_at",
-    "is_repeat",
-    "is_gold",
+_OF_WAITING = columns_of(
+    Query,
+    *("version_id", "predicted", "group", "asked_at", "created_at", "erased_at"),
+    *("is_repeat", "is_gold"),
 )
 
 
 def count_awaited(
-    session: Session,
-    version: Version,
-    since: datetime | None,
-    cuts: Sequence[datetime],
+    session: Session, version: Version, since: datetime | None, cuts: Sequence[datetime]
 ) -> list[tuple[str, int, int]] | None:
     """Count the queries of *version* that have no label yet by predicted class.
 
@@ -270,7 +233,7 @@ def count_awaited(
     `MOST_UNLABELLED`.
     """
     waits = (
-        select(*(getattr(Query, name) for name in _OF_WAITING))
+        select(*_OF_WAITING)
         .where(Query.detector_id == version.detector_id, Query.label.is_(None))
         # Of an older version there may be more.
         .order_by(Query.id.desc())
@@ -278,15 +241,11 @@ def count_awaited(
         .subquery()
     )
     query, other = waits.c, aliased(Query)
-    has_answer = (
-        select(other.id)
-        .where(
-            other.detector_id == version.detector_id,
-            other.version_id == version.id,
-            other.group == query.group,
-            other.standing.is_not(None),
-        )
-        .exists()
+    has_answer = exists(other.id).where(
+        other.detector_id == version.detector_id,
+        other.version_id == version.id,
+        other.group == query.group,
+        other.standing.is_not(None),
     )
     is_missing = and_(
         query.version_id == version.id,
@@ -331,12 +290,9 @@ def list_delays(session: Session, detector_id: int) -> list[timedelta]:
 def recount_queries(session: Session, detector_id: int) -> dict[int, tuple[int, int]]:
     """Return how many queries each version has, and how many with a confidence."""
     numbers = func.count(), func.count(Query.confidence)
-    statement = (
-        select(Query.version_id, *numbers)
-        .where(Query.detector_id == detector_id)
-        .group_by(Query.version_id)
-    )
-    return {row[0]: (row[1], row[2]) for row in session.execute(statement)}
+    counted = select(Query.version_id, *numbers).group_by(Query.version_id)
+    rows = session.execute(counted.where(Query.detector_id == detector_id))
+    return {row[0]: (row[1], row[2]) for row in rows}
 
 
 # Built once: every list of queries asks this.
@@ -358,14 +314,11 @@ def count_weights(
     Labels that were taken over from another version have no weight, and repeats of an
     input do not count.
     """
+    is_right = (Query.label == Query.predicted).label("is_right")
+    kind = Query.label, is_right, Label.weight
     statement = (
-        select(
-            Query.label,
-            (Query.label == Query.predicted).label("is_right"),
-            Label.weight,
-            func.count().label("labels"),
-        )
-        .join_from(Label, Query, labels.is_of_query())
+        select(*kind, func.count().label("labels"))
+        .join_from(Label, Query, is_of_query(Label))
         .where(
             Label.detector_id == detector_id,
             Label.weight.is_not(None),
@@ -375,7 +328,7 @@ def count_weights(
             Query.version_id.in_(version_ids),
             has_standing(Query, SAMPLINGS),
         )
-        .group_by(Query.label, Query.label == Query.predicted, Label.weight)
+        .group_by(*kind)
     )
     return session.execute(statement).all()
 
@@ -401,18 +354,12 @@ def count_repeats(
     is_scored = has_standing(Query, {*standings, GROUPED}) & base.in_(sorted(standings))
     is_correct = is_scored & (Query.label == Query.predicted)
     differs = func.min(Query.predicted) != func.max(Query.predicted)
+    labelled, correct = (func.count(case((one, 1))) for one in (is_scored, is_correct))
+    found = labelled.label("labelled"), correct.label("correct")
     each = (
-        select(
-            func.count(case((is_scored, 1))).label("labelled"),
-            func.count(case((is_correct, 1))).label("correct"),
-            differs.label("differs"),
-        )
-        .where(
-            Query.detector_id == detector_id,
-            Query.version_id.in_(version_ids),
-            Query.group.is_not(None),
-            ~Query.is_repeat,
-        )
+        select(*found, differs.label("differs"))
+        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
+        .where(Query.group.is_not(None), ~Query.is_repeat)
         .group_by(Query.version_id, Query.group)
         .having(func.count() > 1)
         .subquery()
@@ -437,8 +384,7 @@ def count_days(
         .where(Query.asked_at >= since, _OWN)
         .group_by(day, Query.predicted)
     )
-    rows = session.execute(statement)
-    return [(found, name, asked, labelled) for found, name, asked, labelled in rows]
+    return [(*row,) for row in session.execute(statement)]
 
 
 _DELAY = (Query.asked_at, Query.predicted, Label.labelled_at)
@@ -446,7 +392,7 @@ _DELAY = (Query.asked_at, Query.predicted, Label.labelled_at)
 _DELAYS = (
     select(*_DELAY, func.count())
     .select_from(Label)
-    .join(Query, labels.is_of_query())
+    .join(Query, is_of_query(Label))
     .where(
         Query.detector_id == bindparam("detector_id"),
         Query.version_id.in_(bindparam("ids", expanding=True)),

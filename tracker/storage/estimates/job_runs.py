@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, delete, select
+from sqlalchemy import CheckConstraint, Text, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from tracker.clock import Clock
-from tracker.storage.base import Base, BigId, are_among, where
-from tracker.storage.detectors import Detector
+from tracker.storage.base import Base, BigId, are_among, delete_rows, index_where, owner
 from tracker.storage.dialect import upsert
 
 # Each start of a worker is a worker with a name of its own.
@@ -23,11 +22,11 @@ class JobRun(Base):
 
     __tablename__ = "job_runs"
     __table_args__ = (
-        Index("ix_job_runs_started_at_empty", "started_at", **where("snapshots = 0")),
+        index_where("snapshots = 0", "ix_job_runs_started_at_empty", "started_at"),
         CheckConstraint("outcome IN ('done', 'failed')", name="outcome"),
     )
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     worker: Mapped[str] = mapped_column(Text)
     started_at: Mapped[datetime]
@@ -58,7 +57,7 @@ def delete_runs(session: Session, *, before: datetime, limit: int) -> None:
     key = JobRun.detector_id, JobRun.id
     old = select(*key).where(JobRun.snapshots == 0, JobRun.started_at < before)
     found = [(*row,) for row in session.execute(old.limit(limit))]
-    session.execute(delete(JobRun).where(are_among(JobRun, found)))
+    delete_rows(session, JobRun, are_among(JobRun, found))
 
 
 def forget_future(session: Session, clock: Clock) -> bool:
@@ -70,14 +69,13 @@ def forget_future(session: Session, clock: Clock) -> bool:
     newest = find_last_heartbeat(session)
     if newest is None or newest <= clock() + _SKEW:
         return False
-    session.execute(delete(Heartbeat).where(Heartbeat.seen_at > clock() + _SKEW))
+    delete_rows(session, Heartbeat, Heartbeat.seen_at > clock() + _SKEW)
     return True
 
 
 def beat(session: Session, worker: str, *, seen_at: datetime) -> None:
     """Say that *worker* is alive, and forget those that are long gone."""
-    gone = delete(Heartbeat).where(Heartbeat.seen_at < seen_at - _REMEMBERED)
-    session.execute(gone)
+    delete_rows(session, Heartbeat, Heartbeat.seen_at < seen_at - _REMEMBERED)
     upsert(session, Heartbeat, [{"worker": worker, "seen_at": seen_at}])
 
 

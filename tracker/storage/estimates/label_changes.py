@@ -15,7 +15,7 @@ from tracker.storage.detectors import Version
 from tracker.storage.estimates import pending
 from tracker.storage.estimates.cells import STEPS, Cell, Change, Standings, day_in
 from tracker.storage.labels import Label
-from tracker.storage.queries.queries import Query, has_standing
+from tracker.storage.queries.queries import Query, has_standing, is_of_query
 
 
 def find_cut(session: Session, batches: pending.Pending, *, most: int) -> int | None:
@@ -48,11 +48,7 @@ def iter_pending_changes(
     until: int | None = None,
     has_metadata: bool = False,
 ) -> Generator[Change]:
-    """Stream the labels of pending *batches* in order, on request with metadata.
-
-    Or those whose ids are below *until*.  Days asked are those in the zone of each
-    detector.
-    """
+    """Stream the labels of pending *batches* in order, with ids below *until*."""
     values = {"detectors": list(batches), **pending.ends_of(batches)}
     values["until"] = pending.END if until is None else until
     statement = _select_pending(has_metadata=has_metadata).params(values)
@@ -93,26 +89,16 @@ def _select_changes(
 ) -> Select[*tuple[Any, ...]]:
     old = aliased(Label)
     details: Any = Query.details if has_metadata else null()
+    columns: tuple[Any, ...] = (
+        *(Label.detector_id, Label.id, Label.replaces_id, labels.truth_of(Label)),
+        *(Label.standing, Label.created_at, Query.version_id, Query.predicted),
+        *(Query.asked_at, Query.confidence, details, labels.truth_of(old)),
+        *(old.standing, old.created_at, labels.is_correction(Label, old)),
+    )
     return (
-        select(
-            Label.detector_id,
-            Label.id,
-            Label.replaces_id,
-            labels.truth_of(Label),
-            Label.standing,
-            Label.created_at,
-            Query.version_id,
-            Query.predicted,
-            Query.asked_at,
-            Query.confidence,
-            details,
-            labels.truth_of(old),
-            old.standing,
-            old.created_at,
-            labels.is_correction(Label, old),
-        )
+        select(*columns)
         .select_from(Label)
-        .join(Query, labels.is_of_query())
+        .join(Query, is_of_query(Label))
         .outerjoin(old, labels.is_replaced(old))
         .where(on_postgresql(is_theirs))
     )
@@ -156,16 +142,11 @@ def in_order_of_replacement(
     held: dict[int, list[Change]] = {}
     for change in changes:
         replaced = change.replaces_id
-        if (
-            replaced is not None
-            and replaced > change.id
-            and (
-                waiting is None
-                or pending.first_id(replaced // pending.first_id(1)) in waiting
-            )
-        ):
-            held.setdefault(replaced, []).append(change)
-            continue
+        if replaced is not None and replaced > change.id:
+            first = pending.first_id(replaced // pending.first_id(1))
+            if waiting is None or first in waiting:
+                held.setdefault(replaced, []).append(change)
+                continue
         if not held:
             yield change
             continue
@@ -182,10 +163,7 @@ _QUERY = (Query.detector_id, Query.version_id, Query.id, Query.details)
 def iter_pending_queries(
     session: Session, batches: pending.Pending, *, until: int | None = None
 ) -> Generator[Change]:
-    """Stream the queries of pending *batches* in order, with their metadata.
-
-    Or those whose ids are below *until*.
-    """
+    """Stream the queries of pending *batches* in order, with ids below *until*."""
     statement = pending.of_pending(select(*_QUERY), Query, batches, until=until)
     return _stream_queries(session, statement)
 
@@ -207,20 +185,15 @@ def _stream_queries(
 def list_first_labelled(
     session: Session, version: Version, standings: Standings, *, limit: int
 ) -> Sequence[Any]:
-    """Return the queries of a version with a label of *standings*, labelled first.
-
-    In the order of their first labels; each row has ``id``, ``label``, ``predicted``
-    and ``asked_at``.
-    """
-    statement = (
-        select(Query.id, Query.label, Query.predicted, Query.asked_at)
-        .select_from(Label)
-        .join(Query, labels.is_of_query())
-        .where(Query.detector_id == version.detector_id)
-        .where(Query.version_id == version.id)
-        .where(on_postgresql(Label.detector_id == version.detector_id))
-        .where(Label.replaces_id.is_(None), has_standing(Query, standings))
-        .order_by(Label.id)
-        .limit(limit)
+    """Return the queries of a version with a label of *standings*, labelled first."""
+    columns = Query.id, Query.label, Query.predicted, Query.asked_at
+    theirs = (
+        Query.detector_id == version.detector_id,
+        Query.version_id == version.id,
+        on_postgresql(Label.detector_id == version.detector_id),
+        Label.replaces_id.is_(None),
+        has_standing(Query, standings),
     )
-    return session.execute(statement).all()
+    found = select(*columns).select_from(Label).join(Query, is_of_query(Label))
+    first = found.where(*theirs).order_by(Label.id).limit(limit)
+    return session.execute(first).all()

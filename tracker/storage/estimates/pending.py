@@ -18,9 +18,10 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql, remember
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql, owner
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.inserting import Prepared
+from tracker.storage.inserting import Prepared, insert_rows
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
 from tracker.words import STALE
 
@@ -37,9 +38,7 @@ class PendingBatch(Base):
 
     __tablename__ = "pending_batches"
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     created_at: Mapped[datetime]
     # The first row that waits, of a batch that is folded in part; None: all wait.
@@ -50,7 +49,6 @@ _BATCHES = cast(sa.Table, PendingBatch.__table__)
 _ADD = Prepared(
     sa.insert(_BATCHES).returning(_BATCHES.c.id), columns=("detector_id", "created_at")
 )
-_ADD_DRAWN = Prepared.adding(_BATCHES)
 
 
 def add_batch(session: Session, detector_id: int, *, created_at: datetime) -> int:
@@ -63,8 +61,7 @@ def count_groups_again(
     session: Session, detector_id: int, *, created_at: datetime
 ) -> None:
     """Let the job find the groups of all queries again, and what counts for them."""
-    statement = sa.update(Detector).where(Detector.id == detector_id)
-    session.execute(statement.values(groups=STALE))
+    base.change_rows(session, Detector, Detector.id == detector_id, groups=STALE)
     # The job takes up a detector that has a batch, be it an empty one.
     add_batch(session, detector_id, created_at=created_at)
 
@@ -79,15 +76,8 @@ def make_pending(
     session: Session, batch: int, detector_id: int, *, created_at: datetime
 ) -> None:
     """Let the job fold in a batch that was drawn; once, with what is to be folded."""
-    _ADD_DRAWN.run(
-        session,
-        {
-            "id": batch,
-            "detector_id": detector_id,
-            "created_at": created_at,
-            "next_id": None,
-        },
-    )
+    row: dict[str, Any] = {"id": batch, "detector_id": detector_id, "next_id": None}
+    insert_rows(session, PendingBatch, [row | {"created_at": created_at}])
 
 
 def first_id(batch: int) -> int:
@@ -105,21 +95,19 @@ def belongs_to(column: InstrumentedAttribute[int]) -> sa.ColumnElement[bool]:
     in_range = column.between(first, start + (BATCH_LIMIT - 1))
     is_near = on_postgresql(column.class_.detector_id == PendingBatch.detector_id)
     # What PostgreSQL can find by a hash table, instead of batch by batch.
-    return sa.and_(
-        in_range, is_near, on_postgresql(batch_of(column) == PendingBatch.id)
-    )
+    is_its = on_postgresql(batch_of(column) == PendingBatch.id)
+    return sa.and_(in_range, is_near, is_its)
 
 
 def is_pending(
     detector_id: int, column: InstrumentedAttribute[int]
 ) -> sa.ColumnElement[bool]:
     """Return the condition that a row of a detector waits for the job."""
-    waits = sa.select(PendingBatch.id).where(
+    return sa.exists(PendingBatch.id).where(
         PendingBatch.detector_id == detector_id,
         PendingBatch.id == batch_of(column),
         sa.func.coalesce(PendingBatch.next_id, 0) <= column,
     )
-    return waits.exists()
 
 
 def ends_of(batches: Pending) -> dict[str, int]:
@@ -140,10 +128,7 @@ def of_pending(
     *,
     until: int | None = None,
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Select *columns* of the queries or labels of pending *batches*.
-
-    Or of those whose ids are below *until*.
-    """
+    """Select *columns* of the rows of pending *batches*, with ids below *until*."""
     first, last = ends_of(batches).values()
     found = (
         columns.select_from(PendingBatch)
@@ -180,7 +165,7 @@ def _select_unplanned(at: datetime, time_zone: str | None) -> list[Any]:
 
     That is new labels, a run that ended, or days in another zone than *time_zone*.
     """
-    is_open = sa.select(Task.id).where(
+    is_open = sa.exists(Task.id).where(
         Task.kind == RECOMPUTE,
         Task.key == sa.cast(Detector.id, sa.Text),
         Task.ended_at.is_(None),
@@ -190,17 +175,15 @@ def _select_unplanned(at: datetime, time_zone: str | None) -> list[Any]:
     found = [_select_pending(), ended]
     if time_zone is not None:
         found.append(sa.select(Detector.id).where(Detector.time_zone != time_zone))
-    return [one.where(~is_open.exists()) for one in found]
+    return [one.where(~is_open) for one in found]
 
 
 def has_unplanned(
     session: Session, *, at: datetime, time_zone: str | None = None
 ) -> bool:
     """Whether a detector has work and no task."""
-    return any(
-        session.scalar(one.limit(1)) is not None
-        for one in _select_unplanned(at, time_zone)
-    )
+    found = (one.limit(1) for one in _select_unplanned(at, time_zone))
+    return any(session.scalar(one) is not None for one in found)
 
 
 def plan_recomputes(
@@ -234,7 +217,7 @@ def list_pending_batches(session: Session, detector_ids: Collection[int]) -> Pen
     """Return the pending batches of those of the detectors that have any."""
     ids = tuple(sorted(detector_ids))
     found: dict[int, list[int]] = {}
-    for detector_id, batch in remember(session, _OF_DETECTORS, {"ids": ids}):
+    for detector_id, batch in base.remember(session, _OF_DETECTORS, {"ids": ids}):
         found.setdefault(detector_id, []).append(batch)
     return found
 
@@ -255,33 +238,25 @@ def advance_revisions(
     """
     if len(seen) > 1:
         # In one order everywhere, so that no two workers wait for each other.
-        locked = (
-            sa.select(Detector.id).where(Detector.id.in_(seen)).order_by(Detector.id)
-        )
-        session.execute(locked.with_for_update(key_share=True)).all()
-    values: dict[Any, Any] = {Detector.revision: Detector.revision + 1}
-    for name in next(iter((traffic or {}).values()), ()):
+        locked = sa.select(Detector.id).where(Detector.id.in_(seen))
+        ordered = locked.order_by(Detector.id).with_for_update(key_share=True)
+        session.execute(ordered).all()
+    values: dict[str, Any] = {"revision": Detector.revision + 1}
+    rows = traffic or {}
+    for name in next(iter(rows.values()), ()):
         column: Any = getattr(Detector, name)
-        by_id = {
-            key: sa.literal(row[name], column.type)
-            for key, row in (traffic or {}).items()
-        }
-        values[column] = sa.case(by_id, value=Detector.id, else_=column)
-    result: Any = session.execute(
-        sa.update(Detector)
-        .where(sa.tuple_(Detector.id, Detector.revision).in_(seen.items()))
-        .values(values)
-    )
-    return bool(result.rowcount == len(seen))
+        by_id = {key: sa.literal(row[name], column.type) for key, row in rows.items()}
+        values[name] = sa.case(by_id, value=Detector.id, else_=column)
+    are_seen = sa.tuple_(Detector.id, Detector.revision).in_(seen.items())
+    return base.change_rows(session, Detector, are_seen, **values) == len(seen)
 
 
 def delete_batches(session: Session, detector_id: int, batches: Sequence[int]) -> int:
     """Delete batches that are folded in, and return how many were still there."""
-    deleted, mine = 0, PendingBatch.detector_id == detector_id
+    deleted, own = 0, {"detector_id": detector_id}
     for start in range(0, len(batches), 500):
         chunk = PendingBatch.id.in_(batches[start : start + 500])
-        result: Any = session.execute(sa.delete(PendingBatch).where(mine, chunk))
-        deleted += result.rowcount
+        deleted += base.delete_rows(session, PendingBatch, chunk, **own)
     return deleted
 
 
@@ -298,15 +273,10 @@ def end_batches(
             if until is None or first_id(batch + 1) <= until:
                 whole.append(batch)
                 continue
+            its = base.are_among(PendingBatch, [(detector_id, batch)])
             # Not if the batch is no longer there, or is further.
-            result: Any = session.execute(
-                sa.update(PendingBatch)
-                .where(PendingBatch.detector_id == detector_id)
-                .where(PendingBatch.id == batch)
-                .where(sa.func.coalesce(PendingBatch.next_id, 0) < until)
-                .values(next_id=until)
-            )
-            if result.rowcount != 1:
+            its &= sa.func.coalesce(PendingBatch.next_id, 0) < until
+            if not base.change_rows(session, PendingBatch, its, next_id=until):
                 return False
         if delete_batches(session, detector_id, whole) < len(whole):
             return False

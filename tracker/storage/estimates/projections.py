@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, remember
+from tracker.storage.base import Base, BigId, Name, delete_rows, remember
 from tracker.storage.detectors import Version, is_of_version, of_version
 from tracker.storage.dialect import upsert
 from tracker.storage.estimates.cells import Counts, pool
@@ -57,12 +57,7 @@ class Kept(NamedTuple):
     memory: str | None = None
 
 
-_PLACE = (
-    Projection.detector_id,
-    Projection.version_id,
-    Projection.name,
-    Projection.key,
-)
+_PLACE = Projection.__mapper__.primary_key
 
 
 def load_projections(session: Session, places: Collection[Row]) -> dict[Row, Kept]:
@@ -79,16 +74,8 @@ def load_projections(session: Session, places: Collection[Row]) -> dict[Row, Kep
 
 def list_projections(session: Session, version: Version, name: str) -> Sequence[Kept]:
     """Return the states of a projection of *version* under all keys, in order."""
-    statement = (
-        sa.select(Projection.key, Projection.state)
-        .where(
-            Projection.detector_id == version.detector_id,
-            Projection.version_id == version.id,
-            Projection.name == name,
-        )
-        .order_by(Projection.key)
-    )
-    return [Kept(*row) for row in session.execute(statement)]
+    found = load_by_name(session, [version.detector_id], name, [version.id])
+    return [Kept(*one) for one in sorted(found.get(version.id, {}).items())]
 
 
 def load_by_name(  # noqa: PLR0913 - one argument for each filter.
@@ -100,22 +87,17 @@ def load_by_name(  # noqa: PLR0913 - one argument for each filter.
     key: str | None = None,
     until: str | None = None,
 ) -> dict[int, dict[str, dict[str, Any]]]:
-    """Return the states of a projection of detectors, by version and key.
-
-    Of some versions if *version_ids* are given, and under one *key*, or under keys up
-    to *until*.
-    """
-    statement = sa.select(
-        Projection.version_id, Projection.key, Projection.state
-    ).where(Projection.detector_id.in_(detector_ids), Projection.name == name)
+    """Return the states of a projection by version and key, at most *until* a key."""
+    columns = Projection.version_id, Projection.key, Projection.state
+    chosen = [Projection.detector_id.in_(detector_ids), Projection.name == name]
     if version_ids is not None:
-        statement = statement.where(Projection.version_id.in_(version_ids))
+        chosen.append(Projection.version_id.in_(version_ids))
     if key is not None:
-        statement = statement.where(Projection.key == key)
+        chosen.append(Projection.key == key)
     if until is not None:
-        statement = statement.where(Projection.key <= until)
+        chosen.append(Projection.key <= until)
     found: dict[int, dict[str, dict[str, Any]]] = {}
-    for version_id, at, state in session.execute(statement):
+    for version_id, at, state in session.execute(sa.select(*columns).where(*chosen)):
         found.setdefault(version_id, {})[at] = state
     return found
 
@@ -126,10 +108,7 @@ def load_due_versions(
     ids: Collection[int],
     test: sa.ColumnElement[bool],
 ) -> list[tuple[Version, bool, bool]]:
-    """Return versions of detectors, and those with a calendar due.
-
-    After each is whether it is due, and whether the *test* holds.
-    """
+    """Return versions and those with a calendar due, whether it is, and the *test*."""
     is_due = sa.exists().where(
         is_of_version(Projection), Projection.name == CALENDAR, Projection.key == DUE
     )
@@ -153,10 +132,9 @@ def list_all_projections(
     session: Session, detector_id: int
 ) -> dict[int, dict[tuple[str, str], Kept]]:
     """Return every state that is kept of a detector, by version, name and key."""
-    statement = sa.select(*_PLACE[1:], Projection.state).where(
-        Projection.detector_id == detector_id
-    )
     found: dict[int, dict[tuple[str, str], Kept]] = {}
+    columns = Projection.version_id, Projection.name, Projection.key, Projection.state
+    statement = sa.select(*columns).filter_by(detector_id=detector_id)
     for version_id, name, key, state in session.execute(statement):
         found.setdefault(version_id, {})[name, key] = Kept(key, state)
     return found
@@ -164,27 +142,18 @@ def list_all_projections(
 
 def store_projections(session: Session, rows: Mapping[Row, Kept]) -> None:
     """Set *rows*, and leave the others as they are."""
-    names = ("detector_id", "version_id", "name", "key")
-    upsert(
-        session,
-        Projection,
-        [
-            {**dict(zip(names, place, strict=True)), **kept._asdict()}
-            for place, kept in sorted(rows.items())
-        ],
-    )
+    names = ("detector_id", "version_id", "name")
+    places = (dict(zip(names, place, strict=False)) for place in sorted(rows))
+    kept = (rows[place]._asdict() for place in sorted(rows))
+    upsert(session, Projection, [a | b for a, b in zip(places, kept, strict=True)])
 
 
 def delete_projections(
     session: Session, detector_id: int, name: str, *, key: str | None = None
 ) -> None:
     """Delete the rows of a projection of all versions, or those under one key."""
-    statement = sa.delete(Projection).where(
-        Projection.detector_id == detector_id, Projection.name == name
-    )
-    if key is not None:
-        statement = statement.where(Projection.key == key)
-    session.execute(statement)
+    which = {"detector_id": detector_id, "name": name}
+    delete_rows(session, Projection, **which | ({} if key is None else {"key": key}))
 
 
 # Built once: every estimate begins with this.

@@ -18,9 +18,9 @@ from tracker.storage.estimates.counts import (
 )
 from tracker.storage.estimates.pending import is_pending
 from tracker.storage.estimates.projections import KNOWN, load_by_name
-from tracker.storage.labels import Label, is_correction, is_of_query, truth_of
+from tracker.storage.labels import Label, is_correction, truth_of
 from tracker.storage.queries.finding import Between, Condition
-from tracker.storage.queries.queries import Query
+from tracker.storage.queries.queries import Query, is_of_query
 from tracker.words import UNCLEAR
 
 
@@ -105,19 +105,16 @@ def count_known_days(
 def _count_arrived(
     session: Session, of: tuple[int, int], zone: tzinfo, row: Arrival, by: datetime
 ) -> dict[date, Counts]:
-    """Count what labels of *row* changed that came by an instant, by day asked."""
-
-    def select_of(columns: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
-        return (
-            columns.select_from(Label)
-            .join(Query, is_of_query())
-            .where(Query.detector_id == of[0], Query.version_id == of[1])
-            .where(Label.id.between(row.first, row.last), ~is_pending(of[0], Label.id))
-            .where(on_postgresql(Label.detector_id == of[0]))
-        )
-
+    rows = (
+        sa.select(Label)
+        .select_from(Label)
+        .join(Query, is_of_query(Label))
+        .where(Query.detector_id == of[0], Query.version_id == of[1])
+        .where(Label.id.between(row.first, row.last), ~is_pending(of[0], Label.id))
+        .where(on_postgresql(Label.detector_id == of[0]))
+    )
     place = (minute_of(session, Query.asked_at),)
-    found = count_changes(session, select_of, place, since=row.since, until=by)
+    found = count_changes(session, rows, place, since=row.since, until=by)
     return sum_minutes(((minute, one) for (minute,), one in found.items()), zone)
 
 
@@ -129,28 +126,21 @@ def list_newest_scored(
     *,
     limit: int,
 ) -> Sequence[Any]:
-    """Return the labels of *standings* of the queries labelled last, newest first.
-
-    Each row has ``label``, ``predicted``, and when the query was ``asked_at``.
-    """
+    """Return the labels of *standings* of the queries labelled last, newest first."""
     statement = (
         sa.select(truth_of(Label).label("label"), Query.predicted, Query.asked_at)
         .where(Query.detector_id == detector_id, Query.version_id == version_id)
         .where(on_postgresql(Label.detector_id == detector_id))
         .where(Label.standing.in_(sorted(standings)), truth_of(Label) != UNCLEAR)
     )
-    return session.execute(
-        _newest_first(statement, is_as_known=False).limit(limit)
-    ).all()
+    newest = _newest_first(statement, is_as_known=False).limit(limit)
+    return session.execute(newest).all()
 
 
 def list_corrections(
     session: Session, detector_id: int, version_id: int, *, limit: int
 ) -> Sequence[Any]:
-    """Return the labels that replaced another class, the newest first.
-
-    Each row has ``label``, the class ``before`` it and ``created_at``.
-    """
+    """Return the labels that replaced another class, the newest first."""
     statement = _select_corrections(detector_id, [version_id])
     newest_first = statement.order_by(Label.id.desc()).limit(limit)
     return session.execute(newest_first).all()
@@ -160,14 +150,11 @@ def _select_corrections(
     detector_id: int, version_ids: Sequence[int]
 ) -> sa.Select[*tuple[Any, ...]]:
     replaced = aliased(Label)
+    labels = truth_of(Label).label("label"), truth_of(replaced).label("before")
     return (
-        sa.select(
-            truth_of(Label).label("label"),
-            truth_of(replaced).label("before"),
-            Label.created_at,
-        )
+        sa.select(*labels, Label.created_at)
         .select_from(Label)
-        .join(Query, is_of_query())
+        .join(Query, is_of_query(Label))
         .join(replaced, replaced.id == Label.replaces_id)
         .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
         .where(on_postgresql(Label.detector_id == detector_id))
@@ -205,12 +192,11 @@ def _is_current(*, is_as_known: bool) -> sa.ColumnElement[bool]:
         return Query.label_id == Label.id
     newer = aliased(Label)
     known_at: sa.BindParameter[datetime] = sa.bindparam("known_at")
-    replaced = (
-        sa.select(newer.id)
-        .where(newer.query_id == Label.query_id, newer.replaces_id == Label.id)
-        .where(on_postgresql(newer.detector_id == Label.detector_id))
-        .where(newer.created_at <= known_at)
-        .exists()
+    replaced = sa.exists(newer.id).where(
+        newer.query_id == Label.query_id,
+        newer.replaces_id == Label.id,
+        on_postgresql(newer.detector_id == Label.detector_id),
+        newer.created_at <= known_at,
     )
     return sa.and_(Label.created_at <= known_at, ~replaced)
 
@@ -218,16 +204,10 @@ def _is_current(*, is_as_known: bool) -> sa.ColumnElement[bool]:
 def _select_kinds(
     shape: tuple[bool, bool], limits: Sequence[sa.ColumnElement[bool]] = ()
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Count labels by kind: only the last ones, or those known at an instant."""
     is_of_last, is_as_known = shape
+    kind = Label.standing, truth_of(Label).label("label"), Query.predicted
     statement = (
-        sa.select(
-            Label.id,
-            Label.standing,
-            truth_of(Label).label("label"),
-            Query.predicted,
-            Label.created_at,
-        )
+        sa.select(Label.id, *kind, Label.created_at)
         .where(Query.detector_id == sa.bindparam("detector_id"))
         .where(Query.version_id.in_(sa.bindparam("ids", expanding=True)))
         .where(on_postgresql(Label.detector_id == sa.bindparam("detector_id")))
@@ -239,13 +219,12 @@ def _select_kinds(
         ordered = _newest_first(statement.where(scored), is_as_known=is_as_known)
         statement = ordered.limit(sa.bindparam("last"))
     else:
-        statement = statement.select_from(Label).join(Query, is_of_query())
+        statement = statement.select_from(Label).join(Query, is_of_query(Label))
         statement = statement.where(_is_current(is_as_known=is_as_known))
     rows = statement.subquery()
     kinds = [rows.c[name] for name in ("standing", "label", "predicted")]
-    return sa.select(*kinds, sa.func.count(), sa.func.max(rows.c.created_at)).group_by(
-        *kinds
-    )
+    numbers = sa.func.count(), sa.func.max(rows.c.created_at)
+    return sa.select(*kinds, *numbers).group_by(*kinds)
 
 
 # Built once: a page of the history asks for them.

@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Key, are_among, stream
-from tracker.storage.detectors import Version, of_version
+from tracker.storage.base import Base, BigId, Key, are_among, columns_of, stream
+from tracker.storage.detectors import Version, is_of_version, of_version
 from tracker.storage.estimates.job_runs import JobRun
 from tracker.storage.inserting import insert_rows
 from tracker.words import EXACT, RECALL
@@ -94,15 +94,11 @@ class SnapshotMeasure(_Scored, Base):
     position: Mapped[int] = mapped_column(sa.SmallInteger, primary_key=True)
 
 
-def add_snapshots(
-    session: Session,
-    snapshots: Sequence[dict[str, Any]],
-    intervals: Sequence[dict[str, Any]],
-    measures: Sequence[dict[str, Any]],
-) -> None:
-    insert_rows(session, Snapshot, snapshots)
-    insert_rows(session, SnapshotInterval, intervals)
-    insert_rows(session, SnapshotMeasure, measures)
+def add_snapshots(session: Session, *of_tables: Sequence[dict[str, Any]]) -> None:
+    """Insert snapshots, their intervals and their measures."""
+    tables = Snapshot, SnapshotInterval, SnapshotMeasure
+    for rows_of, rows in zip(tables, of_tables, strict=True):
+        insert_rows(session, rows_of, rows)
 
 
 def _of(version: Version) -> sa.ColumnElement[bool]:
@@ -113,11 +109,7 @@ def _of(version: Version) -> sa.ColumnElement[bool]:
 def list_marks(
     session: Session, version: Version, *, by: datetime | None = None
 ) -> Sequence[Any]:
-    """Return ``sequence`` and ``labels`` of a version's checkpoints and last snapshot.
-
-    Or of those that were stored *by* an instant.  However often the job ran, a million
-    labels have about a thousand checkpoints.
-    """
+    """Return sequence and labels of a version's checkpoints and last snapshot."""
     known = [_of(version)]
     if by is not None:
         known.append(Snapshot.computed_at <= by)
@@ -131,15 +123,11 @@ def find_newest_snapshot(
     session: Session, version: Version, *, by: datetime | None = None
 ) -> Snapshot | None:
     """Return the last snapshot of a version, or the last *by* an instant."""
-    statement = (
-        sa.select(Snapshot)
-        .where(_of(version))
-        .order_by(Snapshot.sequence.desc())
-        .limit(1)
-    )
+    known = [_of(version)]
     if by is not None:
-        statement = statement.where(Snapshot.computed_at <= by)
-    return session.scalars(statement).one_or_none()
+        known.append(Snapshot.computed_at <= by)
+    newest = sa.select(Snapshot).where(*known).order_by(Snapshot.sequence.desc())
+    return session.scalars(newest.limit(1)).one_or_none()
 
 
 def list_snapshots(
@@ -150,16 +138,12 @@ def list_snapshots(
     is_oldest_first: bool = False,
     limit: int,
 ) -> Sequence[Snapshot]:
-    """Return snapshots of a version, the newest first unless told otherwise.
-
-    With *beyond* they begin after the one of that sequence, whichever way they go.
-    """
+    """Return snapshots of a version, those *beyond* a sequence, the newest first."""
     sequence = Snapshot.sequence
     statement = sa.select(Snapshot).where(_of(version))
     if beyond is not None:
-        statement = statement.where(
-            sequence > beyond if is_oldest_first else sequence < beyond
-        )
+        is_behind = sequence > beyond if is_oldest_first else sequence < beyond
+        statement = statement.where(is_behind)
     order = sequence.asc() if is_oldest_first else sequence.desc()
     return session.scalars(statement.order_by(order).limit(limit)).all()
 
@@ -167,24 +151,12 @@ def list_snapshots(
 def list_newest_intervals(
     session: Session, *, versions: Collection[Key] | None = None
 ) -> Sequence[Any]:
-    """Return the rows of the newest snapshot of every version, or of some of them.
-
-    Each has the columns of a row of the history, ``detector_id`` and the name of the
-    ``version``.
-    """
-    statement = (
-        _rows()
-        .add_columns(Version.detector_id, Version.name.label("version"))
-        .join(
-            Version,
-            (Version.detector_id == Snapshot.detector_id)
-            & (Version.id == Snapshot.version_id)
-            & (Version.sequence == Snapshot.sequence),
-        )
-        .order_by(
-            Snapshot.version_id, SnapshotInterval.method, SnapshotInterval.position
-        )
-    )
+    """Return the rows of the newest snapshot of every version, or of some of them."""
+    is_newest = is_of_version(Snapshot) & (Version.sequence == Snapshot.sequence)
+    row = SnapshotInterval.method, SnapshotInterval.position
+    statement = _rows().join(Version, is_newest).order_by(Snapshot.version_id, *row)
+    named = Version.detector_id, Version.name.label("version")
+    statement = statement.add_columns(*named)
     if versions is not None:
         statement = statement.where(are_among(Version, versions))
     return session.execute(statement).all()
@@ -200,11 +172,7 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     until: datetime | None = None,
     after: tuple[int, int] | None = None,
 ) -> Iterator[Any]:
-    """Stream the history of *versions* of one detector within a time window, in order.
-
-    With *after* it begins behind the snapshot of that version and sequence.  Another
-    *measure* than recall has rows of the method exact alone.
-    """
+    """Stream the history of *versions* in a time window, or behind *after*."""
     place = (Snapshot.version_id, Snapshot.sequence)
     statement = _rows(measure, method).where(
         Snapshot.detector_id.in_({one.detector_id for one in versions}),
@@ -249,23 +217,15 @@ def _rows(
     measure: str = RECALL, method: str | None = None
 ) -> sa.Select[*tuple[Any, ...]]:
     of: Any = SnapshotInterval if measure == RECALL else SnapshotMeasure
+    names = "version_id", "sequence", "kind", "computed_at", "confidence_level"
+    figures = "position", "correct", "labelled", "accuracy", "low", "high", "formula"
     statement = sa.select(
-        Snapshot.version_id,
-        Snapshot.sequence,
-        Snapshot.kind,
-        Snapshot.computed_at,
-        Snapshot.confidence_level,
-        Snapshot.labels,
+        *columns_of(Snapshot, *names, "labels"),
         of.method if measure == RECALL else sa.literal(EXACT).label("method"),
-        of.position,
-        of.correct,
-        of.labelled,
-        of.accuracy,
-        of.low,
-        of.high,
-        of.formula,
+        *columns_of(of, *figures),
         Snapshot.population,
-    ).join(
+    ).join_from(
+        Snapshot,
         of,
         (of.detector_id == Snapshot.detector_id)
         & (of.version_id == Snapshot.version_id)

@@ -85,18 +85,14 @@ def _step(session: Session) -> Any:
 def count_pending_confidences(
     session: Session, batches: Pending, *, until: int | None = None
 ) -> Iterator[tuple[int, int, int, Bin]]:
-    """Yield detector, version, step and queries of pending *batches*.
-
-    Or of those whose ids are below *until*.
-    """
+    """Yield detector, version, step and queries of pending *batches*."""
     place = (Query.detector_id, Query.version_id, _step(session))
     parts = func.sum(floor(session, Query.confidence * _PARTS + 0.5))
     columns = select(*place, func.count(), func.min(Query.confidence), parts)
     rows = of_pending(columns, Query, batches, until=until)
-    statement = rows.where(Query.confidence.is_not(None)).group_by(*place)
-    for detector_id, version_id, step, queries, least, total in session.execute(
-        statement
-    ):
+    counted = rows.where(Query.confidence.is_not(None)).group_by(*place)
+    for detector_id, version_id, step, *kept in session.execute(counted):
+        queries, least, total = kept
         yield detector_id, version_id, step, Bin(queries, least, int(total))
 
 
@@ -114,33 +110,25 @@ def count_confidences(
     are counted in them, of versions that *are pooled* each input once.
     """
     place = session, detector_id, version_ids
-    unpooled = _iter_unpooled(*place) if are_pooled else ()
-    bins = Bins()
-    for step, one in chain(_iter_kept(*place), _iter_waiting(*place), unpooled):
-        bins.setdefault(step, Bin()).add(one)
-    found = []
-    for step, one in sorted(bins.items()):
-        numbers = [one.labels.get(name, (0, 0)) for name in standings]
-        correct, labelled = (sum(some) for some in zip((0, 0), *numbers, strict=True))
-        total = one.parts / _PARTS
-        if one.queries:
-            found.append(
-                ConfidenceBin(step, one.least, total, one.queries, correct, labelled)
-            )
-    return found
-
-
-def _iter_kept(
-    session: Session, detector_id: int, version_ids: Collection[int]
-) -> Iterator[tuple[int, Bin]]:
     row = projections.Projection
     kept = select(row.state).where(
         row.detector_id == detector_id,
         row.version_id.in_(version_ids),
         row.name.in_((CONFIDENCES, DELETED)),
     )
-    for state in session.scalars(kept):
-        yield from Bins.load(state).items()
+    states = (Bins.load(state).items() for state in session.scalars(kept))
+    unpooled = _iter_unpooled(*place) if are_pooled else ()
+    bins = Bins()
+    for step, one in chain(*states, _iter_waiting(*place), unpooled):
+        bins.setdefault(step, Bin()).add(one)
+    found = []
+    for step, one in sorted(bins.items()):
+        numbers = [one.labels.get(name, (0, 0)) for name in standings]
+        correct, labelled = (sum(some) for some in zip((0, 0), *numbers, strict=True))
+        whole = one.least, one.parts / _PARTS, one.queries
+        if one.queries:
+            found.append(ConfidenceBin(step, *whole, correct, labelled))
+    return found
 
 
 def _iter_waiting(

@@ -66,14 +66,9 @@ def find_newest_asked(
     session: Session, detector_id: int, version_id: int, *, by: datetime
 ) -> datetime | None:
     """Return when the newest query of a version was asked that is not of the future."""
-    statement = (
-        sa.select(Query.asked_at)
-        .where(Query.detector_id == detector_id, Query.version_id == version_id)
-        .where(Query.asked_at <= by)
-        .order_by(Query.asked_at.desc())
-        .limit(1)
-    )
-    return session.scalars(statement).one_or_none()
+    own = {"detector_id": detector_id, "version_id": version_id}
+    asked = sa.select(Query.asked_at).filter_by(**own).where(Query.asked_at <= by)
+    return session.scalar(asked.order_by(Query.asked_at.desc()).limit(1))
 
 
 def count_span(
@@ -83,10 +78,7 @@ def count_span(
     predicted: str | None = None,
     has_groups: bool = False,
 ) -> Drawn:
-    """Count the ranked queries of *span*, or those with one prediction.
-
-    With groups each group counts once, in the order of the groups.
-    """
+    """Count the ranked queries of *span*, or its groups, maybe of one prediction."""
     rows = _select_ranked(session, span, predicted, has_groups=has_groups).subquery()
     place, is_gap = rows.c.place, rows.c.gap == 1
     is_right = sa.and_(rows.c.gap == 0, rows.c.right == 1, rows.c.wrong == 0)
@@ -106,41 +98,34 @@ def count_span(
 def count_below_gap(
     session: Session, span: SpanOfQueries
 ) -> list[tuple[str, str, int]]:
-    """Count the ranked queries of *span* below its first gap, by label and prediction.
-
-    The label is UNCLEAR where there is no clear answer.  Groups are not told apart.
-    """
+    """Count the queries below the first gap by label, or UNCLEAR, and prediction."""
     tests = [*span.tests(), Query.rank.is_not(None)]
-    gap = session.scalar(sa.select(sa.func.min(Query.rank)).where(*tests, _waits()))
+    gap = session.scalar(sa.select(sa.func.min(Query.rank)).where(*tests, _WAITS))
     if gap is not None:
         tests.append(Query.rank < gap)
-    label = sa.case((_is_known(), Query.label), else_=UNCLEAR)
+    label = sa.case((_IS_KNOWN, Query.label), else_=UNCLEAR)
     statement = sa.select(label, Query.predicted, sa.func.count()).where(*tests)
     rows = session.execute(statement.group_by(label, Query.predicted))
     return [(str(label), predicted, number) for label, predicted, number in rows]
 
 
-def _is_known() -> sa.ColumnElement[bool]:
-    return sa.and_(
-        Query.label != UNCLEAR, Query.standing.not_in((OPEN, DISPUTED, GROUPED))
-    )
-
-
-def _waits() -> sa.ColumnElement[bool]:
-    # What is gold, erased or spent is not asked for any more.
-    waits = sa.and_(
-        Query.label.is_(None), Query.queue_rank.is_not(None), ~Query.is_gold
-    )
-    return sa.or_(waits, Query.standing == OPEN)
+_IS_KNOWN = sa.and_(
+    Query.label != UNCLEAR, Query.standing.not_in((OPEN, DISPUTED, GROUPED))
+)
+# What is gold, erased or spent is not asked for any more.
+_WAITS = sa.or_(
+    sa.and_(Query.label.is_(None), Query.queue_rank.is_not(None), ~Query.is_gold),
+    Query.standing == OPEN,
+)
 
 
 def _select_ranked(
     session: Session, span: SpanOfQueries, predicted: str | None, *, has_groups: bool
 ) -> sa.Select[*tuple[Any, ...]]:
     states = {
-        "gap": _waits(),
-        "right": sa.and_(_is_known(), Query.label == Query.predicted),
-        "wrong": sa.and_(_is_known(), Query.label != Query.predicted),
+        "gap": _WAITS,
+        "right": sa.and_(_IS_KNOWN, Query.label == Query.predicted),
+        "wrong": sa.and_(_IS_KNOWN, Query.label != Query.predicted),
     }
     flags = {name: sa.case((test, 1), else_=0) for name, test in states.items()}
     tests = [*span.tests(), Query.rank.is_not(None)]
@@ -177,12 +162,10 @@ def count_asked_in(session: Session, span: SpanOfQueries) -> tuple[int, int]:
 def find_arrivals(session: Session, span: SpanOfQueries) -> Arrivals:
     """Return when the ranked queries of *span* arrived."""
     is_late = Query.created_at >= span.until
-    day = day_of(session, Query.created_at)
-    statement = sa.select(
-        sa.func.max(Query.created_at),
-        sa.func.count().filter(~is_late),
-        sa.func.count(sa.case((is_late, day)).distinct()),
-    ).where(*span.tests(), Query.rank.is_not(None))
+    late_day = sa.case((is_late, day_of(session, Query.created_at))).distinct()
+    numbers = sa.func.count().filter(~is_late), sa.func.count(late_day)
+    statement = sa.select(sa.func.max(Query.created_at), *numbers)
+    statement = statement.where(*span.tests(), Query.rank.is_not(None))
     newest, early, days = session.execute(statement).one()
     return Arrivals(newest, early > 0, days)
 
@@ -207,30 +190,20 @@ def count_hours(
     future counts in the hour in which it arrived.
     """
     other = aliased(Query)
-    was_put_before = (
-        sa.select(other.id)
-        .where(
-            other.detector_id == Query.detector_id,
-            other.input == Query.input,
-            other.version_id != Query.version_id,
-            # SQLite would go along all queries before, not along the few of an input.
-            other.id + 0 < Query.id,
-        )
-        .exists()
+    was_put_before = sa.exists(other.id).where(
+        other.detector_id == Query.detector_id,
+        other.input == Query.input,
+        other.version_id != Query.version_id,
+        # SQLite would go along all queries before, not along the few of an input.
+        other.id + 0 < Query.id,
     )
     # Of a detector with one version no inputs have to be looked up.
     is_other = Version.id != Query.version_id
     has_others = sa.exists().where(Version.detector_id == Query.detector_id, is_other)
     is_new = sa.case((sa.and_(has_others, was_put_before), 0), else_=1)
-    each = sa.select(
-        Query.detector_id,
-        Query.version_id,
-        hour_of(session, Query.asked_at, Query.created_at).label("hour"),
-        is_new.label("is_new"),
-    )
-    found = of_pending(each, Query, batches, until=until).subquery()
-    place = (found.c.detector_id, found.c.version_id, found.c.hour)
-    statement = sa.select(
-        *place, sa.func.count(), sa.func.sum(found.c.is_new)
-    ).group_by(*place)
-    return [HourCount(*row) for row in session.execute(statement)]
+    hour = hour_of(session, Query.asked_at, Query.created_at).label("hour")
+    each = sa.select(Query.detector_id, Query.version_id, hour, is_new.label("is_new"))
+    found = of_pending(each, Query, batches, until=until).subquery().c
+    place = (found.detector_id, found.version_id, found.hour)
+    counted = sa.select(*place, sa.func.count(), sa.func.sum(found.is_new))
+    return [HourCount(*row) for row in session.execute(counted.group_by(*place))]

@@ -7,30 +7,34 @@ from typing import Any, Literal, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
+from tracker.storage import base
 from tracker.storage.base import (
     Base,
     BigId,
     Key,
     Name,
-    TextList,
-    list_newest,
+    index_some,
     on_postgresql,
+    owner,
     stream,
-    where,
+    text_list,
 )
-from tracker.storage.detectors import Detector, of_version
-from tracker.storage.inserting import insert_columns, insert_rows
+from tracker.storage.detectors import of_version
 from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Condition
-from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    Query,
+    is_about,
+    is_of_query,
+    of_query,
+)
 
 
 class _Asked:
     """What is asked about a set of queries, and about each set of a schedule."""
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     version_id: Mapped[int | None] = mapped_column(BigId)
     name: Mapped[str] = mapped_column(Name)
@@ -59,25 +63,20 @@ class AuditSchedule(_Asked, Base):
     first_since: Mapped[datetime]
     next_since: Mapped[datetime]
     # Who is asked for the labels of each span.
-    labelers: Mapped[list[str]] = mapped_column(
-        TextList, default=list, server_default=sa.text("'[]'")
-    )
+    labelers: Mapped[list[str]] = text_list()
     # The spans without an audit: when each began, and why.
-    skipped: Mapped[list[list[str]]] = mapped_column(
-        TextList, default=list, server_default=sa.text("'[]'")
-    )
+    skipped: Mapped[list[list[str]]] = text_list()
 
 
 def find_schedule(session: Session, audit: "Audit") -> AuditSchedule:
     """Return the schedule that made an audit."""
-    key = audit.detector_id, audit.schedule_id
-    return session.get_one(AuditSchedule, key)
+    return session.get_one(AuditSchedule, (audit.detector_id, audit.schedule_id))
 
 
 def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule]:
     """Return the schedules of a detector, the newest first."""
-    statement = sa.select(AuditSchedule).where(AuditSchedule.detector_id == detector_id)
-    return session.scalars(statement.order_by(AuditSchedule.id.desc())).all()
+    own = AuditSchedule.detector_id == detector_id
+    return base.list_newest(session, AuditSchedule, own)
 
 
 def list_running(session: Session) -> list[Key]:
@@ -167,12 +166,12 @@ class AuditItem(Base):
         # From few queries to their items: SQLite would read all items of a detector,
         # by the key, if this began with the detector, too.
         sa.Index(None, "query_id", "detector_id"),
-        sa.Index(
-            "ix_audit_items_detector_id_audit_id_known",
-            "detector_id",
+        index_some(
+            "audit_items",
+            "audit_id_known",
+            "known_from IS NOT NULL",
             "audit_id",
             "known_from",
-            **where("known_from IS NOT NULL"),
         ),
         {"sqlite_with_rowid": False},
     )
@@ -226,10 +225,7 @@ class AuditDraw(Base):
 def iter_set(
     session: Session, detector_id: int, conditions: Sequence[Condition]
 ) -> Iterator[Any]:
-    """Stream the queries of a set: id, predicted, confidence and label.
-
-    Of those of a group the first that arrived stands in the set.
-    """
+    """Stream the queries of a set; of a group the first that arrived stands in it."""
     columns = Query.id, Query.predicted, Query.confidence, Query.label
     statement = sa.select(*columns, Query.version_id, Query.group).where(
         Query.detector_id == detector_id, *(one.test(session) for one in conditions)
@@ -245,10 +241,7 @@ def iter_set(
 def count_set(
     session: Session, detector_id: int, conditions: Sequence[Condition]
 ) -> int:
-    """Count the queries that a set would have if it were frozen now.
-
-    Those of a group are one.
-    """
+    """Count the queries that a set would have if it were frozen now; a group is one."""
     of_group = sa.cast(Query.version_id, sa.Text) + ":" + Query.group
     number = sa.func.count(sa.distinct(of_group)) + sa.func.count(
         sa.case((Query.group.is_(None), 1))
@@ -259,18 +252,14 @@ def count_set(
     return session.scalars(statement).one()
 
 
-def add_items(session: Session, columns: dict[str, Sequence[Any]]) -> None:
-    insert_columns(session, AuditItem, columns)
-
-
 Named = TypeVar("Named", Audit, AuditSchedule)
 
 
 def is_name_taken(
     session: Session, rows_of: type[Named], detector_id: int, name: str
 ) -> bool:
-    statement = sa.select(rows_of.id).filter_by(detector_id=detector_id, name=name)
-    return session.scalar(statement) is not None
+    own = {"detector_id": detector_id, "name": name}
+    return base.find_row(session, rows_of, **own) is not None
 
 
 def lock_one(session: Session, rows_of: type[Named], key: Key) -> Named:
@@ -293,7 +282,7 @@ def list_audits(
         made = sa.select(AuditSchedule.id)
         made = made.filter_by(detector_id=detector_id, every=every)
         own.append(Audit.schedule_id.in_(made))
-    return list_newest(session, Audit, *own, before=before, limit=limit)
+    return base.list_newest(session, Audit, *own, before=before, limit=limit)
 
 
 def _select_scheduled(schedule: AuditSchedule, *columns: Any) -> sa.Select[Any]:
@@ -324,10 +313,8 @@ def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
 
 def list_open_scheduled(session: Session) -> Sequence[Audit]:
     """Return the audits that schedules made and that are not closed."""
-    statement = sa.select(Audit).where(
-        Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
-    )
-    return session.scalars(statement.order_by(Audit.id)).all()
+    are_open = Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
+    return base.list_rows(session, Audit, *are_open)
 
 
 def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:
@@ -337,13 +324,13 @@ def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:
 
 
 def list_extensions(session: Session, audit: Audit) -> Sequence[AuditExtension]:
-    statement = sa.select(AuditExtension).where(is_of(AuditExtension, audit))
-    return session.scalars(statement.order_by(AuditExtension.number)).all()
+    own = is_of(AuditExtension, audit)
+    return base.list_rows(session, AuditExtension, own, order=AuditExtension.number)
 
 
 def list_rounds(session: Session, audit: Audit) -> Sequence[AuditRound]:
-    statement = sa.select(AuditRound).where(is_of(AuditRound, audit))
-    return session.scalars(statement.order_by(AuditRound.number)).all()
+    own = is_of(AuditRound, audit)
+    return base.list_rows(session, AuditRound, own, order=AuditRound.number)
 
 
 def get_last_round(session: Session, audit: Audit) -> AuditRound:
@@ -367,31 +354,18 @@ def is_awaited(session: Session, query: AnyQuery) -> bool:
     return session.scalar(statement) is not None
 
 
-def add_draws(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, AuditDraw, rows)
-
-
 _ANSWER = (
-    AuditDraw.number,
-    AuditDraw.query_id,
-    AuditDraw.stratum,
-    Query.key,
-    Query.predicted,
-    Query.confidence,
-    Query.label,
-    Query.label_id,
+    *(AuditDraw.number, AuditDraw.query_id, AuditDraw.stratum),
+    *(Query.key, Query.predicted, Query.confidence, Query.label, Query.label_id),
 )
 
 
 def list_draws(
     session: Session, audit: Audit, *, numbers: Sequence[int] | None = None
 ) -> Sequence[Any]:
-    """Return the draws of an audit in their order, each with its current label.
+    """Return the draws of an audit, or those *numbers*, each with its current label.
 
-    All of them, or those *numbers*.
-
-    Rows have what those of ``list_answers`` have, ``rank``, ``drawn_at`` and ``until``,
-    and ``labeler``, whose label that is: not the browser that it was reserved for.
+    ``labeler`` is whose label that is: not the browser that it was reserved for.
     """
     more = (AuditDraw.rank, Label.labeler, AuditDraw.drawn_at, AuditDraw.until)
     given = Label.detector_id == audit.detector_id
@@ -404,32 +378,21 @@ def list_draws(
 
 
 def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
-    """Return what intervals go by, of all draws in their order.
-
-    Rows have ``number``, ``query_id``, ``stratum``, and of the query ``key``,
-    ``predicted``, ``confidence``, ``label`` and ``label_id``.  Instants would take
-    longer to read than all of these.
-    """
+    """Return what intervals go by, of all draws; instants would take longer to read."""
     return session.execute(_select_draws(audit, *_ANSWER)).all()
 
 
 def _select_draws(audit: Audit, *columns: Any) -> sa.Select[Any]:
-    near = on_postgresql(Query.detector_id == audit.detector_id)
-    return (
-        sa.select(*columns)
-        .join(Query, (Query.id == AuditDraw.query_id) & near)
-        .where(is_of(AuditDraw, audit))
-        .order_by(AuditDraw.number)
+    drawn = (
+        sa.select(*columns).select_from(AuditDraw).join(Query, is_of_query(AuditDraw))
     )
+    return drawn.where(is_of(AuditDraw, audit)).order_by(AuditDraw.number)
 
 
 def list_offered(
     session: Session, audit: Audit, *, labeler: str, at: datetime, limit: int
 ) -> Sequence[Any]:
-    """Return the first open draws that are *labeler*'s, or whose time was up *at*.
-
-    Rows have ``number`` and ``query_id``.
-    """
+    """Return the first open draws that are *labeler*'s, or whose time was up *at*."""
     statement = _select_draws(audit, AuditDraw.number, AuditDraw.query_id).where(
         AuditDraw.number >= audit.answered,
         Query.label.is_(None),
@@ -440,12 +403,9 @@ def list_offered(
 
 def count_drawn(session: Session, audit: Audit) -> Sequence[Any]:
     """Count the draws from each stratum: stratum, how many, the last rank."""
-    statement = (
-        sa.select(AuditDraw.stratum, sa.func.count(), sa.func.max(AuditDraw.rank))
-        .where(is_of(AuditDraw, audit))
-        .group_by(AuditDraw.stratum)
-    )
-    return session.execute(statement).all()
+    numbers = sa.func.count(), sa.func.max(AuditDraw.rank)
+    statement = sa.select(AuditDraw.stratum, *numbers).where(is_of(AuditDraw, audit))
+    return session.execute(statement.group_by(AuditDraw.stratum)).all()
 
 
 def count_known_items(session: Session, audit: Audit) -> Sequence[Any]:
@@ -488,39 +448,31 @@ def reserve_draws(
     until: datetime,
 ) -> None:
     """Give these draws to *labeler* until then."""
-    statement = sa.update(AuditDraw).where(
-        is_of(AuditDraw, audit), AuditDraw.number.in_(numbers)
-    )
-    session.execute(statement.values(labeler=labeler, until=until))
+    chosen = is_of(AuditDraw, audit), AuditDraw.number.in_(numbers)
+    base.change_rows(session, AuditDraw, *chosen, labeler=labeler, until=until)
 
 
 def release_draws(
     session: Session, query: Query, labeler: str, *, at: datetime
 ) -> None:
     """Offer what *labeler* was given of a query to others from then on."""
-    statement = sa.update(AuditDraw).where(
-        is_about(AuditDraw, query), AuditDraw.labeler == labeler
-    )
-    session.execute(statement.values(until=at))
+    theirs = is_about(AuditDraw, query), AuditDraw.labeler == labeler
+    base.change_rows(session, AuditDraw, *theirs, until=at)
 
 
 def set_sampling(
     session: Session, detector_id: int, query_id: int, sampling: str
 ) -> bool:
     """Say how a query was chosen; False if it has a label already."""
-    statement = sa.update(Query).where(
-        Query.detector_id == detector_id, Query.id == query_id, Query.label.is_(None)
-    )
-    result: Any = session.execute(statement.values(sampling=sampling))
-    return bool(result.rowcount)
+    open_one = base.are_among(Query, [(detector_id, query_id)]), Query.label.is_(None)
+    return base.change_rows(session, Query, *open_one, sampling=sampling) > 0
 
 
 def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
     """Count the answered draws of each audit."""
-    near = on_postgresql(Query.detector_id == AuditDraw.detector_id)
     statement = (
         sa.select(AuditDraw.audit_id, sa.func.count())
-        .join(Query, (Query.id == AuditDraw.query_id) & near)
+        .join(Query, is_of_query(AuditDraw))
         .where(
             AuditDraw.detector_id.in_({audit.detector_id for audit in audits}),
             AuditDraw.audit_id.in_([audit.id for audit in audits]),
@@ -551,15 +503,12 @@ def count_labelers(session: Session, audit: Audit) -> dict[str, int]:
 
 
 def count_known(session: Session, audit: Audit) -> Sequence[Any]:
-    """Count labels known without a draw.
-
-    Rows are known_from, stratum, label, how many, and the id of the newest of them.
-    """
-    near = on_postgresql(Query.detector_id == audit.detector_id)
+    """Count labels known without a draw, each time with the id of the newest."""
     keys = (AuditItem.known_from, AuditItem.stratum, Query.label)
     statement = (
         sa.select(*keys, sa.func.count(), sa.func.max(Query.label_id))
-        .join(Query, (Query.id == AuditItem.query_id) & near)
+        .select_from(AuditItem)
+        .join(Query, is_of_query(AuditItem))
         .where(is_of(AuditItem, audit), AuditItem.known_from >= 0)
         .group_by(*keys)
     )
@@ -574,11 +523,13 @@ def mark_known(session: Session, audit: Audit, round_number: int) -> None:
     labelled = sa.select(Query.id).where(
         Query.detector_id == audit.detector_id, Query.label > ""
     )
-    statement = sa.update(AuditItem).where(
+    base.change_rows(
+        session,
+        AuditItem,
         on_postgresql(AuditItem.detector_id == audit.detector_id),
         AuditItem.query_id.in_(labelled),
         AuditItem.audit_id + 0 == audit.id,
         AuditItem.known_from.is_(None),
         AuditItem.query_id.not_in(drawn),
+        known_from=round_number,
     )
-    session.execute(statement.values(known_from=round_number))

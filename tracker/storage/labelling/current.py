@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, Text, bindparam, case, false, func, or_, select
+from sqlalchemy import Boolean, Text, bindparam, case, false, func, select
 from sqlalchemy.orm import Session
 
-from tracker.storage.base import Key
+from tracker.storage.base import Key, columns_of
 from tracker.storage.detectors import Detector, LabelledDetector
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared
 from tracker.storage.labelling.labelers import Assignment
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import LabelledQuery, Query, is_about, update_each
+from tracker.storage.queries.queries import LabelledQuery, Query, has, update_each
 from tracker.words import RANDOM
 
 
@@ -39,24 +39,14 @@ _IS_ASSIGNED = (
     )
     .exists()
 )
-_IS_HELD = or_(
-    *(
-        select(rows_of.query_id).where(is_about(rows_of, Query)).exists()
-        for rows_of in (Reservation, Skip)
-    )
-)
+_IS_HELD = has(Reservation) | has(Skip)
 # Drawn by the random queue for this labeler, whatever the label says of it.
-_IS_DRAWN = (
-    select(Reservation.query_id)
-    .where(
-        is_about(Reservation, Query),
-        Reservation.labeler == bindparam("labeler"),
-        Reservation.queue == RANDOM,
-    )
-    .exists()
+_IS_DRAWN = has(
+    Reservation,
+    *(Reservation.labeler == bindparam("labeler"), Reservation.queue == RANDOM),
 )
-_OF_QUERY = [Query.__table__.c[name] for name in LabelledQuery._fields]
-_OF_DETECTOR = [Detector.__table__.c[name] for name in LabelledDetector._fields]
+_OF_QUERY = columns_of(Query, *LabelledQuery._fields)
+_OF_DETECTOR = columns_of(Detector, *LabelledDetector._fields)
 _SELECT = (
     select(*_OF_QUERY, *_OF_DETECTOR, _IS_ASSIGNED, _IS_HELD, _IS_DRAWN)
     .join(Detector.__table__, Detector.id == Query.detector_id)
@@ -90,10 +80,7 @@ def find_labelled(
 
 
 def lock_labelled(session: Session, found: Labelled, labeler: str) -> Labelled | None:
-    """Return a query that was *found* as it is now, while nobody else can label it.
-
-    SQLite has one writer at a time: nobody could change it since.
-    """
+    """Return a query that was *found* as it is now, while nobody else can label it."""
     if is_sqlite(session):
         return found
     key = found.query.detector_id, found.query.id

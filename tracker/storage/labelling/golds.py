@@ -11,9 +11,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql
+from tracker.storage.base import Base, BigId, Name, count_rows, equal
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    Query,
+    has,
+    is_about,
+    is_of_query,
+    of_query,
+)
 
 
 class Gold(Base):
@@ -56,27 +63,20 @@ class GoldAnswer(Base):
 
 def count_golds(session: Session, detector_id: int) -> int:
     """Count the queries that are gold, from those that are or were."""
-    near = on_postgresql(Query.detector_id == Gold.detector_id)
-    statement = (
-        sa.select(sa.func.count())
-        .select_from(Gold)
-        .join(Query, (Query.id == Gold.query_id) & near)
-        .where(Gold.detector_id == detector_id, Query.is_gold)
+    counted = (
+        sa.select(sa.func.count()).select_from(Gold).join(Query, is_of_query(Gold))
     )
-    return session.scalars(statement).one()
+    own = Gold.detector_id == detector_id, Query.is_gold
+    return session.scalars(counted.where(*own)).one()
 
 
 def list_golds(
     session: Session, detector_id: int, *, before: int | None, limit: int
 ) -> Sequence[Any]:
-    """Return what is or was gold, the newest query first, with ``Gold`` and ``id``.
-
-    And ``key`` and ``is_gold`` of its query.
-    """
-    near = on_postgresql(Query.detector_id == Gold.detector_id)
+    """Return what is or was gold, with its query, the newest query first."""
     statement = (
         sa.select(Gold, Query.id.label("id"), Query.key, Query.is_gold)
-        .join(Query, (Query.id == Gold.query_id) & near)
+        .join(Query, is_of_query(Gold))
         .where(Gold.detector_id == detector_id)
         .order_by(Gold.query_id.desc())
         .limit(limit)
@@ -94,69 +94,42 @@ def list_open(
     names: Collection[str],
     at: datetime,
 ) -> Sequence[int]:
-    """Return the ids of the gold queries that a person may be given.
-
-    *names* are those under which the person answers, marks and skips.
-    """
+    """Return the gold queries that a person, who goes by *names*, may be given."""
     statement = sa.select(Query.id).where(
-        Query.detector_id == detector_id,
+        *equal(Query, detector_id=detector_id, version_id=version_id),
         Query.is_gold,
-        *([] if version_id is None else [Query.version_id == version_id]),
-        sa.select(Gold.query_id)
-        .where(is_about(Gold, Query), Gold.marked_by.not_in(names))
-        .exists(),
-        *(
-            ~sa.select(rows.query_id).where(is_about(rows, Query), whose).exists()
-            for rows, whose in (
-                (GoldAnswer, GoldAnswer.labeler.in_(names)),
-                (Skip, Skip.labeler.in_(names)),
-                (Reservation, Reservation.until > at),
-            )
-        ),
+        has(Gold, Gold.marked_by.not_in(names)),
+        ~has(GoldAnswer, GoldAnswer.labeler.in_(names)),
+        ~has(Skip, Skip.labeler.in_(names)),
+        ~has(Reservation, Reservation.until > at),
     )
     return session.scalars(statement).all()
 
 
 def count_used(session: Session, detector_id: int, names: Collection[str]) -> int:
     """Count the gold queries that a person answered or set aside."""
-    answered = sa.select(GoldAnswer.query_id).where(
-        GoldAnswer.detector_id == detector_id, GoldAnswer.labeler.in_(names)
-    )
-    skipped = sa.select(Skip.query_id).where(
-        Skip.detector_id == detector_id, Skip.labeler.in_(names)
-    )
-    statement = sa.select(sa.func.count()).where(
-        Gold.detector_id == detector_id,
-        Gold.query_id.in_(answered) | Gold.query_id.in_(skipped),
-    )
-    return session.scalars(statement).one()
+    own = {"detector_id": detector_id}
+    answered = sa.select(GoldAnswer.query_id).filter_by(**own)
+    skipped = sa.select(Skip.query_id).filter_by(**own)
+    is_used: Any = Gold.query_id.in_(answered.where(GoldAnswer.labeler.in_(names)))
+    is_used |= Gold.query_id.in_(skipped.where(Skip.labeler.in_(names)))
+    return count_rows(session, Gold, Gold.detector_id == detector_id, is_used)
 
 
 def list_answers_of(
     session: Session, query: AnyQuery, labeler: str
 ) -> Sequence[GoldAnswer]:
-    statement = (
-        sa.select(GoldAnswer)
-        .where(is_about(GoldAnswer, query), GoldAnswer.labeler == labeler)
-        .order_by(GoldAnswer.answered_at.desc(), GoldAnswer.label_id.desc())
-    )
-    return session.scalars(statement).all()
+    own = is_about(GoldAnswer, query), GoldAnswer.labeler == labeler
+    newest_first = GoldAnswer.answered_at.desc(), GoldAnswer.label_id.desc()
+    found = sa.select(GoldAnswer).where(*own).order_by(*newest_first)
+    return session.scalars(found).all()
 
 
 def list_answers(session: Session, detector_id: int) -> Sequence[Any]:
-    """Return all answers to the gold queries of a detector, in order.
-
-    Each row has ``query_id``, ``labeler``, ``label`` and ``answered_at`` of the answer
-    and ``known``.  What those answered who had marked the query is left out.
-    """
+    """Return the answers to gold queries in order, without those who marked them."""
+    said = GoldAnswer.query_id, GoldAnswer.labeler, GoldAnswer.label
     statement = (
-        sa.select(
-            GoldAnswer.query_id,
-            GoldAnswer.labeler,
-            GoldAnswer.label,
-            GoldAnswer.answered_at,
-            Gold.label.label("known"),
-        )
+        sa.select(*said, GoldAnswer.answered_at, Gold.label.label("known"))
         .join(Gold, Gold.query_id == GoldAnswer.query_id)
         .where(
             Gold.detector_id == detector_id,
@@ -172,14 +145,5 @@ def count_answers(
     session: Session, detector_id: int, labeler: str | None, *, since: datetime
 ) -> int:
     """Count the answers to gold queries since then, of one person or of all."""
-    statement = sa.select(sa.func.count()).where(
-        GoldAnswer.detector_id == detector_id,
-        GoldAnswer.answered_at >= since,
-        *([] if labeler is None else [GoldAnswer.labeler == labeler]),
-    )
-    return session.scalars(statement).one()
-
-
-def release(session: Session, query: AnyQuery) -> None:
-    """End the reservation of a gold query; what others set aside stays so."""
-    session.execute(sa.delete(Reservation).where(is_about(Reservation, query)))
+    theirs = equal(GoldAnswer, detector_id=detector_id, labeler=labeler)
+    return count_rows(session, GoldAnswer, *theirs, GoldAnswer.answered_at >= since)

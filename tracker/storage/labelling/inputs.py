@@ -10,13 +10,25 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, delete_rows, on_postgresql, stream
-from tracker.storage.detectors import Detector
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Name,
+    columns_of,
+    on_postgresql,
+    owner,
+    stream,
+)
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared, insert_rows
-from tracker.storage.labels import Label, is_of_query
+from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import lock_found, look_up
-from tracker.storage.queries.queries import Query, has_standing, update_each
+from tracker.storage.queries.queries import (
+    Query,
+    has_standing,
+    is_of_query,
+    update_each,
+)
 from tracker.words import SAMPLINGS, UNCLEAR
 
 
@@ -29,9 +41,7 @@ class Reference(Base):
         {"sqlite_with_rowid": False},
     )
 
-    detector_id: Mapped[int] = mapped_column(
-        BigId, sa.ForeignKey(Detector.id), primary_key=True, autoincrement=False
-    )
+    detector_id: Mapped[int] = owner("detectors")
     input: Mapped[str] = mapped_column(Name, primary_key=True)
     label: Mapped[str] = mapped_column(Name)
     sampling: Mapped[str] = mapped_column(sa.Text)
@@ -61,10 +71,6 @@ def put_references(
         insert_rows(session, Reference, new)
     if changed:
         session.execute(sa.update(Reference), list(changed))
-
-
-def delete_reference(session: Session, detector_id: int, name: str) -> None:
-    delete_rows(session, Reference, detector_id=detector_id, input=name)
 
 
 _AT_ONCE = 5_000
@@ -116,10 +122,7 @@ def lock_inputs(session: Session, detector_id: int, inputs: Iterable[str]) -> No
 
 
 def lock_groups(session: Session, detector_id: int, groups: Iterable[str]) -> None:
-    """Keep others from the units of *groups* until this transaction ends.
-
-    It comes after the locks of inputs, and before the rows of the queries.
-    """
+    """Lock *groups* after inputs, and before the rows of the queries."""
     # No input begins with a control character.
     lock_inputs(session, detector_id, (f"\0group:{name}" for name in groups))
 
@@ -154,14 +157,11 @@ def find_truths(
     *,
     of_repeats: bool = False,
 ) -> dict[str, Any]:
-    """Return the current label of each of *inputs* that has one, as a row.
+    """Return the current label of each of *inputs* that has one, with its query.
 
     Or that *of repeats*, which are left where the first query was erased.
-    It has ``input``, ``query_id``, ``label``, ``sampling``, ``standing`` and
-    ``agreement``, and of
-    the label itself ``id``, ``source_label_id``, ``labeler`` and ``labelled_at``.
     """
-    is_its = (Label.id == Query.label_id) & is_of_query()
+    is_its = (Label.id == Query.label_id) & is_of_query(Label)
     label: type[Label] = Label
     on: sa.ColumnElement[bool] = is_its
     if not is_sqlite(session):
@@ -169,23 +169,13 @@ def find_truths(
         # what has an offset is looked up for its query.
         its = sa.select(Label).where(is_its).correlate(Query).offset(0).lateral("its")
         label, on = aliased(Label, its), sa.true()
-    statement = (
-        sa.select(
-            Query.input,
-            Query.id.label("query_id"),
-            Query.label,
-            Query.sampling,
-            Query.standing,
-            Query.agreement,
-            label.id,
-            label.source_label_id,
-            label.labeler,
-            label.labelled_at,
-            label.created_at,
-        )
-        .join(label, on)
-        .where(Query.input.is_not(None) if of_repeats else _ARE_FIRSTS)
+    columns = (
+        *(Query.input, Query.id.label("query_id"), Query.label, Query.sampling),
+        *(Query.standing, Query.agreement, label.id, label.source_label_id),
+        *(label.labeler, label.labelled_at, label.created_at),
     )
+    are_its = Query.input.is_not(None) if of_repeats else _ARE_FIRSTS
+    statement = sa.select(*columns).join(label, on).where(are_its)
     rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     # Before inputs had a truth their queries could be given different ones.
     newest_last = sorted(rows, key=attrgetter("created_at", "id"))
@@ -208,7 +198,7 @@ class Sharing(NamedTuple):
     is_repeat: bool
 
 
-_SHARING = [Query.__table__.c[name] for name in Sharing._fields]
+_SHARING = columns_of(Query, *Sharing._fields)
 # Built once: every label of a query with an input asks this.
 _OF_INPUT = Prepared(
     sa.select(*_SHARING)
@@ -236,6 +226,14 @@ def iter_queries_of(
         yield from map(Sharing._make, found)
 
 
+_NEW_INPUT = {
+    name: sa.bindparam(name, type_=Query.__table__.c[name].type)
+    for name in ("input", "is_repeat", "is_pooled")
+}
+_KEPT_RANK = sa.case((~_NEW_INPUT["is_repeat"], Query.__table__.c.queue_rank))
+_SET_INPUT = Prepared(update_each().values(**_NEW_INPUT, queue_rank=_KEPT_RANK))
+
+
 def set_inputs(
     session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
 ) -> None:
@@ -243,31 +241,8 @@ def set_inputs(
 
     A repeat leaves the random queue, where the first query with its input stands.
     """
-    table = Query.__table__
-    is_repeat = sa.bindparam("of_repeat", type_=sa.Boolean)
-    statement = update_each().values(
-        input=sa.bindparam("of_input"),
-        is_repeat=is_repeat,
-        is_pooled=sa.bindparam("of_pooled", type_=sa.Boolean),
-        queue_rank=sa.case((~is_repeat, table.c.queue_rank)),
-    )
-    values = [
-        {
-            "query_id": row["id"],
-            "of_detector": detector_id,
-            "of_input": row["input"],
-            "of_repeat": row["is_repeat"],
-            "of_pooled": row["is_pooled"],
-        }
-        for row in rows
-    ]
-    session.connection().execute(statement, values)
-
-
-def leave_pool(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
-    """Let queries count no longer where versions are pooled."""
-    rows = [{"query_id": one, "of_detector": detector_id} for one in query_ids]
-    session.connection().execute(update_each().values(is_pooled=False), rows)
+    own = {"of_detector": detector_id}
+    _SET_INPUT.run(session, *({**row, **own, "query_id": row["id"]} for row in rows))
 
 
 _OLD, _NEW, _ANY = aliased(Query), aliased(Query), aliased(Query)
@@ -276,10 +251,7 @@ _OLD, _NEW, _ANY = aliased(Query), aliased(Query), aliased(Query)
 def iter_replayable(
     session: Session, detector_id: int, version_id: int, *, standings: Collection[str]
 ) -> Iterator[Any]:
-    """Yield the queries of a version whose inputs were labelled at random, as rows.
-
-    They are those with a label of one of *standings*; of an input the first one.
-    """
+    """Yield the first queries of inputs of a version with a label of *standings*."""
     statement = sa.select(_OLD.id, _OLD.input, _OLD.group, _OLD.key)
     chosen = _labelled(detector_id, standings)
     yield from stream(session, statement.where(*chosen, _OLD.version_id == version_id))
@@ -290,32 +262,25 @@ def iter_replayed(
 ) -> Iterator[Any]:
     """Yield the same of all other versions, by id, with what one version said.
 
-    ``version_id``, ``label`` and when the input was first ``labelled`` by any version's
-    query or ``referred`` to, and ``predicted`` and ``asked``, when the query of the one
-    version arrived; these are None of an input that it was not put to.  References
-    follow, of the version None.
+    ``labelled`` is when any version had a label of the input first, ``asked`` when the
+    one version got it.  References follow, of the version None.
     """
     said = (_NEW.predicted, _NEW.created_at.label("asked"))
-    referred = (
-        sa.select(Reference.created_at)
-        .where(Reference.detector_id == detector_id, Reference.input == _OLD.input)
-        .scalar_subquery()
-    )
+    own = Reference.detector_id == detector_id, Reference.input == _OLD.input
+    referred = sa.select(Reference.created_at).where(*own).scalar_subquery()
+    old = _OLD.id, _OLD.input, _OLD.group, _OLD.key, _OLD.version_id, _OLD.label
     queries = (
-        sa.select(
-            _OLD.id, _OLD.input, _OLD.group, _OLD.key, _OLD.version_id, _OLD.label
-        )
+        sa.select(*old)
         .add_columns(*said, _first_label(detector_id), referred.label("referred"))
         .outerjoin(_NEW, _is_put_to(_OLD.input, detector_id, version_id))
         .where(*_labelled(detector_id, standings), _OLD.version_id != version_id)
     )
     yield from stream(session, queries.order_by(_OLD.id))
-    nothing = (sa.null().label("group"), sa.null().label("version_id"))
+    names = ("group", "version_id", "labelled")
+    nothing = [sa.null().label(name) for name in names]
     references = (
         sa.select(Reference.input, Reference.label, *nothing, *said)
-        .add_columns(
-            sa.null().label("labelled"), Reference.created_at.label("referred")
-        )
+        .add_columns(Reference.created_at.label("referred"))
         .outerjoin(_NEW, _is_put_to(Reference.input, detector_id, version_id))
         .where(
             Reference.detector_id == detector_id,
@@ -327,7 +292,6 @@ def iter_replayed(
 
 
 def _is_put_to(name: Any, detector_id: int, version_id: int) -> sa.ColumnElement[bool]:
-    """Return the condition that the new query is the first of a version with *name*."""
     return sa.and_(
         _NEW.detector_id == detector_id,
         _NEW.version_id == version_id,
@@ -337,11 +301,8 @@ def _is_put_to(name: Any, detector_id: int, version_id: int) -> sa.ColumnElement
 
 
 def _first_label(detector_id: int) -> Any:
-    """Return when any query with the input of the old one was first labelled."""
-    found = sa.select(sa.func.min(Label.created_at)).join(
-        _ANY, _ANY.id == Label.query_id
-    )
-    chosen = found.where(
+    found = sa.select(sa.func.min(Label.created_at))
+    chosen = found.join(_ANY, _ANY.id == Label.query_id).where(
         _ANY.detector_id == detector_id,
         _ANY.input == _OLD.input,
         on_postgresql(Label.detector_id == detector_id),

@@ -11,13 +11,20 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, on_postgresql, owner, stream
 from tracker.storage.detectors import Detector
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.rechecks import Recheck, RecheckSet
-from tracker.storage.labels import Label, is_of_query
+from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import look_up
-from tracker.storage.queries.queries import Query, has_standing, is_about, of_query
+from tracker.storage.queries.queries import (
+    Query,
+    has_standing,
+    is_about,
+    is_of_query,
+    of_query,
+)
 from tracker.words import GROUPED, JUDGE_KINDS, MODEL, REPEAT, TARGETED
 
 
@@ -26,9 +33,7 @@ class Assignment(Base):
 
     __tablename__ = "assignments"
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     labeler: Mapped[str] = mapped_column(Name, primary_key=True)
     labels: Mapped[int] = mapped_column(BigId)
     # Counted with each label: to count the labels of one person takes reading all.
@@ -38,8 +43,8 @@ class Assignment(Base):
 
 
 def list_assignments(session: Session, detector_id: int) -> Sequence[Assignment]:
-    statement = sa.select(Assignment).filter_by(detector_id=detector_id)
-    return session.scalars(statement.order_by(Assignment.labeler)).all()
+    own = Assignment.detector_id == detector_id
+    return base.list_rows(session, Assignment, own, order=Assignment.labeler)
 
 
 def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str]]:
@@ -59,40 +64,24 @@ def list_asked(session: Session, labeler: str) -> Sequence[tuple[Assignment, str
 
 def count_assigned_label(session: Session, row: Mapping[str, Any]) -> None:
     """Count the label *row* for its labeler, unless it replaces their own."""
-    own = sa.select(Label.id).where(
-        Label.id == row["replaces_id"],
-        Label.detector_id == row["detector_id"],
-        Label.labeler == row["labeler"],
-    )
-    statement = sa.update(Assignment).where(
-        Assignment.detector_id == row["detector_id"],
-        Assignment.labeler == row["labeler"],
-        *([] if row["replaces_id"] is None else [~own.exists()]),
-    )
-    done = Assignment.done + 1
-    session.execute(statement.values(done=done))
+    of = {name: row[name] for name in ("detector_id", "labeler")}
+    own = sa.select(Label.id).filter_by(**of, id=row["replaces_id"])
+    theirs = base.equal(Assignment, **of)
+    theirs += [] if row["replaces_id"] is None else [~own.exists()]
+    base.change_rows(session, Assignment, *theirs, done=Assignment.done + 1)
 
 
 def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
     """Return the labels that were given a second time, as they were answered.
 
-    Each row has ``labeler`` and ``label`` of the first, ``second``, ``answer`` and
-    ``is_trusted`` of the second label.  Those of one input in several versions stand
-    in it once.  What was drawn because its label differs from the prediction is left
-    out, so that they are a random part of the labels.
+    Those of one input in several versions stand in it once.  What was drawn because its
+    label differs from the prediction is left out: they are a random part of the labels.
     """
     near = on_postgresql(Label.detector_id == Recheck.detector_id)
-    source = Label.source_label_id
+    first = Label.id, Label.source_label_id.label("source_id"), Label.labeler
+    said = Recheck.label, Recheck.labeler.label("second"), Recheck.answer
     statement = (
-        sa.select(
-            Label.id,
-            source.label("source_id"),
-            Label.labeler,
-            Recheck.label,
-            Recheck.labeler.label("second"),
-            Recheck.answer,
-            Recheck.is_trusted,
-        )
+        sa.select(*first, *said, Recheck.is_trusted)
         .join(Label, (Label.id == Recheck.label_id) & near)
         .join(RecheckSet, RecheckSet.version_id == Recheck.version_id)
         .where(
@@ -108,11 +97,7 @@ def list_rechecked(session: Session, detector_id: int) -> Sequence[Any]:
 
 
 def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[Any]:
-    """Return the labels of the newest *limit* queries that several people labelled.
-
-    Each row has ``query_id``, ``agreement`` and ``is_current``, ``labeler`` and
-    ``label`` of the label; those of a query in the order they were given.
-    """
+    """Return the labels of the newest *limit* queries that several people labelled."""
     newest = (
         sa.select(Query.id)
         .where(
@@ -124,15 +109,11 @@ def list_words(session: Session, detector_id: int, *, limit: int) -> Sequence[An
         .order_by(Query.id.desc())
         .limit(limit)
     )
+    is_current = (Query.label_id == Label.id).label("is_current")
     statement = (
-        sa.select(
-            Label.query_id,
-            Query.agreement,
-            (Query.label_id == Label.id).label("is_current"),
-            Label.labeler,
-            Label.label,
-        )
-        .join(Query, is_of_query())
+        sa.select(Label.query_id, Query.agreement, is_current)
+        .add_columns(Label.labeler, Label.label)
+        .join(Query, is_of_query(Label))
         .where(
             Query.detector_id == detector_id,
             Query.id.in_(newest),
@@ -185,8 +166,7 @@ def find_judgements(
 ) -> Sequence[Any]:
     """Return query_id, judge, kind, judged and judged_at of what is said of queries."""
     names = ("query_id", "judge", "kind", "judged", "judged_at")
-    columns = (Judgement.__table__.c[name] for name in names)
-    statement = sa.select(*columns)
+    statement = sa.select(*base.columns_of(Judgement, *names))
     return look_up(session, detector_id, statement, Judgement.query_id, query_ids)
 
 
@@ -207,8 +187,8 @@ def iter_verdicts(
 
 
 def list_judgements(session: Session, query: Query) -> Sequence[Judgement]:
-    statement = sa.select(Judgement).where(is_about(Judgement, query))
-    return session.scalars(statement.order_by(Judgement.judge)).all()
+    own = is_about(Judgement, query)
+    return base.list_rows(session, Judgement, own, order=Judgement.judge)
 
 
 def count_judgements(
@@ -221,16 +201,13 @@ def count_judgements(
 ) -> Sequence[Any]:
     """Return judge, kind, label, judged class and how many queries, of these versions.
 
-    Of versions that *are pooled*, an input counts by one of them.
-
-    The label is None where the query has none that is scored with one of *standings*.
-    An input that a version was given twice counts once, by its first query.
+    The label is None where none is scored with one of *standings*.  An input counts
+    once, by its first query, and of versions that *are pooled* by one of them.
     """
     truth = sa.case((has_standing(Query, standings), Query.label), else_=None)
+    said = Judgement.judge, Judgement.kind, Judgement.judged
     each = (
-        sa.select(
-            Judgement.judge, Judgement.kind, Judgement.judged, truth.label("label")
-        )
+        sa.select(*said, truth.label("label"))
         .join(Query, Query.id == Judgement.query_id)
         .where(
             Judgement.detector_id == detector_id,
@@ -269,24 +246,20 @@ def add_verdicts(
         if (one := known.get(which)) is None
         or (one.judged != verdict and one.judged_at < at)
     ]
+    common: dict[str, Any] = {
+        "detector_id": detector_id,
+        "score": None,
+        "explanation": None,
+    }
+    common |= {"judged_at": at, "received_at": at, "batch": batch}
     rows = [
         {
             "query_id": which[0],
             "judge": which[1],
-            "detector_id": detector_id,
             "kind": known[which].kind if which in known else MODEL,
             "judged": found[which],
-            "score": None,
-            "explanation": None,
-            "judged_at": at,
-            "received_at": at,
-            "batch": batch,
         }
         for which in new
     ]
-    upsert(session, Judgement, rows)
+    upsert(session, Judgement, [row | common for row in rows])
     return new
-
-
-def delete_judgements(session: Session, query: Query) -> None:
-    session.execute(sa.delete(Judgement).where(is_about(Judgement, query)))

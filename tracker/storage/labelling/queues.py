@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from sqlalchemy import ColumnElement, func, or_, select, true
 from sqlalchemy.orm import Session, aliased
 
-from tracker.storage.base import on_postgresql
+from tracker.storage.base import equal, on_postgresql
 from tracker.storage.detectors import Detector, Version, select_open
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.labelling.audits import AuditDraw
@@ -55,12 +55,9 @@ class RandomQueue(_Waiting):
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
         found = [
-            Query.detector_id == self.detector_id,
-            Query.queue_rank < self.rate,
-            ~Query.is_gold,
+            *equal(Query, detector_id=self.detector_id, version_id=self.version_id),
+            *(Query.queue_rank < self.rate, ~Query.is_gold),
         ]
-        if self.version_id is not None:
-            found.append(Query.version_id == self.version_id)
         if self.labeler is not None:
             found.append(~_has_label_by(self.detector_id, self.labeler))
         if self.skips_unstated:
@@ -174,17 +171,12 @@ class TargetedQueue(_Waiting):
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
+        own = {"detector_id": self.detector_id, "version_id": self.version_id}
         found = [
-            Query.detector_id == self.detector_id,
-            Query.label.is_(None),
-            ~Query.is_repeat,
-            Query.erased_at.is_(None),
-            ~Query.is_gold,
+            *equal(Query, **own, predicted=self.predicted),
+            *(Query.label.is_(None), ~Query.is_repeat),
+            *(Query.erased_at.is_(None), ~Query.is_gold),
         ]
-        if self.predicted is not None:
-            found.append(Query.predicted == self.predicted)
-        if self.version_id is not None:
-            found.append(Query.version_id == self.version_id)
         if self.min_confidence is not None:
             found.append(Query.confidence >= self.min_confidence)
         if self.max_confidence is not None:

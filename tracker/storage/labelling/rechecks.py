@@ -10,10 +10,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, on_postgresql, stream
+from tracker.storage import base
+from tracker.storage.base import Base, BigId, Name, stream
 from tracker.storage.detectors import Version, of_version
 from tracker.storage.queries.lookup import listed
-from tracker.storage.queries.queries import AnyQuery, Query, is_about, of_query
+from tracker.storage.queries.queries import (
+    AnyQuery,
+    Query,
+    is_about,
+    is_of_query,
+    of_query,
+)
 from tracker.words import TARGETED
 
 # The clock of what an earlier set drew for another reason than chance alone.
@@ -73,14 +80,13 @@ def iter_candidates(
 ) -> Generator[Any]:
     """Stream the queries of a version that a set is made of.
 
-    Those have a label that counts, or would if it were not UNCLEAR.  Each row has
-    ``id``, ``predicted``, ``label_id``, ``label`` and ``answer``, the trusted second
-    label if there is one.
+    Those have a label that counts, or would if it were not UNCLEAR; *answer* is the
+    trusted second label if there is one.
     """
+    columns = Query.id, Query.predicted, Query.label_id, Query.label, Recheck.answer
     statement = (
-        sa.select(
-            Query.id, Query.predicted, Query.label_id, Query.label, Recheck.answer
-        )
+        sa.select(*columns)
+        .select_from(Query)
         .outerjoin(Recheck, is_about(Recheck, Query) & Recheck.is_trusted)
         .where(
             Query.detector_id == version.detector_id,
@@ -109,11 +115,9 @@ def begin_set(session: Session, found: RecheckSet) -> None:
     mine = _is_in(found)
     before = session.get(RecheckSet, (found.detector_id, found.version_id))
     if before is not None:
-        unanswered = sa.delete(Recheck).where(mine, Recheck.is_trusted.is_not(True))
-        session.execute(unanswered)
+        base.delete_rows(session, Recheck, mine, Recheck.is_trusted.is_not(True))
         by_chance = sa.case((Recheck.clock <= before.reached, -1.0), else_=_NEVER)
-        kept = sa.update(Recheck).where(mine).values(place=None, clock=by_chance)
-        session.execute(kept)
+        base.change_rows(session, Recheck, mine, place=None, clock=by_chance)
         session.delete(before)
         session.flush()
     session.add(found)
@@ -128,10 +132,8 @@ def draw_more(
     start = session.scalar(last) or 0
     drawn = found.line[start : start + count]
     ids = [one[0] for one in drawn]
-    of_query = sa.select(Query.id).where(
-        Query.detector_id == found.detector_id, Query.id.in_(ids)
-    )
-    if len(session.scalars(of_query).all()) < len(ids):
+    theirs = Query.detector_id == found.detector_id, Query.id.in_(ids)
+    if base.count_rows(session, Query, *theirs) < len(ids):
         return None
     there = find_rechecks(session, found.detector_id, ids)
     for place, (query_id, label_id, label, clock, time) in enumerate(drawn, start + 1):
@@ -144,9 +146,8 @@ def draw_more(
         row.label_id, row.label = label_id, label
         session.add(row)
         found.reached = time
-    if start + len(drawn) == sum(n for *_, n in found.cells) - sum(
-        n for *_, n in found.known
-    ):
+    all_, known = (sum(n for *_, n in some) for some in (found.cells, found.known))
+    if start + len(drawn) == all_ - known:
         # All are a random sample of all.
         found.reached = _NEVER
     session.flush()
@@ -156,12 +157,9 @@ def draw_more(
 def list_inputs(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> Sequence[str]:
-    statement = sa.select(Query.input).where(
-        Query.detector_id == detector_id,
-        Query.id.in_(query_ids),
-        Query.input.is_not(None),
-    )
-    return [name for name in session.scalars(statement) if name is not None]
+    theirs = Query.detector_id == detector_id, Query.id.in_(query_ids)
+    names = session.scalars(sa.select(Query.input).where(*theirs))
+    return [name for name in names if name is not None]
 
 
 def find_recheck(session: Session, query: AnyQuery) -> Recheck | None:
@@ -171,10 +169,9 @@ def find_recheck(session: Session, query: AnyQuery) -> Recheck | None:
 def find_rechecks(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> dict[int, Recheck]:
-    statement = sa.select(Recheck).where(
-        Recheck.detector_id == detector_id, Recheck.query_id.in_(query_ids)
-    )
-    return {found.query_id: found for found in session.scalars(statement)}
+    theirs = Recheck.detector_id == detector_id, Recheck.query_id.in_(query_ids)
+    rows = base.list_rows(session, Recheck, *theirs, order=Recheck.query_id)
+    return {found.query_id: found for found in rows}
 
 
 def is_waiting(session: Session, query: AnyQuery) -> bool:
@@ -184,19 +181,9 @@ def is_waiting(session: Session, query: AnyQuery) -> bool:
 
 # Built once: every page of a detector asks this.
 _OF_VERSION = (
-    sa.select(
-        Recheck.label,
-        Recheck.answer,
-        Recheck.is_trusted,
-        Query.predicted,
-        Query.standing,
-        Query.erased_at,
-    )
-    .join(
-        Query,
-        (Query.id == Recheck.query_id)
-        & on_postgresql(Query.detector_id == Recheck.detector_id),
-    )
+    sa.select(Recheck.label, Recheck.answer, Recheck.is_trusted)
+    .add_columns(Query.predicted, Query.standing, Query.erased_at)
+    .join(Query, is_of_query(Recheck))
     .where(
         Recheck.detector_id == sa.bindparam("detector_id"),
         Recheck.version_id == sa.bindparam("version_id"),
@@ -207,11 +194,7 @@ _OF_VERSION = (
 
 
 def list_rechecks(session: Session, version: Version) -> Sequence[Any]:
-    """Return what was drawn of the set of a version, in order.
-
-    Each row has ``label``, ``answer`` and ``is_trusted``, and of its query
-    ``predicted``, ``standing`` and ``erased_at``.
-    """
+    """Return what was drawn of the set of a version, in order."""
     of_version = {"detector_id": version.detector_id, "version_id": version.id}
     return session.execute(_OF_VERSION, of_version).all()
 

@@ -5,22 +5,17 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.orm import (
-    InstrumentedAttribute,
-    Mapped,
-    Session,
-    aliased,
-    mapped_column,
-)
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
+from tracker.storage import base
 from tracker.storage.base import Base, BigId, Name, on_postgresql
 from tracker.storage.detectors import Version
 from tracker.storage.dialect import upsert
 from tracker.storage.labelling.queues import DisagreementQueue, Queue
 from tracker.storage.queries.queries import (
-    AnyQuery,
     Query,
     find_query_of,
+    has,
     has_standing,
     is_about,
     of_query,
@@ -86,28 +81,11 @@ def list_reserved(
 
 
 def _select_skipped(queue: Queue, labeler: str) -> sa.Select[int]:
-    """Return the statement of what *labeler* set aside and waits in *queue*."""
     # Of a join SQLite would read every waiting query first, to look for each
     # whether it is among these few.
     waits = sa.select(Query.id).where(Query.id == Skip.query_id, *queue.conditions())
     return sa.select(Skip.query_id).where(
-        Skip.labeler == labeler,
-        Skip.detector_id == queue.detector_id,
-        waits.exists(),
-    )
-
-
-def _is_reserved(
-    query_id: InstrumentedAttribute[int], queue: Queue, at: datetime
-) -> sa.ColumnElement[bool]:
-    return (
-        sa.select(Reservation.query_id)
-        .where(
-            Reservation.detector_id == queue.detector_id,
-            Reservation.query_id == query_id,
-            Reservation.until > at,
-        )
-        .exists()
+        Skip.labeler == labeler, Skip.detector_id == queue.detector_id, waits.exists()
     )
 
 
@@ -124,23 +102,19 @@ def reserve_query(  # noqa: PLR0913 - what, for whom, when and how long.
     last = sa.select(sa.func.max(Reservation.place)).where(
         Reservation.detector_id == queue.detector_id, Reservation.labeler == labeler
     )
-    values = {
-        "labeler": labeler,
-        "until": until,
-        "place": (session.scalar(last) or 0) + 1,
-        "queue": queue.name,
-    }
-    row = {"query_id": query_id, "detector_id": queue.detector_id, **values}
+    place = (session.scalar(last) or 0) + 1
+    row = {"query_id": query_id, "detector_id": queue.detector_id, "labeler": labeler}
+    row |= {"until": until, "place": place, "queue": queue.name}
     return upsert(session, Reservation, [row], where=Reservation.until <= at) == 1
 
 
 def renew(session: Session, queries: Sequence[Query], *, until: datetime) -> None:
     """Give queries of one detector to their labeler until then."""
-    statement = sa.update(Reservation).where(
+    theirs = (
         Reservation.detector_id.in_({one.detector_id for one in queries}),
         Reservation.query_id.in_([one.id for one in queries]),
     )
-    session.execute(statement.values(until=until))
+    base.change_rows(session, Reservation, *theirs, until=until)
 
 
 def delete_expired(session: Session, detector_id: int, *, at: datetime) -> None:
@@ -153,64 +127,42 @@ def delete_expired(session: Session, detector_id: int, *, at: datetime) -> None:
         .limit(_MOST_EXPIRED)
         .with_for_update(skip_locked=True)
     )
-    statement = sa.delete(Reservation).where(mine, Reservation.query_id.in_(ended))
-    session.execute(statement)
-
-
-def delete_of_query(session: Session, query: AnyQuery) -> None:
-    for rows_of in (Reservation, Skip):
-        session.execute(sa.delete(rows_of).where(is_about(rows_of, query)))
+    base.delete_rows(session, Reservation, mine, Reservation.query_id.in_(ended))
 
 
 def set_aside(
     session: Session, query: Query, labeler: str, *, skipped_at: datetime
 ) -> None:
     """End the reservation of *labeler*, and offer the query to others first."""
-    own = sa.delete(Reservation).where(
-        is_about(Reservation, query), Reservation.labeler == labeler
-    )
-    session.execute(own)
-    row = {
-        "query_id": query.id,
-        "detector_id": query.detector_id,
-        "labeler": labeler,
-        "skipped_at": skipped_at,
-    }
-    upsert(session, Skip, [row])
+    theirs = is_about(Reservation, query), Reservation.labeler == labeler
+    base.delete_rows(session, Reservation, *theirs)
+    row = {"query_id": query.id, "detector_id": query.detector_id}
+    upsert(session, Skip, [row | {"labeler": labeler, "skipped_at": skipped_at}])
 
 
 def find_free_query(
     session: Session, queue: Queue, labeler: str, *, at: datetime
 ) -> Query | None:
-    """Return the free query that is first in *queue*.
-
-    Free is what waits, nobody has reserved, and *labeler* did not skip.
-    """
-    is_skipped = (
-        sa.select(Skip.query_id)
-        .where(
-            Skip.detector_id == queue.detector_id,
-            Skip.query_id == Query.id,
-            Skip.labeler == labeler,
-        )
-        .exists()
-    )
-    statement = (
-        sa.select(Query)
-        .where(*queue.conditions(), ~_is_reserved(Query.id, queue, at), ~is_skipped)
-        .order_by(*queue.order())
-        .limit(1)
-    )
-    return session.scalars(statement).one_or_none()
+    """Return the first of *queue* that nobody reserved and *labeler* did not skip."""
+    is_reserved = has(Reservation, Reservation.until > at)
+    is_skipped = has(Skip, Skip.labeler == labeler)
+    free = sa.select(Query).where(*queue.conditions(), ~is_reserved, ~is_skipped)
+    first = free.order_by(*queue.order()).limit(1)
+    return session.scalars(first).one_or_none()
 
 
 def find_skipped_query(
     session: Session, queue: Queue, labeler: str, *, at: datetime
 ) -> Query | None:
     """Return what *labeler* skipped longest ago and nobody has reserved."""
+    is_reserved = sa.exists(Reservation.query_id).where(
+        Reservation.detector_id == queue.detector_id,
+        Reservation.query_id == Skip.query_id,
+        Reservation.until > at,
+    )
     statement = (
         _select_skipped(queue, labeler)
-        .where(~_is_reserved(Skip.query_id, queue, at))
+        .where(~is_reserved)
         .order_by(Skip.skipped_at, Skip.query_id)
         .limit(1)
     )
@@ -235,10 +187,8 @@ def count_waiting(session: Session, queue: Queue, *, limit: int) -> int:
 
 def release_others(session: Session, queue: Queue, labeler: str) -> None:
     """End what *labeler* has reserved by other choices from the targeted queue."""
-    statement = sa.delete(Reservation).where(
-        Reservation.labeler == labeler, Reservation.queue.not_in([RANDOM, queue.name])
-    )
-    session.execute(statement)
+    is_other = Reservation.queue.not_in([RANDOM, queue.name])
+    base.delete_rows(session, Reservation, is_other, labeler=labeler)
 
 
 class Draw(Base):
@@ -274,12 +224,8 @@ def add_draw(
     session: Session, queue: DisagreementQueue, query_id: int, *, drawn_at: datetime
 ) -> None:
     """Keep that *queue* gave out a query, and when it last did."""
-    row = {
-        "query_id": query_id,
-        "other_version_id": queue.old_id,
-        "detector_id": queue.detector_id,
-        "drawn_at": drawn_at,
-    }
+    row: dict[str, Any] = {"query_id": query_id, "other_version_id": queue.old_id}
+    row |= {"detector_id": queue.detector_id, "drawn_at": drawn_at}
     upsert(session, Draw, [row])
 
 
@@ -303,13 +249,14 @@ def count_drawn(
         ~other.is_repeat,
     )
     is_new = own.version_id == new_id
-    is_own_right, is_other_right = (
-        own.label == own.predicted,
-        own.label == other.predicted,
-    )
+    is_own_right = own.label == own.predicted
+    is_other_right = own.label == other.predicted
+    # The query was the new version's and won, or the old one's and lost.
+    wins, losses = is_own_right & ~is_other_right, is_other_right & ~is_own_right
+    won = sa.case(((is_new & wins) | (~is_new & losses), 1))
+    lost = sa.case(((~is_new & wins) | (is_new & losses), 1))
     statement = (
-        sa.select(_count(is_new, is_own_right, is_other_right))
-        .add_columns(_count(~is_new, is_own_right, is_other_right))
+        sa.select(sa.func.count(won), sa.func.count(lost))
         .select_from(Draw)
         .join(own, own.id == Draw.query_id)
         .join(other, is_other)
@@ -326,10 +273,3 @@ def count_drawn(
         )
     )
     return Drawn(*session.execute(statement).one())
-
-
-def _count(is_new: Any, is_own_right: Any, is_other_right: Any) -> Any:
-    """Count what the new version won, or with *is_new* negated what it lost."""
-    wins = sa.and_(is_new, is_own_right, ~is_other_right)
-    losses = sa.and_(~is_new, is_other_right, ~is_own_right)
-    return sa.func.count(sa.case((sa.or_(wins, losses), 1)))

@@ -7,9 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, list_newest
-from tracker.storage.detectors import Detector
-from tracker.storage.inserting import insert_rows
+from tracker.storage.base import Base, BigId, Name, list_newest, owner
 
 
 class Study(Base):
@@ -21,9 +19,7 @@ class Study(Base):
         sa.CheckConstraint("kind IN ('bootstrap', 'seeds')", name="kind"),
     )
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     name: Mapped[str] = mapped_column(Name)
     kind: Mapped[str] = mapped_column(sa.Text)
@@ -56,15 +52,6 @@ class StudyRound(Base):
     no_information: Mapped[float | None]
 
 
-def add_rounds(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, StudyRound, rows)
-
-
-def find_study_by_name(session: Session, detector_id: int, name: str) -> Study | None:
-    statement = sa.select(Study).filter_by(detector_id=detector_id, name=name)
-    return session.scalars(statement).one_or_none()
-
-
 def list_studies(
     session: Session,
     detector_id: int,
@@ -79,9 +66,6 @@ def list_studies(
 def list_rounds(session: Session, study: Study) -> Sequence[Any]:
     """Return the rounds of a study in order: every accuracy, None where not given."""
     columns = (StudyRound.accuracy, StudyRound.validation, StudyRound.training)
-    statement = (
-        sa.select(*columns, StudyRound.no_information)
-        .filter_by(detector_id=study.detector_id, study_id=study.id)
-        .order_by(StudyRound.number)
-    )
-    return session.execute(statement).all()
+    found = sa.select(*columns, StudyRound.no_information)
+    own = found.filter_by(detector_id=study.detector_id, study_id=study.id)
+    return session.execute(own.order_by(StudyRound.number)).all()

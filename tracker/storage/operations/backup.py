@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from tracker.storage.base import Base, stream
+from tracker.storage.base import Base, delete_rows, stream
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.estimates.job_runs import Heartbeat
 from tracker.storage.imports import ImportPiece
@@ -54,10 +54,9 @@ def _kept(table: sa.Table) -> list[sa.ColumnElement[bool]]:
 def iter_image_names(session: Session) -> Iterator[str]:
     """Stream the name of every image of a query, each once."""
     kinds = (Query, WaitingQuery)
+    each = (sa.select(kind.image).where(kind.image.is_not(None)) for kind in kinds)
     # A union removes duplicates.
-    names = sa.union(
-        *(sa.select(kind.image).where(kind.image.is_not(None)) for kind in kinds)
-    ).subquery()
+    names = sa.union(*each).subquery()
     return (row.image for row in stream(session, sa.select(names.c.image)))
 
 
@@ -69,13 +68,10 @@ def find_last_id(session: Session, table: sa.Table) -> int | None:
     """
     if table.autoincrement_column is None:
         return None
-    if not is_sqlite(session):
-        statement = sa.text(
-            "SELECT pg_sequence_last_value(pg_get_serial_sequence(:name, 'id'))"
-        )
-    else:
-        statement = sa.text("SELECT seq FROM sqlite_sequence WHERE name = :name")
-    last: int | None = session.scalar(statement, {"name": table.name})
+    ask = "SELECT pg_sequence_last_value(pg_get_serial_sequence(:name, 'id'))"
+    if is_sqlite(session):
+        ask = "SELECT seq FROM sqlite_sequence WHERE name = :name"
+    last: int | None = session.scalar(sa.text(ask), {"name": table.name})
     return last
 
 
@@ -83,15 +79,14 @@ def set_last_id(session: Session, table: sa.Table, last_id: int) -> None:
     """Let the next id of *table* be above *last_id* and all existing ids."""
     highest = session.scalar(sa.select(sa.func.max(table.c.id)))
     values = {"name": table.name, "last": max(last_id, highest or 0)}
-    if not is_sqlite(session):
-        session.execute(
-            sa.text("SELECT setval(pg_get_serial_sequence(:name, 'id'), :last)"), values
-        )
-        return
-    session.execute(sa.text("DELETE FROM sqlite_sequence WHERE name = :name"), values)
-    session.execute(
-        sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), values
-    )
+    statements = ["SELECT setval(pg_get_serial_sequence(:name, 'id'), :last)"]
+    if is_sqlite(session):
+        statements = [
+            "DELETE FROM sqlite_sequence WHERE name = :name",
+            "INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)",
+        ]
+    for statement in statements:
+        session.execute(sa.text(statement), values)
 
 
 def lock_tables(session: Session) -> None:
@@ -113,19 +108,15 @@ def find_filled_table(session: Session) -> str | None:
 
 def clear_passing_tasks(session: Session) -> None:
     """Delete the periodic tasks that a running worker has added."""
-    session.execute(sa.delete(Task).where(Task.key == ""))
+    delete_rows(session, Task, key="")
 
 
 def add_table_rows(
     session: Session, table: sa.Table, rows: Sequence[Sequence[Any]]
 ) -> None:
     """Insert *rows* with their ids; each has the columns of *table* in order."""
-    names = [column.name for column in table.c]
-    insert_rows(
-        session,
-        _CLASSES[table.name],
-        [dict(zip(names, row, strict=True)) for row in rows],
-    )
+    new = [dict(zip(table.c.keys(), row, strict=True)) for row in rows]
+    insert_rows(session, _CLASSES[table.name], new)
 
 
 def keep_alive(session: Session) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, case, delete, select, tuple_, update
+from sqlalchemy import ColumnElement, case, delete, exists, not_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
+from tracker.storage.base import are_among, change_rows, delete_rows
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.pending import PendingBatch, batch_of
 from tracker.storage.estimates.thresholds import forget_confidences
@@ -14,8 +15,8 @@ from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
 from tracker.storage.labelling.labelers import Judgement
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.labels import Label, is_of_query
-from tracker.storage.queries.queries import Query, is_about
+from tracker.storage.labels import Label
+from tracker.storage.queries.queries import Query, has, is_of_query, repeat_of
 
 _PLACE = (Query.created_at, Query.id, Query.detector_id)
 
@@ -31,10 +32,7 @@ class Place(NamedTuple):
 def list_unlabelled(
     session: Session, *, before: datetime, after: Place | None, limit: int
 ) -> Sequence[Place]:
-    """Return some unlabelled queries from before an instant, oldest first.
-
-    They follow the place *after*.
-    """
+    """Return some unlabelled queries from before an instant, oldest first."""
     order = (Query.created_at, Query.id)
     statement = select(*_PLACE).where(Query.label.is_(None), Query.created_at < before)
     if after is not None:
@@ -76,19 +74,13 @@ def delete_disposable(
     The deleting statement repeats the condition: it sees everything committed before
     the lock, which the locking statement may not.
     """
-    ended = delete(Reservation).where(
-        Reservation.detector_id == detector_id,
-        Reservation.query_id.in_(query_ids),
-        Reservation.until <= reserved_until,
-    )
-    session.execute(ended)
+    own = {"detector_id": detector_id}
+    theirs = Reservation.query_id.in_(query_ids), Reservation.until <= reserved_until
+    delete_rows(session, Reservation, *theirs, **own)
     disposable = _are_disposable(detector_id, query_ids, reserved_until)
     for beside in (Skip, Judgement):
-        statement = delete(beside).where(
-            beside.detector_id == detector_id,
-            beside.query_id.in_(select(Query.id).where(*disposable)),
-        )
-        session.execute(statement)
+        gone_too = beside.query_id.in_(select(Query.id).where(*disposable))
+        delete_rows(session, beside, gone_too, **own)
     gone = delete(Query).where(*disposable)
     rows: Sequence[Any] = session.execute(
         gone.returning(
@@ -102,14 +94,12 @@ def delete_disposable(
     for version_id, instants in sorted(asked.items()):
         last, known_to = max(instants), Version.deleted_to
         is_later = known_to.is_(None) | (known_to < last)
-        counted = update(Version).where(
-            Version.detector_id == detector_id, Version.id == version_id
-        )
-        session.execute(
-            counted.values(
-                deleted=Version.deleted + len(instants),
-                deleted_to=case((is_later, last), else_=known_to),
-            )
+        change_rows(
+            session,
+            Version,
+            are_among(Version, [(detector_id, version_id)]),
+            deleted=Version.deleted + len(instants),
+            deleted_to=case((is_later, last), else_=known_to),
         )
     return len(rows)
 
@@ -120,35 +110,26 @@ def _are_disposable(
     """Return the conditions of queries that nothing needs any more."""
     beside, repeat = aliased(Query), aliased(Query)
     kept_by = (
-        select(Label.id).where(is_of_query()),
-        select(Reservation.query_id).where(
-            is_about(Reservation, Query), Reservation.until > reserved_until
-        ),
+        select(Label.id).where(is_of_query(Label)).exists(),
+        has(Reservation, Reservation.until > reserved_until),
         # The answers to gold queries measure the labelers' errors.
-        select(Gold.query_id).where(is_about(Gold, Query)),
+        has(Gold),
         # The set of an audit is fixed, even of a closed one: labels may come late.
-        select(AuditItem.query_id).where(is_about(AuditItem, Query)),
+        has(AuditItem),
         # The job has yet to count it.
-        select(PendingBatch.id).where(
+        exists(PendingBatch.id).where(
             PendingBatch.detector_id == Query.detector_id,
             PendingBatch.id == batch_of(Query.id),
         ),
         # The first query with an input counts for its repeats.
-        select(repeat.id).where(
-            repeat.detector_id == Query.detector_id,
-            repeat.input == Query.input,
-            repeat.version_id == Query.version_id,
-            repeat.is_repeat,
-            ~Query.is_repeat,
-        ),
+        exists(repeat.id).where(repeat_of(repeat)),
         # Versions are compared by their predictions of one input, of which one label
         # is enough.  Every label is greater than the empty text, which uses the index.
-        select(beside.id).where(
+        exists(beside.id).where(
             beside.detector_id == Query.detector_id,
             beside.input == Query.input,
             beside.label > "",
         ),
     )
     chosen = Query.detector_id == detector_id, Query.id.in_(query_ids)
-    needless = (~found.exists() for found in kept_by)
-    return [*chosen, Query.label.is_(None), *needless]
+    return [*chosen, Query.label.is_(None), *(not_(found) for found in kept_by)]

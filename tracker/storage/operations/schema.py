@@ -1,6 +1,8 @@
 """Upgrading and checking the schema."""
 
 from functools import lru_cache
+from importlib import import_module
+from pkgutil import walk_packages
 
 from alembic import command
 from alembic.config import Config
@@ -8,57 +10,30 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.exc import ProgrammingError
 
+from tracker import storage
 from tracker.errors import ConfigurationError
-
-# Importing the tables completes the metadata.
 from tracker.files import shipped_folder
-from tracker.storage import (
-    detectors,  # noqa: F401
-    device,  # noqa: F401
-    idempotency,  # noqa: F401
-    imports,  # noqa: F401
-    labels,  # noqa: F401
-    people,  # noqa: F401
-    tasks,  # noqa: F401
-    telling,  # noqa: F401
-)
 from tracker.storage.base import Base
 from tracker.storage.database import Database, first_line, translated
-from tracker.storage.deciding import attribution  # noqa: F401
-from tracker.storage.estimates import (
-    job_runs,  # noqa: F401
-    pending,  # noqa: F401
-    projections,  # noqa: F401
-    snapshots,  # noqa: F401
-)
-from tracker.storage.labelling import (  # noqa: F401
-    audits,
-    golds,
-    inputs,
-    labelers,
-    rechecks,
-    reservations,
-    studies,
-)
-from tracker.storage.queries import queries, waiting  # noqa: F401
 
+# Importing the tables completes the metadata.
+for _module in walk_packages(storage.__path__, "tracker.storage."):
+    if ".operations" not in _module.name:
+        import_module(_module.name)
 metadata = Base.metadata
 _FORBIDDEN = "42501"
 
 
-def alembic_config(database: Database) -> Config:
+def alembic_config(database: Database | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(shipped_folder("migrations")))
-    config.attributes["engine"] = database.engine
+    if database is not None:
+        config.attributes["engine"] = database.engine
     return config
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Upgrade the schema to *revision*; two upgrades at once are harmless.
-
-    Raises ConfigurationError for a database that is newer than this program, or whose
-    user may not create tables.
-    """
+    """Upgrade the schema, also twice at once; raises ConfigurationError."""
     current = current_revision(database)
     if current is not None and not _is_known(current):
         raise ConfigurationError(_describe(current))
@@ -87,10 +62,7 @@ def head_revision() -> str:
 
 
 def find_mismatch(database: Database) -> str | None:
-    """Return why this program cannot use *database*, and what to do.
-
-    None if its schema is the program's own.
-    """
+    """Return why this program cannot use *database*, and what to do."""
     current = current_revision(database)
     return None if current == head_revision() else _describe(current)
 
@@ -116,6 +88,4 @@ def _is_known(revision: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _scripts() -> ScriptDirectory:
-    config = Config()
-    config.set_main_option("script_location", str(shipped_folder("migrations")))
-    return ScriptDirectory.from_config(config)
+    return ScriptDirectory.from_config(alembic_config())

@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -37,21 +36,19 @@ _LAST_LETTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def begins_with(prefix: str, key: Any) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions that *key* begins with *prefix*, which an index answers."""
-    stem = prefix.rstrip(chr(_LAST_LETTER))
+def has_key(text: str, key: Any = Query.key) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions on a key; with a * at its end all that begin so pass."""
+    if not text.endswith("*"):
+        return [key == text]
+    prefix = text[:-1]
+    # Which an index answers.
     found: list[sa.ColumnElement[bool]] = [key >= prefix]
-    if stem:
+    if stem := prefix.rstrip(chr(_LAST_LETTER)):
         following = ord(stem[-1]) + 1
         if following in _SURROGATES:
             following = _SURROGATES.stop
         found.append(key < stem[:-1] + chr(following))
     return found
-
-
-def has_key(text: str, key: Any = Query.key) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions on a key; with a * at its end all that begin so pass."""
-    return begins_with(text[:-1], key) if text.endswith("*") else [key == text]
 
 
 def list_sorted(  # noqa: PLR0913 - a place in a list, and which way to go from it.
@@ -122,22 +119,10 @@ def list_answers(
     session: Session, conditions: Conditions, *, limit: int
 ) -> Sequence[Any]:
     """Return what is known of labelled queries that meet *conditions*, newest first."""
-    statement = (
-        sa.select(
-            Query.predicted,
-            Query.label,
-            Query.confidence,
-            Query.asked_at,
-            Query.details,
-            Query.tags,
-            Label.labeler,
-        )
-        .join(Label, is_current())
-        .where(*conditions)
-        .order_by(Query.id.desc())
-        .limit(limit)
-    )
-    return session.execute(statement).all()
+    said = Query.predicted, Query.label, Query.confidence, Query.asked_at
+    found = sa.select(*said, Query.details, Query.tags, Label.labeler)
+    found = found.join(Label, is_current()).where(*conditions)
+    return session.execute(found.order_by(Query.id.desc()).limit(limit)).all()
 
 
 def has_label(labeler: str | None, since: datetime | None) -> sa.ColumnElement[bool]:
@@ -154,10 +139,9 @@ def has_label(labeler: str | None, since: datetime | None) -> sa.ColumnElement[b
 
 
 def find_first_asked(session: Session, version: Version) -> datetime | None:
-    statement = sa.select(Query.asked_at).where(
-        Query.detector_id == version.detector_id, Query.version_id == version.id
-    )
-    return session.scalar(statement.order_by(Query.asked_at).limit(1))
+    own = {"detector_id": version.detector_id, "version_id": version.id}
+    asked = sa.select(Query.asked_at).filter_by(**own)
+    return session.scalar(asked.order_by(Query.asked_at).limit(1))
 
 
 def find_asked_span(  # noqa: PLR0913 - which queries count.
@@ -177,24 +161,15 @@ def find_asked_span(  # noqa: PLR0913 - which queries count.
     time.
     """
     is_few = labels <= _FEW
-    if conditions:
-        statement = _select_span(conditions, is_few=False)
-    else:
-        statement = _select_span_of_all(is_few=is_few)
+    statement = _select_span(conditions) if conditions else _SPANS[is_few]
     values = {"detector_id": detector_id, "versions": versions, "classes": classes}
     values["standings"] = sorted(standings)
     first, last = session.execute(statement, values).one()
     return None if first is None or last is None else (first, last)
 
 
-@cache
-def _select_span_of_all(*, is_few: bool) -> sa.Select[*tuple[Any, ...]]:
-    """Return it once: to build it takes longer than to run it."""
-    return _select_span((), is_few=is_few)
-
-
 def _select_span(
-    conditions: Conditions, *, is_few: bool
+    conditions: Conditions, *, is_few: bool = False
 ) -> sa.Select[*tuple[Any, ...]]:
     tests = [
         Query.detector_id == sa.bindparam("detector_id"),
@@ -204,13 +179,16 @@ def _select_span(
         *conditions,
     ]
     if is_few:
-        return sa.select(
-            sa.func.min(Query.asked_at), sa.func.max(Query.asked_at)
-        ).where(*tests)
+        ends = sa.func.min(Query.asked_at), sa.func.max(Query.asked_at)
+        return sa.select(*ends).where(*tests)
     walk = sa.select(Query.asked_at).where(*tests).limit(1)
     oldest = walk.order_by(Query.asked_at).scalar_subquery()
     newest = walk.order_by(Query.asked_at.desc()).scalar_subquery()
     return sa.select(oldest, newest)
+
+
+# Built once: to build one takes longer than to run it.
+_SPANS = {is_few: _select_span((), is_few=is_few) for is_few in (False, True)}
 
 
 _LITERALS = ("true", "false", "null")
@@ -242,14 +220,10 @@ class Between:
     def test(self, _session: Session) -> sa.ColumnElement[bool]:
         """Return the condition on a query; what is None bounds nothing."""
         value: Any = getattr(Query, self.column)
-        tests: list[sa.ColumnElement[bool]] = [sa.true()]
-        if self.low is not None:
-            tests.append(value >= self.low)
-        if self.high is not None:
-            tests.append(value <= self.high)
-        if self.below is not None:
-            tests.append(value < self.below)
-        return sa.and_(*tests)
+        low = [] if self.low is None else [value >= self.low]
+        high = [] if self.high is None else [value <= self.high]
+        below = [] if self.below is None else [value < self.below]
+        return sa.and_(sa.true(), *low, *high, *below)
 
 
 @dataclass(frozen=True, slots=True)

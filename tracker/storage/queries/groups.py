@@ -3,14 +3,15 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Float, Text, bindparam, func, or_, select, update
+from sqlalchemy import bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from tracker.storage.base import columns_of
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import Prepared
 from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import lock_found, look_up
-from tracker.storage.queries.queries import Query, update_each
+from tracker.storage.queries.queries import Query
 from tracker.words import (
     COUNTED,
     DISPUTED,
@@ -41,11 +42,7 @@ _OF_GROUP = Prepared(
 def find_units(
     session: Session, detector_id: int, groups: Mapping[str, str]
 ) -> Sequence[Any]:
-    """Return the group, id, version, sampling of the queries by which *groups* count.
-
-    And whether they are replayed.  The groups are given by the names that erased ones
-    have.
-    """
+    """Return the queries by which *groups*, by the names of erased ones, count."""
     if len(groups) == 1:
         ((erased, name),) = groups.items()
         chosen = {"detector_id": detector_id, "name": name, "erased": erased}
@@ -63,40 +60,27 @@ def find_groups_of(
     return {row.group for row in rows}
 
 
-def _build_end() -> Any:
-    table = Query.__table__
-    return (
-        update(table)  # type: ignore[arg-type]
-        .where(
-            table.c.detector_id == bindparam("of_detector"),
-            # All that wait have ranks in the span of their group.
-            table.c.queue_rank >= bindparam("low"),
-            table.c.queue_rank < bindparam("high"),
-            table.c.group == bindparam("of_group"),
-            table.c.version_id == bindparam("of_version"),
-            table.c.id != bindparam("unit"),
-        )
-        .values(queue_rank=None)
+_QUERIES: Any = Query.__table__
+_END = Prepared(
+    update(_QUERIES)
+    .where(
+        Query.detector_id == bindparam("of_detector"),
+        # All that wait have ranks in the span of their group.
+        Query.queue_rank >= bindparam("low"),
+        Query.queue_rank < bindparam("high"),
+        Query.group == bindparam("group"),
+        Query.version_id == bindparam("version_id"),
+        Query.id != bindparam("unit"),
     )
-
-
-_END = Prepared(_build_end())
+    .values(queue_rank=None)
+)
 
 
 def end_waiting(
     session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Take the queries of groups out of the random queue, apart from their units."""
-    values = [
-        {
-            "of_detector": detector_id,
-            "of_group": row["group"],
-            "of_version": row["version_id"],
-            **{name: row[name] for name in ("low", "high", "unit")},
-        }
-        for row in rows
-    ]
-    _END.run(session, *values)
+    _END.run(session, *({**row, "of_detector": detector_id} for row in rows))
 
 
 _NOTE = Prepared(
@@ -113,25 +97,15 @@ def note_groups(session: Session, detector_id: int) -> None:
 def list_named(
     session: Session, detector_id: int, *, after: int, limit: int, has_metadata: bool
 ) -> Sequence[Any]:
-    """Return the queries behind the id *after* that have a group, or may get one.
-
-    With metadata a query may get one.  Erased ones keep the group that they have.
-    """
+    """Return the queries behind *after* with a group, or metadata that may give one."""
     names = Query.group.is_not(None)
+    columns = columns_of(
+        Query,
+        *("id", "key", "input", "group", "is_group_given", "metadata", "label_id"),
+        *("sampling", "is_repeat", "queue_rank", "rank"),
+    )
     statement = (
-        select(
-            Query.id,
-            Query.key,
-            Query.input,
-            Query.group,
-            Query.is_group_given,
-            Query.details.label("metadata"),
-            Query.label_id,
-            Query.sampling,
-            Query.is_repeat,
-            Query.queue_rank,
-            Query.rank,
-        )
+        select(*columns)
         .where(Query.detector_id == detector_id, Query.id > after)
         .where(or_(names, Query.details.is_not(None)) if has_metadata else names)
         .where(Query.erased_at.is_(None))
@@ -139,32 +113,6 @@ def list_named(
         .limit(limit)
     )
     return session.execute(statement).all()
-
-
-_REGROUP = Prepared(
-    update_each().values(
-        group=bindparam("of_group", type_=Text),
-        queue_rank=bindparam("of_queue", type_=Float),
-        rank=bindparam("of_rank", type_=Float),
-    )
-)
-
-
-def set_groups(
-    session: Session, detector_id: int, rows: Sequence[Mapping[str, Any]]
-) -> None:
-    """Set the ``group`` and the ranks of queries by ``id``."""
-    values = [
-        {
-            "query_id": row["id"],
-            "of_detector": detector_id,
-            "of_group": row["group"],
-            "of_queue": row["queue_rank"],
-            "of_rank": row["rank"],
-        }
-        for row in rows
-    ]
-    _REGROUP.run(session, *values)
 
 
 def list_groups(
@@ -182,40 +130,22 @@ def list_groups(
 
 
 def end_counting(session: Session, detector: Detector) -> bool:
-    """Note that the groups are counted; False if they are to be counted once more.
-
-    That is where what *detector* says of them has been changed meanwhile.
-    """
+    """Note that groups are counted; False if *detector* is no longer as it was."""
     statement = select(Detector).where(Detector.id == detector.id).with_for_update()
     now = session.scalars(statement.execution_options(populate_existing=True)).one()
-    if (now.group_by, now.label_sampling) != (
-        detector.group_by,
-        detector.label_sampling,
-    ):
+    said = detector.group_by, detector.label_sampling
+    if (now.group_by, now.label_sampling) != said:
         return False
-    has_groups = session.scalar(
-        select(func.max(Query.id)).where(
-            Query.detector_id == detector.id, Query.group.is_not(None)
-        )
-    )
-    now.groups = None if has_groups is None else COUNTED
+    has_group = Query.detector_id == detector.id, Query.group.is_not(None)
+    last = session.scalar(select(func.max(Query.id)).where(*has_group))
+    now.groups = None if last is None else COUNTED
     return True
 
 
-_MEMBER = (
-    Query.id,
-    Query.version_id,
-    Query.key,
-    Query.input,
-    Query.group,
-    Query.label,
-    Query.label_id,
-    Query.sampling,
-    Query.standing,
-    Query.agreement,
-    Query.is_replayed,
-    Query.is_repeat,
-    Query.erased_at,
+_MEMBER = columns_of(
+    Query,
+    *("id", "version_id", "key", "input", "group", "label", "label_id", "sampling"),
+    *("standing", "agreement", "is_replayed", "is_repeat", "erased_at"),
 )
 
 

@@ -8,31 +8,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from tracker.storage.base import columns_of
 from tracker.storage.dialect import is_sqlite, planned_for_now
 from tracker.storage.queries.queries import Query
 
-_KNOWN = (
-    Query.key,
-    Query.id,
-    Query.version_id,
-    Query.input,
-    Query.group,
-    Query.is_group_given,
-    Query.predicted,
-    Query.confidence,
-    Query.asked_at,
-    Query.details.label("metadata"),
-    Query.image,
-    Query.image_url,
-    Query.label,
-    Query.label_id,
-    Query.sampling,
-    Query.standing,
-    Query.is_replayed,
-    Query.agreement,
-    Query.is_repeat,
-    Query.erased_at,
-    Query.image_erased_at,
+_KNOWN = columns_of(
+    Query,
+    *("key", "id", "version_id", "input", "group", "is_group_given", "predicted"),
+    *("confidence", "asked_at", "metadata", "image", "image_url", "label", "label_id"),
+    *("sampling", "standing", "is_replayed", "agreement", "is_repeat", "erased_at"),
+    "image_erased_at",
 )
 
 
@@ -70,28 +55,22 @@ def look_up(
     """
     owner = column.class_.detector_id
     if is_sqlite(session):
-        mine = owner == detector_id
-        return session.execute(
-            statement.where(mine, column.in_(listed(session, values)))
-        ).all()
+        among = column.in_(listed(session, values))
+        return session.execute(statement.where(owner == detector_id, among)).all()
     # If the statistics are of before the detector had rows, PostgreSQL takes it for
     # empty where it sees its id, and goes through all of its rows for each value.
     mine = owner == sa.select(sa.literal(detector_id, sa.BigInteger)).scalar_subquery()
-    is_text = isinstance(column.type, sa.Text)
     # As JSON, which is written in a tenth of the time of an array.
     listed_values = sa.func.json_array_elements_text(sa.literal([*values], sa.JSON()))
     given = listed_values.table_valued("value").render_derived()
-    value = (
-        given.c.value.collate("C")
-        if is_text
-        else sa.cast(given.c.value, sa.BigInteger())
-    )
+    value: Any = given.c.value.collate("C")
+    if not isinstance(column.type, sa.Text):
+        value = sa.cast(given.c.value, sa.BigInteger())
     # What has an offset is not made into a join.
     found = statement.where(mine, column == value).offset(0).lateral("found")
+    each = sa.select(found).join_from(given, found, sa.true())
     with planned_for_now(session):
-        return session.execute(
-            sa.select(found).join_from(given, found, sa.true())
-        ).all()
+        return session.execute(each).all()
 
 
 def lock_found(
@@ -125,6 +104,5 @@ def listed(session: Session, keys: Sequence[Any]) -> sa.Select[tuple[Any]]:
     if is_sqlite(session):
         values = sa.func.json_each(json.dumps(keys)).table_valued("value")
         return sa.select(values.c.value)
-    return sa.select(
-        sa.func.unnest(sa.cast(list(keys), sa.ARRAY(sa.Text(collation="C"))))
-    )
+    array = sa.cast(list(keys), sa.ARRAY(sa.Text(collation="C")))
+    return sa.select(sa.func.unnest(array))

@@ -1,8 +1,9 @@
 """Queries: one input each, what the detector said of it, its current label and tags."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -10,11 +11,54 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, find_by_id, where
+from tracker.storage import base
+from tracker.storage.base import (
+    Base,
+    BigId,
+    Name,
+    index_some,
+    index_where,
+    on_postgresql,
+    owner,
+)
 from tracker.storage.detectors import Detector, Version, of_version, select_open
 from tracker.storage.dialect import is_sqlite
 from tracker.storage.inserting import Prepared, insert_rows
 from tracker.words import DISPUTED, GROUPED, REPEAT, UNCLEAR
+
+# The partial indexes, each with its suffix, its condition and its columns.
+_SOME = (
+    # In two parts: SQLite would read all queries of a detector along a whole one,
+    # in an order that has nothing to do with where they lie.
+    ("confidence_id_given", "confidence IS NOT NULL", "confidence", "id"),
+    ("id_unsure", "confidence IS NULL", "id"),
+    # The few that wait for a label among a million that have one.
+    ("id_unlabelled", "label IS NULL", "id"),
+    # The random queue in its order.
+    ("queue_rank_waiting", "queue_rank IS NOT NULL", "queue_rank"),
+    # The few that are gold.
+    ("gold", "is_gold"),
+    # Of those without a label the ones that the detector was least sure of.
+    ("confidence_unlabelled", "label IS NULL", "confidence", "id"),
+    # By standing and version the queries of a group, of which one is scored.
+    ("group_standing_given", '"group" IS NOT NULL', "group", "standing", "version_id"),
+    # Those that do not count where versions are pooled, as they are counted.
+    ("unpooled", "NOT is_pooled", "standing", "label", "predicted", "version_id"),
+    # What was put to several versions, which are compared by it.
+    ("input_label_given", "input IS NOT NULL", "input", "label"),
+    # By version the query that an input was first put with, which alone is scored.
+    (
+        "input_version_id_first",
+        "input IS NOT NULL AND NOT is_repeat",
+        "input",
+        "version_id",
+    ),
+    ("agreement_compared", "agreement IS NOT NULL", "agreement", "id"),
+    # The few that somebody marked.
+    ("id_tagged", "tags IS NOT NULL", "id"),
+    # The few whose content was taken away.
+    ("erased", "erased_at IS NOT NULL"),
+)
 
 
 class Query(Base):
@@ -28,119 +72,17 @@ class Query(Base):
         # With what spans of time are counted by.
         sa.Index(
             "ix_queries_detector_id_asked_at",
-            "detector_id",
-            "asked_at",
-            "version_id",
-            "is_repeat",
-            "rank",
+            *("detector_id", "asked_at", "version_id", "is_repeat", "rank"),
         ),
-        # In two parts: SQLite would read all queries of a detector along a whole one,
-        # in an order that has nothing to do with where they lie.
-        sa.Index(
-            "ix_queries_detector_id_confidence_id_given",
-            "detector_id",
-            "confidence",
-            "id",
-            **where("confidence IS NOT NULL"),
-        ),
-        sa.Index(
-            "ix_queries_detector_id_id_unsure",
-            "detector_id",
-            "id",
-            **where("confidence IS NULL"),
-        ),
-        # The few that wait for a label among a million that have one.
-        sa.Index(
-            "ix_queries_detector_id_id_unlabelled",
-            "detector_id",
-            "id",
-            **where("label IS NULL"),
-        ),
-        # The random queue in its order.
-        sa.Index(
-            "ix_queries_detector_id_queue_rank_waiting",
-            "detector_id",
-            "queue_rank",
-            **where("queue_rank IS NOT NULL"),
-        ),
-        # The few that are gold.
-        sa.Index("ix_queries_detector_id_gold", "detector_id", **where("is_gold")),
-        # Of those without a label the ones that the detector was least sure of.
-        sa.Index(
-            "ix_queries_detector_id_confidence_unlabelled",
-            "detector_id",
-            "confidence",
-            "id",
-            **where("label IS NULL"),
-        ),
+        *(index_some("queries", *one) for one in _SOME),
         # Of those without a label the oldest, which are not kept for ever.
-        sa.Index(
-            "ix_queries_created_at_id_unlabelled",
-            "created_at",
-            "id",
-            **where("label IS NULL"),
-        ),
-        # By standing and version the queries of a group, of which one is scored.
-        sa.Index(
-            "ix_queries_detector_id_group_standing_given",
-            "detector_id",
-            "group",
-            "standing",
-            "version_id",
-            **where('"group" IS NOT NULL'),
-        ),
-        # Those that do not count where versions are pooled, as they are counted.
-        sa.Index(
-            "ix_queries_detector_id_unpooled",
-            "detector_id",
-            "standing",
-            "label",
-            "predicted",
-            "version_id",
-            **where("NOT is_pooled"),
-        ),
-        # What was put to several versions, which are compared by it.
-        sa.Index(
-            "ix_queries_detector_id_input_label_given",
-            "detector_id",
-            "input",
-            "label",
-            **where("input IS NOT NULL"),
-        ),
-        # By version the query that an input was first put with, which alone is scored.
-        sa.Index(
-            "ix_queries_detector_id_input_version_id_first",
-            "detector_id",
-            "input",
-            "version_id",
-            **where("input IS NOT NULL AND NOT is_repeat"),
-        ),
-        sa.Index(
-            "ix_queries_detector_id_agreement_compared",
-            "detector_id",
-            "agreement",
-            "id",
-            **where("agreement IS NOT NULL"),
-        ),
-        # The few that somebody marked.
-        sa.Index(
-            "ix_queries_detector_id_id_tagged",
-            "detector_id",
-            "id",
-            **where("tags IS NOT NULL"),
-        ),
-        # The few whose content was taken away.
-        sa.Index(
-            "ix_queries_detector_id_erased",
-            "detector_id",
-            **where("erased_at IS NOT NULL"),
+        index_where(
+            "label IS NULL", "ix_queries_created_at_id_unlabelled", "created_at", "id"
         ),
         sa.CheckConstraint("confidence >= 0 AND confidence <= 1", name="confidence"),
     )
 
-    detector_id: Mapped[int] = mapped_column(
-        sa.ForeignKey(Detector.id), primary_key=True
-    )
+    detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     version_id: Mapped[int] = mapped_column(BigId)
     key: Mapped[str | None] = mapped_column(Name)
@@ -223,6 +165,35 @@ def is_about(rows_of: Any, query: Any) -> sa.ColumnElement[bool]:
     return sa.and_(is_near, rows_of.query_id == query.id)
 
 
+def is_of_query(rows_of: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that joins rows, such as labels, with their queries."""
+    is_near = on_postgresql(rows_of.detector_id == Query.detector_id)
+    return sa.and_(rows_of.query_id == Query.id, is_near)
+
+
+def has(rows_of: Any, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition that a query has such a row, such as a label."""
+    found = sa.select(rows_of.query_id).where(is_about(rows_of, Query), *conditions)
+    return found.exists()
+
+
+def delete_about(session: Session, query: Any, *kinds: type[Base]) -> None:
+    """Delete the rows of these *kinds*, such as reservations, that are of a query."""
+    for rows_of in kinds:
+        base.delete_rows(session, rows_of, is_about(rows_of, query))
+
+
+def repeat_of(repeat: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that *repeat*, an alias, repeats the input of a query."""
+    return sa.and_(
+        repeat.detector_id == Query.detector_id,
+        repeat.input == Query.input,
+        repeat.version_id == Query.version_id,
+        repeat.is_repeat,
+        ~Query.is_repeat,
+    )
+
+
 def has_standing(query: Any, standings: Collection[str]) -> sa.ColumnElement[bool]:
     """Return the condition that the label of *query* has one of *standings*.
 
@@ -240,12 +211,41 @@ def update_each() -> Any:
     )
 
 
+@cache
+def _set_each(names: Sequence[str]) -> Prepared:
+    columns = [getattr(Query, name).expression for name in names]
+    new = {one: sa.bindparam(one.name, type_=one.type) for one in columns}
+    return Prepared(update_each().values(new))
+
+
+def set_columns(
+    session: Session,
+    detector_id: int,
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+) -> None:
+    """Set the columns *names* of queries by ``id``."""
+    statement = _set_each(tuple(names))
+    own = {"of_detector": detector_id}
+    values = [{**row, **own, "query_id": row["id"]} for row in rows]
+    if values:
+        statement.run(session, *values)
+
+
+def set_pooled(
+    session: Session, detector_id: int, query_ids: Sequence[int], *, is_pooled: bool
+) -> None:
+    """Let queries count where versions are pooled, or no longer."""
+    rows = [{"id": one, "is_pooled": is_pooled} for one in query_ids]
+    set_columns(session, detector_id, rows, ("is_pooled",))
+
+
 def find_query(session: Session, query_id: int) -> Query | None:
-    return find_by_id(session, Query, query_id)
+    return base.find_by_id(session, Query, query_id)
 
 
 def find_query_of(session: Session, detector_id: int, query_id: int) -> Query | None:
-    return session.scalars(_select_query(detector_id, query_id)).one_or_none()
+    return base.find_row(session, Query, detector_id=detector_id, id=query_id)
 
 
 # Every label that is given asks this.
@@ -262,12 +262,6 @@ def find_owner(session: Session, query_id: int) -> tuple[int, bool] | None:
     return None if row is None else (int(row[0]), bool(row[1]))
 
 
-def _select_query(detector_id: int, query_id: int) -> sa.Select[Query]:
-    return sa.select(Query).where(
-        Query.detector_id == detector_id, Query.id == query_id
-    )
-
-
 def lock_query(session: Session, detector_id: int, query_id: int) -> Query | None:
     """Return a query that nobody else can label before this transaction ends.
 
@@ -276,15 +270,12 @@ def lock_query(session: Session, detector_id: int, query_id: int) -> Query | Non
     Without it two people who label at once would both replace the same label.
     SQLite has one writer at a time, so that what was read is still true.
     """
+    key = detector_id, query_id
     if is_sqlite(session):
-        return session.get(Query, (detector_id, query_id))
-    statement = (
-        _select_query(detector_id, query_id)
-        .with_for_update(key_share=True)
-        # The session may have read the query before it had to wait for the lock.
-        .execution_options(populate_existing=True)
-    )
-    return session.scalars(statement).one_or_none()
+        return session.get(Query, key)
+    # The session may have read the query before it had to wait for the lock.
+    options: Any = {"with_for_update": {"key_share": True}, "populate_existing": True}
+    return session.get(Query, key, **options)
 
 
 # Every query that a program logs asks this, and most keys are new.
@@ -335,33 +326,19 @@ def build_conditions(  # noqa: PLR0913 - one argument for each filter of the lis
     agreement: str | None = None,
 ) -> list[sa.ColumnElement[bool]]:
     """Return the conditions that a query of a detector passes every filter given."""
-    conditions: list[sa.ColumnElement[bool]] = [
-        Query.detector_id == detector_id,
-        Query.erased_at.is_(None),
-    ]
+    kind = {"predicted": predicted, "label": label, "agreement": agreement}
+    own = {"detector_id": detector_id, "version_id": version_id}
+    conditions = base.equal(Query, **own, **kind)
+    conditions.append(Query.erased_at.is_(None))
     if labelled is not None:
-        conditions.append(
-            Query.label.is_not(None) if labelled else Query.label.is_(None)
-        )
-    if predicted is not None:
-        conditions.append(Query.predicted == predicted)
-    if label is not None:
-        conditions.append(Query.label == label)
-    if version_id is not None:
-        conditions.append(Query.version_id == version_id)
+        has_label = Query.label.is_not(None)
+        conditions.append(has_label if labelled else ~has_label)
     if is_wrong is not None:
-        conditions.append(
-            Query.label != Query.predicted
-            if is_wrong
-            else Query.label == Query.predicted
-        )
-        conditions.append(Query.label != UNCLEAR)
+        is_right = Query.label == Query.predicted
+        conditions += [~is_right if is_wrong else is_right, Query.label != UNCLEAR]
     if is_counted is not None:
         scored = has_standing(Query, standings)
-        conditions.append(Query.label.is_not(None))
-        conditions.append(scored if is_counted else ~scored)
-    if agreement is not None:
-        conditions.append(Query.agreement == agreement)
+        conditions += [Query.label.is_not(None), scored if is_counted else ~scored]
     return conditions
 
 
@@ -376,10 +353,7 @@ def list_queries(
 ) -> Sequence[Query]:
     """Return queries that pass every filter given, the newest first."""
     conditions = [*build_conditions(detector_id, **filters), *also]
-    if before is not None:
-        conditions.append(Query.id < before)
-    statement = sa.select(Query).where(*conditions).order_by(Query.id.desc())
-    return session.scalars(statement.limit(limit)).all()
+    return base.list_newest(session, Query, *conditions, before=before, limit=limit)
 
 
 # Built once: every list of queries asks this.
@@ -450,13 +424,8 @@ def list_written_versions(
 
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:
     """Return the version that queries last arrived with."""
-    statement = (
-        sa.select(Query.version_id)
-        .where(Query.detector_id == detector_id)
-        .order_by(Query.id.desc())
-        .limit(1)
-    )
-    return session.scalars(statement).one_or_none()
+    statement = sa.select(Query.version_id).where(Query.detector_id == detector_id)
+    return session.scalar(statement.order_by(Query.id.desc()).limit(1))
 
 
 # Nobody chooses from more combinations of tags.

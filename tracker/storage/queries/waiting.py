@@ -7,16 +7,13 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     ColumnElement,
-    ForeignKey,
     Text,
     UniqueConstraint,
     bindparam,
     cast,
-    delete,
     func,
     select,
     union_all,
-    update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -39,7 +36,7 @@ class WaitingQuery(base.Base):
     __tablename__ = "waiting_queries"
     __table_args__ = (UniqueConstraint("detector_id", "key"),)
 
-    detector_id: Mapped[int] = mapped_column(ForeignKey(Detector.id), primary_key=True)
+    detector_id: Mapped[int] = base.owner("detectors")
     id: Mapped[int] = mapped_column(base.BigId, primary_key=True)
     key: Mapped[str | None] = mapped_column(base.Name)
     input: Mapped[str | None] = mapped_column(base.Name)
@@ -56,15 +53,11 @@ class WaitingQuery(base.Base):
     problem: Mapped[str | None] = mapped_column(Text)
 
 
+_KINDS: tuple[type[Query | WaitingQuery], ...] = (Query, WaitingQuery)
+
+
 def find_waiting(session: Session, query_id: int) -> WaitingQuery | None:
     return base.find_by_id(session, WaitingQuery, query_id)
-
-
-def find_waiting_by_key(
-    session: Session, detector_id: int, key: str
-) -> WaitingQuery | None:
-    own = WaitingQuery.detector_id == detector_id, WaitingQuery.key == key
-    return session.scalar(select(WaitingQuery).where(*own))
 
 
 def find_waiting_by_keys(
@@ -81,12 +74,6 @@ def find_waiting_by_keys(
         statement = statement.with_for_update()
     found = session.scalars(statement.order_by(WaitingQuery.id))
     return {one.key: one for one in found if one.key is not None}
-
-
-def lock_waiting(session: Session, key: base.Key) -> WaitingQuery | None:
-    """Return a query that nobody else labels or completes in this transaction."""
-    options: Any = {"with_for_update": True, "populate_existing": True}
-    return session.get(WaitingQuery, key, **options)
 
 
 # Built once: every list of queries asks this.
@@ -109,8 +96,8 @@ def list_asked_detectors(session: Session) -> Sequence[int]:
 
 def forget_problems(session: Session, detector_id: int) -> None:
     """Forget what a predictor said of the queries that wait; there is another one."""
-    every = update(WaitingQuery).where(WaitingQuery.detector_id == detector_id)
-    session.execute(every.values(problem=None))
+    own = WaitingQuery.detector_id == detector_id
+    base.change_rows(session, WaitingQuery, own, problem=None)
 
 
 _HAS_NO_LABEL = cast(WaitingQuery.labels, Text) == "[]"
@@ -129,16 +116,13 @@ def list_unlabelled(
 def delete_old_waiting(
     session: Session, detector_id: int, query_ids: Collection[int]
 ) -> int:
-    """Delete those of these queries that still wait and have no label, and count them.
-
-    Queries locked by others are skipped; a later run gets them.
-    """
+    """Delete the unlabelled and unlocked of these queries, and count them."""
     own = WaitingQuery.detector_id == detector_id
     old = select(WaitingQuery.id).where(
         own, WaitingQuery.id.in_(query_ids), _HAS_NO_LABEL
     )
     found = session.scalars(old.with_for_update(skip_locked=True)).all()
-    session.execute(delete(WaitingQuery).where(own, WaitingQuery.id.in_(found)))
+    base.delete_rows(session, WaitingQuery, own, WaitingQuery.id.in_(found))
     withdraw(session, PREDICTION, *map(str, found))
     return len(found)
 
@@ -163,25 +147,15 @@ def _named(key: str | None) -> list[ColumnElement[bool]]:
 def list_page(
     session: Session, detector_ids: Sequence[int], *, offset: int, limit: int
 ) -> tuple[int, list[Query | WaitingQuery]]:
-    """Return how many queries some detectors have, and some of them.
-
-    Those that wait are among them; the newest come first.
-    """
-    kinds: tuple[type[Query | WaitingQuery], ...] = (Query, WaitingQuery)
-    count = sum(
-        session.scalar(select(func.count()).where(kind.detector_id.in_(detector_ids)))
-        or 0
-        for kind in kinds
-    )
-    every = union_all(
-        *(select(kind.id).where(kind.detector_id.in_(detector_ids)) for kind in kinds)
-    ).subquery()
+    """Return how many queries some detectors have, also waiting, and the newest."""
+    theirs = [(kind, kind.detector_id.in_(detector_ids)) for kind in _KINDS]
+    count = sum(base.count_rows(session, kind, are) for kind, are in theirs)
+    every = union_all(*(select(kind.id).where(are) for kind, are in theirs)).subquery()
     chosen = select(every.c.id).order_by(every.c.id.desc()).offset(offset).limit(limit)
     ids = session.scalars(chosen).all()
     found: list[Query | WaitingQuery] = []
-    for kind in kinds:
-        known = kind.detector_id.in_(detector_ids), kind.id.in_(ids)
-        found.extend(session.scalars(select(kind).where(*known)))
+    for kind, are in theirs:
+        found += base.list_rows(session, kind, are, kind.id.in_(ids))
     return count, sorted(found, key=lambda row: row.id, reverse=True)
 
 
@@ -193,10 +167,7 @@ def erase_content(
     name: str | None,
     erased_at: datetime,
 ) -> None:
-    """Take away what *query* holds beyond what was counted of it.
-
-    Of its *group* and of the *name* of its input hashes stay.
-    """
+    """Take away what *query* holds beyond what was counted; hashes of names stay."""
     query.group, query.input = group, name
     query.details = query.image = query.image_url = None
     query.queue_rank = query.tags = None
@@ -215,8 +186,5 @@ def erase_image(session: Session, query: Query, *, erased_at: datetime) -> None:
 
 def has_image(session: Session, name: str) -> bool:
     """Return whether a query of any detector has this image, also one that waits."""
-    kinds: tuple[type[Query | WaitingQuery], ...] = (Query, WaitingQuery)
-    return any(
-        session.scalar(select(kind.id).where(kind.image == name).limit(1)) is not None
-        for kind in kinds
-    )
+    some = (select(kind.id).where(kind.image == name).limit(1) for kind in _KINDS)
+    return any(session.scalar(one) is not None for one in some)

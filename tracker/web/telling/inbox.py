@@ -19,12 +19,12 @@ from tracker.services.fields import is_storable
 from tracker.services.labelling.queues import MOST_COUNTED
 from tracker.services.people.own import OwnChange, change_own
 from tracker.services.telling.deliveries import say, say_in_full
-from tracker.storage.base import dump_id, list_detector_ids, parse_id
+from tracker.storage.base import dump_id, list_detector_ids, parse_id, set_row
 from tracker.storage.detectors import Detector, list_detectors, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.labelers import Assignment, list_asked
 from tracker.storage.labelling.queues import Work, count_all
-from tracker.storage.people import Account, Pin, seen_by, set_pin
+from tracker.storage.people import Account, Pin, seen_by
 from tracker.storage.queries.queries import count_all_disputed, list_by_key
 from tracker.storage.telling import (
     Event,
@@ -233,7 +233,8 @@ def pin(detector_id: str) -> ResponseReturnValue:
     with database().write() as session:
         found = get_detector(session, detector_id)
         is_pinned = request.form.get("pinned") == "yes"
-        set_pin(session, account().row, found.id, is_pinned=is_pinned)
+        row = {"account_id": account().row, "detector_id": found.id}
+        set_row(session, Pin, is_there=is_pinned, **row)
     return lead_to("show_detector", detector_id=detector_id)
 
 

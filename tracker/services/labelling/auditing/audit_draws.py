@@ -19,6 +19,7 @@ from tracker.services.fields import Instant
 from tracker.services.labelling.auditing import audits
 from tracker.services.wording import show
 from tracker.storage.base import Key, dump_id
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit, AuditRound
 
@@ -197,7 +198,7 @@ def _draw_new(
         )
         row = {"audit_id": audit.id, "number": place.number, "query_id": query_id}
         row |= {"detector_id": audit.detector_id, "stratum": stratum, "rank": rank}
-        storage.add_draws(session, [row | common])
+        insert_rows(session, storage.AuditDraw, [row | common])
         # Its label is no part of a random sample; the audit's chances are its own.
         if storage.set_sampling(session, audit.detector_id, query_id, words.TARGETED):
             numbers.append(place.number)

@@ -20,7 +20,7 @@ from tracker.services.estimates.weeks import Cut
 from tracker.services.queries.where import FORMS, MOST, named_version, parse_where
 from tracker.services.versions import UnknownVersionError, choose_versions
 from tracker.services.wording import invalid
-from tracker.settings.fields import TimeZone
+from tracker.settings import TimeZone
 from tracker.stats import MISSING, Ints, Strata, build_strata
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage

@@ -26,6 +26,7 @@ from tracker.shapes import Accuracy, Score, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
+from tracker.storage.inserting import insert_columns
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit, AuditRound, AuditSchedule
 from tracker.words import BALANCED, RECALL
@@ -466,8 +467,9 @@ def _add_items(
     key = bytes.fromhex(audit.secret)
     for start in range(0, len(ids), _AT_ONCE):
         part = ids[start : start + _AT_ONCE].tolist()
-        storage.add_items(
+        insert_columns(
             session,
+            storage.AuditItem,
             {
                 "audit_id": [audit.id] * len(part),
                 "stratum": index[start : start + _AT_ONCE].tolist(),
