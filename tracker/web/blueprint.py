@@ -11,6 +11,7 @@ from flask import (
     Blueprint,
     Response,
     current_app,
+    flash,
     make_response,
     redirect,
     render_template,
@@ -24,7 +25,6 @@ from werkzeug.routing import BaseConverter, ValidationError
 from tracker.charts.words import bounds, plural, shorten
 from tracker.http import context, database, find_account, now, required_role
 from tracker.rounding import outward, roughly
-from tracker.services.by import Actor
 from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import choose_default_versions
 from tracker.storage.base import dump_id, parse_whole
@@ -59,8 +59,13 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
         request.max_content_length = context().settings.max_body_bytes
 
 
-def lead_to(endpoint: str, **names: Any) -> ResponseReturnValue:
-    """Redirect to a page after a form, so that the browser gets it by itself."""
+def lead_to(endpoint: str, *, says: str = "", **names: Any) -> ResponseReturnValue:
+    """Redirect to a page after a form, so that the browser gets it by itself.
+
+    The page then *says* what was done.
+    """
+    if says:
+        flash(says)
     return redirect(url_for(f"pages.{endpoint}", **names), 303)
 
 
@@ -89,6 +94,8 @@ for _word in (
     span_decided,
 ):
     pages.add_app_template_global(_word)
+pages.add_app_template_global(find_account, "visitor")
+pages.add_app_template_global(now, "server_now")
 
 
 # The public id of a row: detector_ref(detector) is "det_7".
@@ -139,22 +146,10 @@ def session_of(detector: Detector) -> AbstractContextManager[Session]:
 
 
 @pages.app_template_global()
-def visitor() -> Actor | None:
-    """Return who looks at this page, None if nobody is signed in or it is for all."""
-    return find_account()
-
-
-@pages.app_template_global()
 def may(endpoint: str) -> bool:
     """Return whether the visitor may open that page."""
     found, role = find_account(), required_role(current_app, f"pages.{endpoint}")
     return found is not None and role is not None and found.may(role)
-
-
-@pages.app_template_global()
-def server_now() -> datetime:
-    """Return the instant of this request."""
-    return now()
 
 
 class Sort(NamedTuple):

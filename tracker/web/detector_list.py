@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 
 from flask import current_app, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -28,21 +28,17 @@ from tracker.words import STATES
 
 _PAGE = 50
 PINNED = "pinned"
-_AXIS = Axis(0.5)
 EXTENSION = "tracker-reports"
-
-
-def _last(row: Report) -> float:
-    at = row.estimate.last_label_at
-    return at.timestamp() if at else 0.0
-
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 SORTS = {
     "name": Sort("Detector", lambda row: row.detector.name.casefold()),
     "verdict": Sort("Verdict", lambda row: row.urgency),
     "right": Sort("right", lambda row: row.interval.low),
     "labels": Sort("labels", lambda row: row.estimate.labels, is_down=True),
-    "last": Sort("last label", _last, is_down=True),
+    "last": Sort(
+        "last label", lambda row: row.estimate.last_label_at or _LONG_AGO, is_down=True
+    ),
 }
 
 
@@ -73,7 +69,10 @@ def show_detectors() -> ResponseReturnValue:
         elif chosen in STATES:
             found = [row for row in found if row.state == chosen]
         sort = asked.get("sort", "")
-        _sort(found, sort)
+        found.sort(key=lambda row: row.detector.name.casefold())
+        sort_rows(found, SORTS, sort, usual=lambda row: row.urgency)
+        needy = sum(row.is_needy for row in found)
+        is_grouped = sort.lstrip("-") not in SORTS
         return render_template(
             "detectors/list.html",
             total=len(rows),
@@ -83,7 +82,7 @@ def show_detectors() -> ResponseReturnValue:
             page=page,
             last=-(-len(found) // _PAGE),
             counts=counts,
-            groups=_count_groups(found) if sort.lstrip("-") not in SORTS else {},
+            groups={"needy": needy, "fine": len(found) - needy} if is_grouped else {},
             chosen=chosen if chosen in {PINNED, *STATES} else None,
             sort=sort,
             sorts=SORTS,
@@ -95,7 +94,7 @@ def show_detectors() -> ResponseReturnValue:
             owner=owner,
             owners=sorted({row.detector.owner or "" for row in rows} | {owner, ""}),
             views=session.get_one(Account, account().row).views,
-            axis=_AXIS,
+            axis=Axis(0.5),
             new_key=None,
             archived=count_archived(session, among=account().detectors),
         )
@@ -123,17 +122,6 @@ def save_view() -> ResponseReturnValue:
 def has_words(detector: Detector, text: str) -> bool:
     """Return whether *text* is a part of the name or the question."""
     return text.casefold() in f"{detector.name}\n{detector.question}".casefold()
-
-
-def _sort(rows: list[Report], sort: str) -> None:
-    """Sort *rows* in place, by who needs a look unless a column is named."""
-    rows.sort(key=lambda row: row.detector.name.casefold())
-    sort_rows(rows, SORTS, sort, usual=lambda row: row.urgency)
-
-
-def _count_groups(rows: Sequence[Report]) -> dict[str, int]:
-    needy = sum(row.is_needy for row in rows)
-    return {"needy": needy, "fine": len(rows) - needy}
 
 
 def list_reports(session: Session, detectors: Sequence[Detector]) -> list[Report]:

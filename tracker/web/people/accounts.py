@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from flask import flash, render_template, request, url_for
+from flask import render_template, request, url_for
 from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
@@ -64,8 +64,9 @@ def change_password() -> ResponseReturnValue:
     except InvalidInputError as error:
         # The entered passwords are secrets and not sent back.
         return _render_own(failed_form({}, error)), 422
-    flash("The password is changed. Other browsers are signed out.")
-    return lead_to("show_account")
+    return lead_to(
+        "show_account", says="The password is changed. Other browsers are signed out."
+    )
 
 
 def _check_old_password() -> str | None:
@@ -103,8 +104,7 @@ def sign_out_of_browser(sign_in_id: int) -> ResponseReturnValue:
     with database().write() as session:
         own = services.get_account(session, account().name)
         sign_out_of(session, own, sign_in_id, by())
-    flash("That browser is signed out.")
-    return lead_to("show_account")
+    return lead_to("show_account", says="That browser is signed out.")
 
 
 def _render_own(form: Form) -> str:
@@ -245,8 +245,7 @@ def change_account(account_id: int) -> ResponseReturnValue:
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error, conflict_field="role")
         return _render_one(account_id, form), 422
-    flash("Saved.")
-    return lead_to("edit_account", account_id=account_id)
+    return lead_to("edit_account", says="Saved.", account_id=account_id)
 
 
 @pages.post("/people/<int:account_id>/link")
@@ -266,8 +265,9 @@ def reset_second_factor(account_id: int) -> ResponseReturnValue:
     with database().write() as session:
         shown = services.get_account_by_id(session, account_id)
         services_reset(session, shown, by())
-    flash("The second step is reset.")
-    return lead_to("edit_account", account_id=account_id)
+    return lead_to(
+        "edit_account", says="The second step is reset.", account_id=account_id
+    )
 
 
 _CHANGES = {
@@ -284,8 +284,9 @@ def enable(account_id: int, change: str) -> ResponseReturnValue:
     do, said = _CHANGES[change]
     with database().write() as session:
         do(session, services.get_account_by_id(session, account_id), by())
-    flash(f"The account is {said}.")
-    return lead_to("edit_account", account_id=account_id)
+    return lead_to(
+        "edit_account", says=f"The account is {said}.", account_id=account_id
+    )
 
 
 def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:

@@ -92,8 +92,7 @@ def remove_app() -> ResponseReturnValue:
     """Remove the app."""
     with database().write() as session:
         services.remove_totp(session, _own_fresh(session), by())
-    flash("The app is removed.")
-    return lead_to("show_second_factor")
+    return lead_to("show_second_factor", says="The app is removed.")
 
 
 @pages.post("/account/second-step/codes")
@@ -139,8 +138,7 @@ def remove_passkey(passkey_id: int) -> ResponseReturnValue:
     """Remove a passkey."""
     with database().write() as session:
         services.remove_passkey(session, _own_fresh(session), passkey_id, by())
-    flash("The passkey is removed.")
-    return lead_to("show_second_factor")
+    return lead_to("show_second_factor", says="The passkey is removed.")
 
 
 @pages.get("/sign-in/code")

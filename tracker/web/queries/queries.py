@@ -160,8 +160,7 @@ def erase(query_id: str) -> ResponseReturnValue:
         detector_id = dump_id("det", get_query(session, query_id).detector_id)
         name = erasing.erase_query(session, query_id, by())
     _delete_image(name)
-    flash("The query is erased.")
-    return lead_to("show_queries", detector_id=detector_id)
+    return lead_to("show_queries", says="The query is erased.", detector_id=detector_id)
 
 
 @pages.post("/queries/<query_id>/image/erase")

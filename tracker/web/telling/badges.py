@@ -7,7 +7,6 @@ from typing import Literal
 
 from flask import (
     Response,
-    flash,
     jsonify,
     make_response,
     render_template,
@@ -96,8 +95,7 @@ def revoke_badge(detector_id: str) -> ResponseReturnValue:
         if badge.detector_id != get_detector(session, detector_id).id:
             raise NotFoundError("the badge belongs to another detector")
         services.revoke_badge(session, badge, by())
-    flash("The badge is revoked.")
-    return lead_to("show_badges", detector_id=detector_id)
+    return lead_to("show_badges", says="The badge is revoked.", detector_id=detector_id)
 
 
 @pages.get("/badge/<token>.<any(svg,json):suffix>")

@@ -79,8 +79,7 @@ def ask_address_again() -> ResponseReturnValue:
     """Send the confirmation mail again."""
     with database().write() as session:
         services.ask_again(session, get_account(session, account().name), by())
-    flash("Another mail will be sent within ten minutes.")
-    return lead_to("show_mail")
+    return lead_to("show_mail", says="Another mail will be sent within ten minutes.")
 
 
 @pages.get("/account/mail/confirm/<token>")
@@ -102,8 +101,7 @@ def confirm_address(token: str) -> ResponseReturnValue:
     with database().write() as session:
         own = get_account(session, account().name)
         services.confirm_address(session, own, key, token, by())
-    flash("The address is confirmed.")
-    return lead_to("show_mail")
+    return lead_to("show_mail", says="The address is confirmed.")
 
 
 @pages.post("/account/mail/again")
@@ -120,8 +118,7 @@ def want_mail_again() -> ResponseReturnValue:
         if not found:
             raise NotFoundError("mail about this detector is not turned off")
         services.mute(session, own, found[0], by(), is_muted=False)
-    flash("Mail about this detector is turned on again.")
-    return lead_to("show_mail")
+    return lead_to("show_mail", says="Mail about this detector is turned on again.")
 
 
 @pages.get("/mail/unsubscribe/<token>")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from flask import flash, render_template, request
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -152,8 +152,11 @@ def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
 @requires("editor")
 def test_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(webhook_id, lambda session, one: services.try_webhook(session, one, by()))
-    flash("A test message is on its way; look again in a moment.")
-    return lead_to("show_webhook", webhook_id=webhook_id)
+    return lead_to(
+        "show_webhook",
+        says="A test message is on its way; look again in a moment.",
+        webhook_id=webhook_id,
+    )
 
 
 @pages.post("/alerts/<webhook_id>/enabled")
@@ -186,8 +189,7 @@ def remove_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(
         webhook_id, lambda session, one: services.delete_webhook(session, one, by())
     )
-    flash("The webhook is deleted.")
-    return lead_to("show_webhooks")
+    return lead_to("show_webhooks", says="The webhook is deleted.")
 
 
 def _change(webhook_id: str, work: Callable[[Session, Webhook], Any]) -> Any:
