@@ -36,7 +36,6 @@ from tracker.web.deciding.planning import count_draws
 from tracker.web.drawing.answers import (
     Curve,
     draw_curve,
-    end_curve,
     list_pairs,
     name_marks,
     near_axis,
@@ -249,9 +248,9 @@ def _draw_curve(
         if one.name == name:
             measure, now_at = Measure(RECALL, name), one
     points = list_curve(session, detector, version, measure, method)
-    live = end_curve(points, now_at, (estimate.labels, points[-1] if points else None))
     is_decided = str(measure) == detector.measure and not published
-    return draw_curve(live, detector.target if is_decided else None)
+    target = detector.target if is_decided else None
+    return draw_curve(points, now_at, estimate.labels, target)
 
 
 def _draw_weeks(

@@ -176,7 +176,8 @@ def show_settings() -> ResponseReturnValue:
 @requires("admin")
 def show_server() -> ResponseReturnValue:
     """Show the settings of the server with what each means; no secret is shown."""
-    settings, changed, usual = context().settings, [], []
+    settings = context().settings
+    variables: tuple[list[Any], list[Any]] = ([], [])
     for name, field in Settings.model_fields.items():
         is_usual = getattr(settings, name) == field.get_default()
         variable = {
@@ -184,7 +185,8 @@ def show_server() -> ResponseReturnValue:
             "value": _show(settings, name),
             "meaning": field.description or "",
         }
-        (usual if is_usual else changed).append(variable)
+        variables[is_usual].append(variable)
+    changed, usual = variables
     return render_template("settings/server.html", changed=changed, usual=usual)
 
 

@@ -15,6 +15,7 @@ from tracker.shapes import Score
 from tracker.web.blueprint import pages
 from tracker.web.drawing.readings import Reading, Tick, read
 from tracker.web.drawing.words import narrow
+from tracker.web.forms import parse_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,35 +84,17 @@ def _tenth(share: float) -> float:
     return min(0.5, int(10 * share + 1e-9) / 10)
 
 
-@dataclass(frozen=True, slots=True)
-class BinMark:
-    """A bin of confidences: its interval, its accuracy and its mean confidence."""
-
-    x: str
-    y: str
-    width: str
-    height: str
-    # Where the accuracy lies, None without a label.
-    accuracy: str | None
-    confidence: str
-    middle: str
-
-
-def draw_bins(bins: Sequence[CalibrationBin]) -> list[BinMark]:
-    """Return the marks of *bins*, on axes that both run from 0 to 1."""
-    frame = Frame(0.0, 0.0)
-    return [
-        BinMark(
-            x=f"{frame.x(one.start) + 1:.2f}%",
-            y=f"{frame.y(one.high):.2f}%",
-            width=f"{100 * (one.end - one.start) - 2:.2f}%",
-            height=f"{100 * (one.high - one.low):.2f}%",
-            accuracy=None if one.accuracy is None else f"{frame.y(one.accuracy):.2f}%",
-            confidence=f"{frame.y(one.confidence):.2f}%",
-            middle=f"{frame.x(one.end) - 1:.2f}%",
-        )
-        for one in bins
-    ]
+def _draw_bin(frame: Frame, one: CalibrationBin) -> dict[str, str | None]:
+    """Return where a bin of confidences lies, and the places of its two lines."""
+    return {
+        "x": f"{frame.x(one.start) + 1:.2f}%",
+        "y": f"{frame.y(one.high):.2f}%",
+        "width": f"{100 * (one.end - one.start) - 2:.2f}%",
+        "height": f"{100 * (one.high - one.low):.2f}%",
+        "accuracy": None if one.accuracy is None else f"{frame.y(one.accuracy):.2f}%",
+        "confidence": f"{frame.y(one.confidence):.2f}%",
+        "middle": f"{frame.x(one.end) - 1:.2f}%",
+    }
 
 
 @pages.get("/detectors/<detector_id>/thresholds")
@@ -119,7 +102,9 @@ def draw_bins(bins: Sequence[CalibrationBin]) -> list[BinMark]:
 def show_thresholds(detector_id: str) -> ResponseReturnValue:
     """Show how accurate answers above a confidence are, and what confidences mean."""
     version = request.args.get("version") or None
-    target = _parse_target(request.args.get("target", ""))
+    typed = request.args.get("target", "")
+    share = parse_percent(typed)
+    target = share if isinstance(share, float) and 0 < share < 1 else None
     with database().read() as session:
         detector = get_detector(session, detector_id)
         found, calibration = thresholds.get_thresholds_and_calibration(
@@ -139,8 +124,9 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
             points=[(one, _read(one), _at_least(one)) for one in found.points],
             lowest=None if found.lowest is None else _read(found.lowest),
             bins=[(one, _read(one), _within(one)) for one in calibration.bins],
-            marks=draw_bins(calibration.bins),
-            typed=request.args.get("target", ""),
+            # On axes that both run from 0 to 1.
+            marks=[_draw_bin(Frame(0.0, 0.0), one) for one in calibration.bins],
+            typed=typed,
         )
 
 
@@ -152,15 +138,6 @@ def _at_least(point: ThresholdPoint) -> str:
 def _within(one: CalibrationBin) -> str:
     """Return the condition on the queries of a bin; the last one has both its ends."""
     return f"confidence:{one.start}..{'<' if one.end < 1 else ''}{one.end}"
-
-
-def _parse_target(text: str) -> float | None:
-    """Return the target that was typed in percent, None where it is none."""
-    cleaned = text.replace("%", "").replace(",", ".").strip()
-    if not cleaned.replace(".", "", 1).isdecimal() or len(cleaned) > 10:
-        return None
-    share = float(cleaned) / 100
-    return share if 0 < share < 1 else None
 
 
 def _read(one: ThresholdPoint | CalibrationBin) -> Reading:
