@@ -18,7 +18,6 @@ from flask import (
     request,
     url_for,
 )
-from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session, object_session
 from werkzeug.routing import BaseConverter, ValidationError
 
@@ -59,14 +58,14 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
         request.max_content_length = context().settings.max_body_bytes
 
 
-def lead_to(endpoint: str, *, says: str = "", **names: Any) -> ResponseReturnValue:
+def lead_to(endpoint: str, *, says: str = "", **names: Any) -> Response:
     """Redirect to a page after a form, so that the browser gets it by itself.
 
     The page then *says* what was done.
     """
     if says:
         flash(says)
-    return redirect(url_for(f"pages.{endpoint}", **names), 303)
+    return make_response(redirect(url_for(f"pages.{endpoint}", **names), 303))
 
 
 # Globals, because macros do not see what a context processor adds.

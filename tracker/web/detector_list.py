@@ -1,10 +1,19 @@
-"""The list of the detectors: all of them, those that need a look first."""
+"""The list of the detectors, those that need a look first, and the first use."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
-from flask import current_app, flash, redirect, render_template, request, url_for
+from flask import (
+    Response,
+    current_app,
+    flash,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -12,19 +21,20 @@ from tracker.errors import InvalidInputError
 from tracker.http import account, by, database, now, requires
 from tracker.services.estimates.report import Report, Reports
 from tracker.services.fields import is_storable, parse_input
+from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.people.own import OwnChange, change_own, get_own
 from tracker.services.versions import choose_default_versions
-from tracker.storage.base import list_detector_ids
+from tracker.storage.base import dump_id, list_detector_ids
 from tracker.storage.detectors import (
     Detector,
     count_archived,
     find_version,
     list_detectors,
 )
-from tracker.storage.people import Account, Pin
-from tracker.web.blueprint import Sort, pages, session_of, sort_rows
+from tracker.storage.people import Account, Pin, list_keys
+from tracker.web.blueprint import Sort, lead_to, pages, session_of, sort_rows
 from tracker.web.drawing.readings import Axis
-from tracker.words import STATES
+from tracker.words import LOGGER, STATES
 
 _PAGE = 50
 PINNED = "pinned"
@@ -145,3 +155,41 @@ def _reports() -> Reports:
     reports = current_app.extensions[EXTENSION]
     assert isinstance(reports, Reports)
     return reports
+
+
+_FIRST_KEY = "first key"
+_MADE_HERE = re.compile(rf"{_FIRST_KEY}( \d+)?")
+
+
+@pages.get("/begin")
+@requires("viewer")
+def show_beginning() -> ResponseReturnValue:
+    """Say nothing while there is no detector, and lead to the first one after."""
+    with database().read() as session:
+        found = list_detectors(session, limit=1, among=account().detectors)
+    if not found:
+        return Response(status=204)
+    here = url_for("pages.show_detector", detector_id=dump_id("det", found[0].id))
+    return Response(status=200, headers={"HX-Redirect": here})
+
+
+@pages.post("/begin")
+@requires("admin")
+def make_first_key() -> ResponseReturnValue:
+    """Make a key and show it inside of the commands, this once.
+
+    One that was made here before is of no use any more.
+    """
+    with database().write() as session:
+        if list_detectors(session, limit=1):
+            return lead_to("show_detectors")
+        taken = [0]
+        for old in list_keys(session):
+            if made := _MADE_HERE.fullmatch(old.name):
+                taken.append(int(made[1] or 1))
+                if old.revoked_at is None:
+                    revoke_key(session, old.name, by())
+        name = f"{_FIRST_KEY} {max(taken) + 1}" if len(taken) > 1 else _FIRST_KEY
+        key = create_key(session, name, LOGGER, by())
+    # Not a redirect: the key would have to be kept somewhere on the way.
+    return render_template("detectors/list.html", total=0, archived=0, new_key=key)

@@ -1,8 +1,7 @@
 """Pages of the visitor's own account, all accounts, and the audit log."""
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from flask import render_template, request, url_for
 from flask import session as cookie
@@ -165,17 +164,6 @@ def _address_of(token: str) -> str:
     return url_for("pages.show_sign_in", token=token, _external=True)
 
 
-class _Person(NamedTuple):
-    """An account of the list."""
-
-    account: Account
-    # None for every detector.
-    seen: list[Detector] | None
-    second_step: str | None
-    last_seen: datetime | None
-    labels: int
-
-
 _SHOWN: Mapping[str, Callable[[Account], bool]] = {
     "": lambda _: True,
     "admins": lambda one: one.role == ADMIN and one.disabled_at is None,
@@ -192,14 +180,14 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
         steps = storage.list_second_factors(session)
         last = storage.find_last_seen(session)
         week = count_this_week(session, None)
-        accounts = [
-            _Person(
-                one,
-                _seen(session, one),
-                steps.get(one.id),
-                last.get(one.id),
-                sum(week.of(one.name).values()),
-            )
+        accounts: list[dict[str, Any]] = [
+            {
+                "account": one,
+                "seen": _seen(session, one),
+                "second_step": steps.get(one.id),
+                "last_seen": last.get(one.id),
+                "labels": sum(week.of(one.name).values()),
+            }
             for one in storage.list_accounts(session)
         ]
         return render_template(
@@ -209,11 +197,10 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
             shown=[
                 one
                 for one in accounts
-                if is_shown(one.account)
-                and text.casefold() in one.account.name.casefold()
+                if is_shown(one["account"]) and text in one["account"].name.casefold()
             ],
             counts={
-                key: sum(test(one.account) for one in accounts)
+                key: sum(test(one["account"]) for one in accounts)
                 for key, test in _SHOWN.items()
             },
             text=asked,
@@ -339,14 +326,10 @@ def show_audit_log() -> ResponseReturnValue:
             last=last,
             is_first=before is None,
             asked=asked.model_dump(exclude_none=True),
-            people=_choices(asked.who, (who for who, _ in doings)),
-            actions=_choices(asked.what, (what for _, what in doings)),
+            # The chosen filter stays in the list even if its events are old.
+            people=sorted(filter(None, {asked.who, *(who for who, _ in doings)})),
+            actions=sorted(filter(None, {asked.what, *(what for _, what in doings)})),
         )
-
-
-def _choices(asked: str | None, known: Iterable[str]) -> list[str]:
-    # The chosen filter stays in the list even if its events are old.
-    return sorted({*known, *([asked] if asked else [])})
 
 
 @pages.get("/activity.<suffix>")

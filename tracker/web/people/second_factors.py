@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import segno
-from flask import Response, flash, jsonify, redirect, render_template, request, url_for
+from flask import Response, flash, jsonify, render_template, request, url_for
 from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
@@ -29,17 +29,15 @@ from tracker.services.people.second_factors import Site
 from tracker.services.people.sign_ins import (
     TooManyTriesError,
     begin_try,
-    end_sign_in,
     fail_try,
     find_signed_in,
     forget_tries,
-    sign_in,
 )
 from tracker.storage import people as storage
 from tracker.storage.people import Account
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
-from tracker.web.people.sign_in import STEP, own_path
+from tracker.web.people.sign_in import STEP, go_on, own_path, replace_sign_in
 
 _CHALLENGE = "challenge"
 _CHALLENGE_SECONDS = 300
@@ -173,17 +171,12 @@ def sign_in_by_code() -> ResponseReturnValue:
         if what is None:
             fail_try(session, person.name, by(), is_known=True)
         else:
-            how = f"{step.how} and {what}"
             session.delete(step)
-            end_sign_in(session, cookie.get(SIGN_IN, ""))
-            token = sign_in(
-                session, person, by(), browser=request.user_agent.string, how=how
-            )
+            token = replace_sign_in(session, person, f"{step.how} and {what}")
     if what is None:
         wrong = "The code is wrong or already used."
         return _render_code(wrong=wrong, status=401)
-    keep_sign_in(token)
-    return redirect(own_path(request.form.get("next")), 303)
+    return go_on(token, own_path(request.form.get("next")))
 
 
 @pages.post("/sign-in/passkey/options")
@@ -210,11 +203,7 @@ def sign_in_by_passkey() -> ResponseReturnValue:
         if found is None:
             fail_try(session, "", by(), is_known=False)
         else:
-            end_sign_in(session, cookie.get(SIGN_IN, ""))
-            how = "signed in with a passkey"
-            token = sign_in(
-                session, found, by(), browser=request.user_agent.string, how=how
-            )
+            token = replace_sign_in(session, found, "signed in with a passkey")
     if found is None:
         return problem(401, "Not signed in", "this passkey is not known here")
     keep_sign_in(token)
@@ -252,9 +241,8 @@ def _site() -> Site:
 
 def _begin_again() -> Response:
     cookie.pop(STEP, None)
-    flash("That took too long. Sign in again.")
-    address = url_for("pages.show_sign_in", next=request.values.get("next"))
-    return Response(status=303, headers={"Location": address})
+    said = "That took too long. Sign in again."
+    return lead_to("show_sign_in", says=said, next=request.values.get("next"))
 
 
 def _render_code(*, wrong: str | None, status: int = 200) -> Response:

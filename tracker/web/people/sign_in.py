@@ -114,21 +114,26 @@ def _enter(
     Returns the response to send after the commit.
     """
     onward = own_path(request.form.get("next"))
+    if not has_second_factor(session, person.id):
+        return partial(go_on, replace_sign_in(session, person, how), onward)
     end_sign_in(session, cookie.get(SIGN_IN, ""))
-    if has_second_factor(session, person.id):
-        step = begin_step(session, person, by(), how=how)
-        return partial(_ask_for_code, step, onward)
-    token = sign_in(session, person, by(), browser=request.user_agent.string, how=how)
-    return partial(_go_on, token, onward)
+    step = begin_step(session, person, by(), how=how)
+
+    def ask_for_code() -> ResponseReturnValue:
+        cookie.clear()
+        cookie[STEP] = step
+        return lead_to("show_code", next=onward)
+
+    return ask_for_code
 
 
-def _ask_for_code(step: str, onward: str) -> ResponseReturnValue:
-    cookie.clear()
-    cookie[STEP] = step
-    return lead_to("show_code", next=onward)
+def replace_sign_in(session: Session, person: Account, how: str) -> str:
+    """Sign *person* in and end the browser's previous session; return the token."""
+    end_sign_in(session, cookie.get(SIGN_IN, ""))
+    return sign_in(session, person, by(), browser=request.user_agent.string, how=how)
 
 
-def _go_on(token: str, onward: str) -> ResponseReturnValue:
+def go_on(token: str, onward: str) -> ResponseReturnValue:
     keep_sign_in(token)
     return redirect(onward, 303)
 

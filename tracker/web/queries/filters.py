@@ -104,7 +104,9 @@ class Filter:
             versus=self.versus or None,
             tag=self.tag or None,
             labeler=self.labeler or None,
-            labelled_since=_parse_day(self.labelled_from),
+            labelled_since=_parse_day(self.labelled_from)
+            if self.labelled_from
+            else None,
             where=where,
             **_SHOWN[self.show],
         )
@@ -136,10 +138,8 @@ def count_this_week(session: Session, detector_id: int | None) -> Week:
     return Week(monday, *count_current_since(session, detector_id, since=since))
 
 
-def _parse_day(text: str) -> datetime | None:
-    """Return when a day begins in the zone of the workspace; None for no day."""
-    if not text:
-        return None
+def _parse_day(text: str) -> datetime:
+    """Return when a day begins in the zone of the workspace."""
     try:
         return midnight_in(date.fromisoformat(text), _zone())
     except (ValueError, OverflowError) as error:
@@ -156,8 +156,12 @@ def count_mistakes(
     """
     first, last = (one.isoformat() for one in days)
     wanted = Filter(show="wrong", first=first, last=last, **chosen)
+    return count(session, detector, wanted.wanted), wanted.address | {"show": None}
+
+
+def count(session: Session, detector: Detector, wanted: QueryFilter) -> int:
+    """Return how many queries are *wanted*, counted no further than a page counts."""
     options: dict[str, Any] = {"sort": "newest", "after": None, "limit": 1}
-    number = find_and_count(
-        session, detector, wanted.wanted, **options, at=now(), at_most=MOST_COUNTED
+    return find_and_count(
+        session, detector, wanted, **options, at=now(), at_most=MOST_COUNTED
     )[1]
-    return number, {**wanted.address, "show": None}

@@ -14,7 +14,7 @@ from tracker.services.estimates.query_lists import find_and_count, find_queries
 from tracker.services.evidence.standing import is_closed
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
-from tracker.services.labelling.golds import Gold, get_gold, see_as
+from tracker.services.labelling.golds import get_gold, see_as
 from tracker.services.labelling.labelers import get_agreement, list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.predictions import find_any
@@ -22,7 +22,7 @@ from tracker.services.queries import erasing
 from tracker.services.queries.queries import NewTags, get_query, set_tags
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
-from tracker.storage.labelling.rechecks import Recheck, find_recheck
+from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.queries.queries import Query, find_query_of, list_tags, load_tags
 from tracker.storage.queries.waiting import count_waiting, list_waiting
 from tracker.web.blueprint import cut_page, lead_to, pages
@@ -53,6 +53,7 @@ def show_queries(detector_id: str) -> ResponseReturnValue:
             queries, last, total = list_page(session, detector, wanted, after or None)
         except InvalidInputError as error:
             problem, queries = str(error), []
+        agreed, disputed = get_agreement(session, detector)
         page = render_template(
             "queries/list.html",
             detector=detector,
@@ -68,7 +69,10 @@ def show_queries(detector_id: str) -> ResponseReturnValue:
             tags=list_tags(session, detector.id),
             most_counted=MOST_COUNTED,
             is_large=sum(one.queries for one in versions) >= MANY,
-            **_describe_agreement(session, detector),
+            agreement=read(agreed, name="Agreement", tone=1)
+            if agreed.labelled
+            else None,
+            disputed=disputed,
         )
     return page, 400 if problem else 200
 
@@ -107,12 +111,6 @@ def show_waiting(detector_id: str) -> ResponseReturnValue:
             last=last,
             is_first=before is None,
         )
-
-
-def _describe_agreement(session: Session, detector: Detector) -> dict[str, Any]:
-    agreed, disputed = get_agreement(session, detector)
-    reading = read(agreed, name="Agreement", tone=1)
-    return {"agreement": reading if agreed.labelled else None, "disputed": disputed}
 
 
 @pages.get("/queries/<query_id>")
@@ -159,7 +157,9 @@ def erase(query_id: str) -> ResponseReturnValue:
     with database().write() as session:
         detector_id = dump_id("det", get_query(session, query_id).detector_id)
         name = erasing.erase_query(session, query_id, by())
-    _delete_image(name)
+    # No query shows it any more, once that is committed.
+    if name is not None:
+        context().images.delete(name)
     return lead_to("show_queries", says="The query is erased.", detector_id=detector_id)
 
 
@@ -170,15 +170,10 @@ def erase_image(query_id: str) -> ResponseReturnValue:
     if "sure" in request.form:
         with database().write() as session:
             name = erasing.erase_image(session, query_id, by())
-        _delete_image(name)
+        if name is not None:
+            context().images.delete(name)
         flash("The image is erased.")
     return lead_to("show_query", query_id=query_id)
-
-
-def _delete_image(name: str | None) -> None:
-    """Delete an image that no query shows any more, once that is committed."""
-    if name is not None:
-        context().images.delete(name)
 
 
 def render_query(session: Session, query: Query, form: Form) -> str:
@@ -187,11 +182,17 @@ def render_query(session: Session, query: Query, form: Form) -> str:
     assert detector is not None
     asked = Filter.parse(request.args)
     query = see_as(session, query, account().name)
+    is_editor = account().may(EDITOR)
+    second = find_recheck(session, query)
     return render_template(
         "queries/query.html",
-        gold=_find_gold(session, query),
+        # What is known of a gold query nobody who labels may see.
+        gold=get_gold(session, dump_id("iq", query.id))
+        if query.is_gold and is_editor
+        else None,
         judgements=list_judgements(session, query),
-        second=_find_second(session, query),
+        # What was said of it when its label was given again.
+        second=second if second and second.answered_at else None,
         detector=detector,
         query=query,
         version=session.get_one(Version, (query.detector_id, query.version_id)),
@@ -202,39 +203,21 @@ def render_query(session: Session, query: Query, form: Form) -> str:
         known_tags=list_tags(session, detector.id),
         asked=asked.address,
         **_find_neighbours(session, detector, query, asked),
-        settles=query.agreement == DISPUTED and account().may(EDITOR),
+        settles=query.agreement == DISPUTED and is_editor,
         is_closed=is_closed(query, account()),
         form=form,
     )
-
-
-def _find_gold(session: Session, query: Query) -> Gold | None:
-    """Return what is known of a gold query; nobody who labels may see it."""
-    is_shown = query.is_gold and account().may(EDITOR)
-    return get_gold(session, dump_id("iq", query.id)) if is_shown else None
-
-
-def _find_second(session: Session, query: Query) -> Recheck | None:
-    """Return what was said of *query* when its label was given again."""
-    found = find_recheck(session, query)
-    return None if found is None or found.answered_at is None else found
 
 
 def _find_neighbours(
     session: Session, detector: Detector, query: Query, asked: Filter
 ) -> dict[str, Query | None]:
     """Return the queries before and behind *query* in the list it was opened from."""
+    how: dict[str, Any] = {"sort": asked.order, "after": query, "limit": 1, "at": now()}
     found: dict[str, Query | None] = {}
     for name, is_backwards in (("before", True), ("behind", False)):
         nearest = find_queries(
-            session,
-            detector,
-            asked.wanted,
-            sort=asked.order,
-            after=query,
-            limit=1,
-            at=now(),
-            is_backwards=is_backwards,
+            session, detector, asked.wanted, **how, is_backwards=is_backwards
         )
         found[name] = next(iter(nearest), None)
     return found
