@@ -4,10 +4,10 @@ The parts of a detector's queries with their counts, as they are cut.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates import slice_counts
+from tracker.services.estimates.calendar import load_days
 from tracker.services.estimates.counted import Unit, unit_of
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import ClassEstimate
@@ -32,15 +33,14 @@ from tracker.stats import SliceEvidence, SliceState, anytime, compare_once, shar
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import slices
-from tracker.storage.estimates.cells import Counts, pool
+from tracker.storage.estimates.cells import Counts, day_in, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.projections import list_projections
 from tracker.words import ANYTIME, BALANCED, OVERALL, UNSTATED
 
 METADATA = "metadata."
 Cells = Mapping[tuple[str, str], int]
-_CUTS = {"version": "version_id", "predicted": "predicted", "week": "asked_at"}
-BUILT_IN = tuple(_CUTS)
+BUILT_IN = ("version", "predicted", "week")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +92,45 @@ def read_parts(
             )
             for one in versions
         ]
-    found = slices.count_cut(session, detector.id, [versions[0].id], _CUTS[by], live)
-    if by == "week":
-        return _join_weeks(found)
-    return [
-        Part(value, one.queries, one.cells, f"predicted:{value}")
-        for value, one in sorted(found.items())
-    ]
-
-
-def _join_weeks(days: Mapping[str, slices.CutCounts]) -> list[Part]:
-    queries, cells = Counter[date](), dict[date, Counter[tuple[str, str]]]()
-    for text, one in days.items():
-        day = date.fromisoformat(text)
-        monday = begin(day, "week")
-        queries[monday] += one.queries
-        cells.setdefault(monday, Counter()).update(one.cells)
+    kinds, queries = _count_built_in(session, detector, versions[0], by)
+    for kind, counted in kinds.items():
+        queries[kind] += sum(counted.cells.values())
     return [
         Part(
-            str(monday),
+            kind,
             number,
-            cells[monday],
-            f"asked_at:{monday}..{monday + timedelta(days=6)}",
+            kinds[kind].select(live).confusion,
+            f"predicted:{kind}"
+            if by == "predicted"
+            else f"asked_at:{kind}..{date.fromisoformat(kind) + timedelta(days=6)}",
         )
-        for monday, number in sorted(queries.items())
+        for kind, number in sorted(queries.items())
+        if number
     ]
+
+
+def _count_built_in(
+    session: Session, detector: Detector, version: Version, by: str
+) -> tuple[dict[str, Counts], Counter[str]]:
+    """Return the counts of *version* by prediction or week, and its other queries.
+
+    Only the queries without a label are counted now.
+    """
+    kinds, queries = defaultdict[str, Counts](Counts), Counter[str]()
+    if by == "predicted":
+        counts = current_counts(session, [version])[version.id]
+        for cell, number in counts.cells.items():
+            kinds[cell.predicted].add(cell, number)
+        queries.update(slices.count_unlabelled(session, version, "predicted"))
+        return kinds, queries
+    for day, counted in load_days(session, detector, version).items():
+        monday = str(begin(day, "week"))
+        kinds[monday] = pool([kinds[monday], counted])
+    minutes = slices.count_unlabelled(session, version, "asked_at")
+    for minute, number in minutes.items():
+        asked_at = datetime.fromisoformat(minute).replace(tzinfo=UTC)
+        queries[str(begin(day_in(asked_at, detector.zone), "week"))] += number
+    return kinds, queries
 
 
 # What is said first comes first.
