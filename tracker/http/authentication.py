@@ -167,7 +167,6 @@ def authenticate_requests(app: Flask) -> None:
 
 
 def _authenticate() -> None:
-    """Find the account or key of the request, unless the view is public."""
     if request.endpoint is None:
         return
     if required_role(current_app, request.endpoint) == PUBLIC:

@@ -2,8 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +24,7 @@ from werkzeug.routing import BaseConverter, ValidationError
 from tracker.charts.words import bounds, plural, shorten
 from tracker.http import context, database, find_account, now, required_role
 from tracker.rounding import outward, roughly
+from tracker.services.detectors import get_detector
 from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import choose_default_versions
 from tracker.storage.base import dump_id, parse_whole
@@ -66,6 +67,13 @@ def lead_to(endpoint: str, *, says: str = "", **names: Any) -> Response:
     if says:
         flash(says)
     return make_response(redirect(url_for(f"pages.{endpoint}", **names), 303))
+
+
+@contextmanager
+def reading(detector_id: str) -> Iterator[tuple[Session, Detector]]:
+    """Read a detector, and what else its page shows, of one moment."""
+    with database().read() as session:
+        yield session, get_detector(session, detector_id)
 
 
 # Globals, because macros do not see what a context processor adds.

@@ -31,7 +31,7 @@ from tracker.storage.detectors import Detector, Version, list_archived, list_ver
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
-from tracker.web.blueprint import answer_live, cut_page, lead_to, pages
+from tracker.web.blueprint import answer_live, cut_page, lead_to, pages, reading
 from tracker.web.deciding.planning import count_draws
 from tracker.web.drawing.answers import (
     Curve,
@@ -78,14 +78,12 @@ _NEW = {
 @pages.get("/detectors/new")
 @requires("editor")
 def new_detector() -> ResponseReturnValue:
-    """Show the form for a detector to be made."""
     return render_template("detectors/new.html", form=Form(_NEW))
 
 
 @pages.post("/detectors/new")
 @requires("editor")
 def make_detector() -> ResponseReturnValue:
-    """Make the detector that was described."""
     try:
         new = parse_new_detector(request.form)
         with database().write() as session:
@@ -100,8 +98,7 @@ def make_detector() -> ResponseReturnValue:
 @requires("viewer")
 def show_detector(detector_id: str) -> ResponseReturnValue:
     """Show how accurate a detector is, and how sure that is."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         page = _build_overview(session, detector, request.args)
         estimate = page["estimate"]
         return answer_live(
@@ -214,7 +211,6 @@ def _count_waiting(session: Session, detector: Detector, estimate: Estimate) -> 
 def _find_differences(
     session: Session, page: Mapping[str, Any]
 ) -> Sequence[Difference]:
-    """Return what the mistakes since a drop have in common."""
     row, version = page["row"], page["version"]
     if version is None or row.since is None or not row.mistakes:
         return ()
@@ -235,7 +231,6 @@ def _draw_curve(
     name: str | None,
     published: Estimate | None,
 ) -> Curve | None:
-    """Return how the interval tightened, of the measure or of the class *name*."""
     detector, estimate = row.detector, row.estimate
     if version is None or (row.since and not published):
         return None
@@ -301,7 +296,6 @@ _PAGE = 50
 @pages.get("/detectors/archived")
 @requires("viewer")
 def show_archived() -> ResponseReturnValue:
-    """Show the detectors that were archived, the newest first."""
     before = parse_id("det", request.args.get("before", ""))
     with database().read() as session:
         found = list_archived(
@@ -319,7 +313,6 @@ def show_archived() -> ResponseReturnValue:
 @pages.post("/detectors/<detector_id>/archive")
 @requires("admin")
 def archive(detector_id: str) -> ResponseReturnValue:
-    """Archive a detector, once the visitor has said yes."""
     if request.form.get("sure") != "yes":
         raise InvalidInputError.of("sure", "say yes to archive the detector")
     with database().write() as session:

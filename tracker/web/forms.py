@@ -99,7 +99,6 @@ def dump_detector(detector: Detector) -> dict[str, str]:
 
 
 def _parse_fields(values: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that a form has."""
     given = {
         name: parse(values[name])
         for name, (parse, _) in FIELDS.items()

@@ -24,7 +24,6 @@ _IS_DAMAGED = "it is damaged: see the log, and restore a backup"
 @pages.get("/healthz")
 @requires(PUBLIC)
 def alive() -> ResponseReturnValue:
-    """Say that this process answers."""
     return {"status": "alive"}
 
 

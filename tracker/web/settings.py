@@ -12,7 +12,6 @@ from tracker.http import by, context, database, now, requires
 from tracker.services.detectors import (
     DetectorChange,
     change_detector,
-    get_detector,
     get_open_detector,
 )
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
@@ -28,7 +27,7 @@ from tracker.shapes import Accuracy
 from tracker.storage.base import list_detector_ids
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.people import ApiKeyDetector, find_last_event, list_keys
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, pages, reading
 from tracker.web.drawing.readings import span
 from tracker.web.drawing.words import sentence, share
 from tracker.web.forms import Form, dump_detector, failed_form, parse_detector_change
@@ -53,8 +52,7 @@ _MANY = 100_000
 @requires("viewer")
 def edit_detector(detector_id: str) -> ResponseReturnValue:
     """Show the settings of a detector, as text to those who may not change them."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         return _render_detector(session, detector, Form(dump_detector(detector)))
 
 
@@ -120,7 +118,6 @@ def _claim(found: Estimate, measure: Measure, level: float) -> Claim:
 
 
 def _say_levels(detector: Detector, found: Estimate) -> list[tuple[str, str]]:
-    """Return what the measure would be at other confidence levels."""
     measure = read_measure(detector.measure)
     # What of the error is for this interval is the same part at each level.
     part = (1 - found.shown_level) / (1 - found.confidence_level)
@@ -135,7 +132,6 @@ def _say_levels(detector: Detector, found: Estimate) -> list[tuple[str, str]]:
 @pages.post("/detectors/<detector_id>/setup")
 @requires("editor")
 def change_settings(detector_id: str) -> ResponseReturnValue:
-    """Change a detector."""
     try:
         hosts = context().settings.predictor_hosts
         with database().write() as session:
@@ -143,8 +139,7 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
             change = parse_detector_change(request.form, detector.classes)
             change_detector(session, detector, change, by(), predictor_hosts=hosts)
     except (InvalidInputError, ConflictError) as error:
-        with database().read() as session:
-            detector = get_detector(session, detector_id)
+        with reading(detector_id) as (session, detector):
             # The other sections show what is stored.
             typed = dump_detector(detector) | request.form.to_dict()
             return _render_detector(session, detector, failed_form(typed, error)), 422
@@ -156,7 +151,6 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
 @pages.post("/detectors/<detector_id>/label-sampling")
 @requires("editor")
 def state_label_sampling(detector_id: str) -> ResponseReturnValue:
-    """State how the queries were chosen whose labels do not say it."""
     said = {"label_sampling": request.form.get("label_sampling") or None}
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
@@ -167,7 +161,6 @@ def state_label_sampling(detector_id: str) -> ResponseReturnValue:
 @pages.get("/keys")
 @requires("admin")
 def show_settings() -> ResponseReturnValue:
-    """Show the API keys."""
     with database().read() as session:
         return _render(session, Form({"role": "editor"}))
 

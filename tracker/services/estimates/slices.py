@@ -267,6 +267,10 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         _bound(*_count([whole], detector.classes, one), level)[0]
         for one in (Measure(OVERALL), measure)
     )
+    unstated = 0
+    if detector.label_sampling is None:
+        counts = pool(current_counts(session, versions).values())
+        unstated = counts.count(standings_of(UNSTATED, None))
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -282,7 +286,7 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         measure=str(measure),
         unit=unit_of(detector),
         labels=overall.labelled,
-        unstated_left_out=_count_unstated(session, detector, versions),
+        unstated_left_out=unstated,
         overall=overall,
         measured=measured,
         items=_describe(detector, parts, measure, level),
@@ -302,15 +306,6 @@ def _add_up(
         live = standings_of(LIVE, detector.label_sampling)
         whole.subtract(pool(found.values()).select(live).confusion)
     return whole
-
-
-def _count_unstated(
-    session: Session, detector: Detector, versions: Sequence[Version]
-) -> int:
-    if detector.label_sampling is not None:
-        return 0
-    counts = pool(current_counts(session, versions).values())
-    return counts.count(standings_of(UNSTATED, None))
 
 
 def _count(
@@ -346,8 +341,36 @@ def _describe(
     overall = _bound(*_count(cells, names, Measure(OVERALL)), level)
     judged = _judge(parts, measure.list_compared(names), *counted, level)
     queries = max(sum(part.queries for part in parts), 1)
-    rows = zip(parts, judged, k.tolist(), n.tolist(), bounds, own, overall, strict=True)
-    items = [_build_item(names, *row, share=row[0].queries / queries) for row in rows]
+    items = []
+    for place, (part, correct, labelled) in enumerate(
+        zip(parts, k.tolist(), n.tolist(), strict=True)
+    ):
+        low, high = bounds[place].mean(axis=0).tolist()
+        accuracy = stats.balanced_accuracy(correct, labelled)
+        rows = zip(names, correct, labelled, bounds[place].tolist(), strict=True)
+        item = SliceEstimate(
+            value=part.value,
+            queries=part.queries,
+            share=part.queries / queries,
+            labels=overall[place].labelled,
+            **judged[place]._asdict(),
+            classes=[
+                ClassEstimate(
+                    name=name,
+                    correct=right,
+                    labelled=number,
+                    accuracy=stats.class_accuracy(right, number),
+                    low=ends[0],
+                    high=ends[1],
+                )
+                for name, right, number, ends in rows
+            ],
+            balanced=Accuracy(accuracy=accuracy, low=low, high=high),
+            overall=overall[place],
+            measured=own[place],
+            where=part.where,
+        )
+        items.append(item)
     return sorted(
         items, key=lambda one: (_ORDER[one.state], one.measured.high, -one.queries)
     )
@@ -356,7 +379,6 @@ def _describe(
 def _judge(
     parts: Sequence[Part], compared: Sequence[str], k: Any, n: Any, level: float
 ) -> list[slice_counts.Joined]:
-    """Judge the slices by their counts in each measure that is *compared*."""
     evidence: dict[tuple[str, str], SliceEvidence] = {}
     for place, name in enumerate(compared):
         rows = zip(parts, k[:, place].tolist(), n[:, place].tolist(), strict=True)
@@ -377,49 +399,6 @@ def _judge(
         evidence, level, slices=len(parts), measures=len(compared)
     )
     return [slice_counts.join_states(judged.get(part.value, {})) for part in parts]
-
-
-def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
-    names: Sequence[str],
-    part: Part,
-    judged: slice_counts.Joined,
-    correct: Sequence[int],
-    labelled: Sequence[int],
-    bounds: Any,
-    measured: Score,
-    overall: Score,
-    *,
-    share: float,
-) -> SliceEstimate:
-    low, high = bounds.mean(axis=0).tolist()
-    classes = zip(names, correct, labelled, bounds.tolist(), strict=True)
-    return SliceEstimate(
-        value=part.value,
-        queries=part.queries,
-        share=share,
-        labels=overall.labelled,
-        state=judged.state,
-        worse_in=judged.worse,
-        better_in=judged.better,
-        likely=judged.likely,
-        classes=[
-            ClassEstimate(
-                name=name,
-                correct=k,
-                labelled=n,
-                accuracy=stats.class_accuracy(k, n),
-                low=ends[0],
-                high=ends[1],
-            )
-            for name, k, n, ends in classes
-        ],
-        balanced=Accuracy(
-            accuracy=stats.balanced_accuracy(correct, labelled), low=low, high=high
-        ),
-        overall=overall,
-        measured=measured,
-        where=part.where,
-    )
 
 
 def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.http import by, database, limit_exact_sums, now, requires
+from tracker.http import by, limit_exact_sums, now, requires
 from tracker.services.deciding.methods import (
     MethodReading,
     can_sum_balanced,
@@ -26,7 +26,6 @@ from tracker.services.deciding.planning import (
     labels_for_balanced,
     price_audit,
 )
-from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.facets import LABELER, get_facets
 from tracker.services.estimates.intervals import ALL
@@ -42,7 +41,7 @@ from tracker.services.labelling.queues import (
 from tracker.services.versions import choose_versions
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import count_disputed
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.drawing.readings import (
     MOST_ROWS,
     Axis,
@@ -68,8 +67,7 @@ ROWS = ("2", "1")
 def show_plan(detector_id: str) -> ResponseReturnValue:
     """Show how many more labels would reach a given width."""
     version = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         estimate = get_estimate(
             session,
             detector,
@@ -97,7 +95,6 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
 def _find_queues(
     session: Session, detector: Detector, version: str | None
 ) -> dict[str, int]:
-    """Return how many queries wait in each queue, up to a limit."""
     chosen = None if version == ALL else version
     found = {DISPUTED: count_disputed(session, detector.id)}
     for name in (RANDOM, TARGETED, RECHECK):
@@ -226,8 +223,7 @@ class MethodRow:
 def show_methods(detector_id: str) -> ResponseReturnValue:
     """Show the interval of each method for the same labels, and how good it is."""
     asked = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         versions = choose_versions(session, detector, asked)
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
         found = read_methods(estimate) if estimate.labels else []
@@ -252,8 +248,7 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
 def show_coverage(detector_id: str) -> ResponseReturnValue:
     """Show how often each method holds the balanced accuracy, summed."""
     asked = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
     # It takes a second or two and needs the database no longer.
     with limit_exact_sums():

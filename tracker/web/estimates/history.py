@@ -15,10 +15,9 @@ from tracker.charts.axes import Axis
 from tracker.charts.render import render_png, render_svg
 from tracker.charts.words import plural
 from tracker.errors import ConflictError
-from tracker.http import by, database, now, requires
+from tracker.http import by, now, requires
 from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.pairs import Change
-from tracker.services.detectors import get_detector
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
@@ -46,7 +45,7 @@ from tracker.storage.estimates.snapshots import Snapshot
 from tracker.storage.labelling.audits import list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.detectors import tell_briefly
 from tracker.web.drawing.differences import build_axis, draw_change
 from tracker.web.drawing.readings import Reading, read, read_balanced
@@ -87,8 +86,7 @@ def show_history(detector_id: str) -> ResponseReturnValue:
     is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
     view = asked.get("by") or (_LABELS if is_of_labels else "week")
     check_one_of("by", view, _VIEWS)
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         chosen = _choose_chart(asked)
         check_method(chosen["method"])
         versions = choose_versions(session, detector, chosen["version"])
@@ -177,7 +175,6 @@ def _along_weeks(
     row: Report,
     _chosen: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the weeks, days or months as bars and as a table."""
     found = get_weeks(
         session,
         detector,
@@ -277,7 +274,6 @@ def _compare(
     version: Version | None,
     known_at: datetime | None,
 ) -> dict[str, Any]:
-    """Return the whole beside a window, now and as it was known at an instant."""
     window = request.args.get("window", "") or _WINDOW
     known: dict[str, Any] = {"version": version and version.name, "computed_at": now()}
     moments: list[tuple[Any, ...]] = []
@@ -353,8 +349,7 @@ def _table(
 @requires("viewer")
 def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
     """Draw the tightening chart, or give its specification."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         chosen = _choose_chart(request.args)
         window = request.args.get("window") or None
         chosen |= {"window": window, "then": _parse_instant("then_at")}

@@ -5,17 +5,16 @@ from collections.abc import Sequence
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from tracker.http import database, now, requires
+from tracker.http import now, requires
 from tracker.rounding import roughly
 from tracker.services.deciding.pairs import Change
-from tracker.services.detectors import get_detector
 from tracker.services.estimates import slices as services
 from tracker.services.estimates.repeats import get_repeats
 from tracker.services.estimates.slices import SliceEstimate, Slices
 from tracker.services.evidence.measure import read_measure
 from tracker.stats import TOO_WIDE, slice_intervals
 from tracker.storage.base import dump_id
-from tracker.web.blueprint import Sort, name_measure, pages, sort_rows
+from tracker.web.blueprint import Sort, name_measure, pages, reading, sort_rows
 from tracker.web.downloads import download
 from tracker.web.drawing.answers import near_axis
 from tracker.web.drawing.differences import Bar, draw_change
@@ -81,10 +80,8 @@ def _count_to_tell(found: Slices, one: SliceEstimate) -> int | None:
 @pages.get("/detectors/<detector_id>/slices")
 @requires("viewer")
 def show_slices(detector_id: str) -> ResponseReturnValue:
-    """Show how accurate a detector is on each part of its queries."""
     asked = request.args
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         by = asked.get("by") or services.list_cuts(detector)[0]
         found = services.get_slices(
             session, detector, by=by, version=_version(), computed_at=now()
@@ -171,9 +168,7 @@ def _noun(found: Slices) -> Sequence[str]:
 @pages.get("/detectors/<detector_id>/slices.<suffix>")
 @requires("viewer")
 def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
-    """Download the slices of a detector."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found = services.get_slices(
             session,
             detector,
@@ -195,8 +190,7 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
 @requires("viewer")
 def show_repeats(detector_id: str) -> ResponseReturnValue:
     """Show pass@k, pass^k and how often the answers to a question differ."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         version = request.args.get("version") or None
         found = get_repeats(session, detector, version=version)
     return render_template(

@@ -7,12 +7,11 @@ from decimal import Decimal
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from tracker.http import database, now, requires
-from tracker.services.detectors import get_detector
+from tracker.http import now, requires
 from tracker.services.estimates import thresholds
 from tracker.services.estimates.thresholds import CalibrationBin, ThresholdPoint
 from tracker.shapes import Score
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.drawing.readings import Reading, Tick, read
 from tracker.web.drawing.words import narrow
 from tracker.web.forms import parse_percent
@@ -85,7 +84,6 @@ def _tenth(share: float) -> float:
 
 
 def _draw_bin(frame: Frame, one: CalibrationBin) -> dict[str, str | None]:
-    """Return where a bin of confidences lies, and the places of its two lines."""
     return {
         "x": f"{frame.x(one.start) + 1:.2f}%",
         "y": f"{frame.y(one.high):.2f}%",
@@ -105,8 +103,7 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
     typed = request.args.get("target", "")
     share = parse_percent(typed)
     target = share if isinstance(share, float) and 0 < share < 1 else None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found, calibration = thresholds.get_thresholds_and_calibration(
             session,
             detector,

@@ -12,7 +12,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import ClassEstimate, get_estimate
 from tracker.services.versions import choose_versions
 from tracker.stats import TailSide, chances_of_ever_missing
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.drawing.readings import read
 
 # The example that explains exact intervals where they were first published for
@@ -31,8 +31,7 @@ _CEILING = 0.4
 def show_why(detector_id: str) -> ResponseReturnValue:
     """Show the binomial tail behind the bounds of one class."""
     asked = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         versions = choose_versions(session, detector, asked)
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
         name = request.args.get("scope")

@@ -121,7 +121,6 @@ def _render_own(form: Form) -> str:
 
 
 def _seen(session: Session, shown: Account) -> list[Detector] | None:
-    """Return the detectors that an account may see, None for all."""
     if shown.role == ADMIN or shown.has_all_detectors:
         return None
     ids = list_detector_ids(session, storage.AccountDetector, account_id=shown.id)
@@ -153,7 +152,6 @@ def make_account() -> ResponseReturnValue:
 
 
 def _parse_sight() -> dict[str, Any]:
-    """Parse the detectors that the account may see."""
     return {
         "detectors": request.form.getlist("detectors"),
         "has_all_detectors": request.form.get("sees") == "all",
@@ -223,7 +221,6 @@ def edit_account(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>")
 @requires("admin")
 def change_account(account_id: int) -> ResponseReturnValue:
-    """Change the role of an account and the detectors it may see."""
     try:
         with database().write() as session:
             changed = services.get_account_by_id(session, account_id)
@@ -238,7 +235,6 @@ def change_account(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>/link")
 @requires("admin")
 def make_link(account_id: int) -> ResponseReturnValue:
-    """Create a sign-in link for the owner of an account."""
     with database().write() as session:
         invited = services.get_account_by_id(session, account_id)
         token = invite(session, invited, by())

@@ -87,7 +87,6 @@ def _find_secret() -> str:
 @pages.post("/account/second-step/app/remove")
 @requires("viewer", is_for_setup=True)
 def remove_app() -> ResponseReturnValue:
-    """Remove the app."""
     with database().write() as session:
         services.remove_totp(session, _own_fresh(session), by())
     return lead_to("show_second_factor", says="The app is removed.")
@@ -104,7 +103,6 @@ def make_codes() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys/options")
 @requires("viewer", is_for_setup=True)
 def offer_passkey() -> ResponseReturnValue:
-    """Return the browser's options to create a passkey."""
     with database().read() as session:
         own = _own_fresh(session)
         options, challenge = services.offer_passkey(session, own, _site())
@@ -114,7 +112,6 @@ def offer_passkey() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys")
 @requires("viewer", is_for_setup=True)
 def add_passkey() -> ResponseReturnValue:
-    """Add the passkey that the browser created."""
     said = _read_json()
     try:
         with database().write() as session:
@@ -133,7 +130,6 @@ def add_passkey() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys/<int:passkey_id>/remove")
 @requires("viewer", is_for_setup=True)
 def remove_passkey(passkey_id: int) -> ResponseReturnValue:
-    """Remove a passkey."""
     with database().write() as session:
         services.remove_passkey(session, _own_fresh(session), passkey_id, by())
     return lead_to("show_second_factor", says="The passkey is removed.")

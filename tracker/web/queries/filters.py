@@ -95,15 +95,12 @@ class Filter:
             where.append(f"asked_at:{self.first}..{self.last}")
         if self.low or self.high:
             where.append(f"confidence:{self.low}..{self.high}".replace(",", "."))
+        same = ("predicted", "label", "version", "versus", "tag", "labeler")
+        chosen: dict[str, Any] = {name: getattr(self, name) or None for name in same}
         return QueryFilter(
-            predicted=self.predicted or None,
-            label=self.label or None,
-            version=self.version or None,
+            **chosen,
             key=f"{self.key.rstrip('*')}*" if self.key else None,
             is_counted=_COUNTED.get(self.counted),
-            versus=self.versus or None,
-            tag=self.tag or None,
-            labeler=self.labeler or None,
             labelled_since=_parse_day(self.labelled_from)
             if self.labelled_from
             else None,
@@ -139,7 +136,6 @@ def count_this_week(session: Session, detector_id: int | None) -> Week:
 
 
 def _parse_day(text: str) -> datetime:
-    """Return when a day begins in the zone of the workspace."""
     try:
         return midnight_in(date.fromisoformat(text), _zone())
     except (ValueError, OverflowError) as error:

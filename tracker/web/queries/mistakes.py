@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import short_day
 from tracker.errors import InvalidInputError
-from tracker.http import database, now, requires
-from tracker.services.detectors import get_detector
+from tracker.http import now, requires
 from tracker.services.estimates.facets import (
     LABELER,
     PAIR,
@@ -28,7 +27,7 @@ from tracker.services.versions import choose_default_versions
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.queries import Query, find_query_of
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.queries.filters import MOST_COUNTED, Filter, count
 from tracker.web.queries.queries import MANY, list_page
@@ -40,8 +39,7 @@ _MOST_VALUES = 6
 @requires("viewer")
 def show_mistakes(detector_id: str) -> ResponseReturnValue:
     """Show the queries that the detector got wrong, and where they come from."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         asked = _choose(session, detector)
         place = parse_id("iq", request.args.get("after", ""))
         after = place and find_query_of(session, detector.id, place)
@@ -73,7 +71,6 @@ def show_mistakes(detector_id: str) -> ResponseReturnValue:
 
 
 def _name_span(asked: Filter) -> str:
-    """Return the days that are asked for, such as "since 12 Nov"."""
     names = []
     for text in (asked.first, asked.last):
         try:

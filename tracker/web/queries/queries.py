@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, context, database, now, requires
-from tracker.services.detectors import get_detector
 from tracker.services.estimates.query_lists import find_and_count, find_queries
 from tracker.services.evidence.standing import is_closed
 from tracker.services.fields import parse_input
@@ -25,7 +24,7 @@ from tracker.storage.detectors import Detector, Version, find_detector, list_ver
 from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.queries.queries import Query, find_query_of, list_tags, load_tags
 from tracker.storage.queries.waiting import count_waiting, list_waiting
-from tracker.web.blueprint import cut_page, lead_to, pages
+from tracker.web.blueprint import cut_page, lead_to, pages, reading
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.readings import read
 from tracker.web.forms import Form, failed_form, filled_in
@@ -41,12 +40,10 @@ MANY = 1_000_000
 @pages.get("/detectors/<detector_id>/queries")
 @requires("viewer")
 def show_queries(detector_id: str) -> ResponseReturnValue:
-    """Show the queries that match the filters, in the chosen order."""
     wanted = Filter.parse(request.args)
     place = parse_id("iq", request.args.get("after", ""))
     problem, last, total = None, None, 0
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         versions = list_versions(session, detector.id)
         after = place and find_query_of(session, detector.id, place)
         try:
@@ -99,8 +96,7 @@ def list_page(
 def show_waiting(detector_id: str) -> ResponseReturnValue:
     """Show the queries that wait for their prediction, the newest first."""
     before = parse_id("iq", request.args.get("before", ""))
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found = list_waiting(session, detector.id, before=before, limit=_PAGE + 1)
         queries, last = cut_page(found, _PAGE)
         return render_template(
@@ -116,7 +112,6 @@ def show_waiting(detector_id: str) -> ResponseReturnValue:
 @pages.get("/queries/<query_id>")
 @requires("viewer")
 def show_query(query_id: str) -> ResponseReturnValue:
-    """Show a query with every label that it was ever given."""
     with database().read() as session:
         return render_query(session, get_query(session, query_id), Form({}))
 
@@ -124,7 +119,6 @@ def show_query(query_id: str) -> ResponseReturnValue:
 @pages.post("/queries/<query_id>")
 @requires("labeler")
 def label_query(query_id: str) -> ResponseReturnValue:
-    """Label a query, or change its label."""
     try:
         _label(query_id, request.form)
     except (InvalidInputError, ConflictError) as error:
@@ -212,7 +206,6 @@ def render_query(session: Session, query: Query, form: Form) -> str:
 def _find_neighbours(
     session: Session, detector: Detector, query: Query, asked: Filter
 ) -> dict[str, Query | None]:
-    """Return the queries before and behind *query* in the list it was opened from."""
     how: dict[str, Any] = {"sort": asked.order, "after": query, "limit": 1, "at": now()}
     found: dict[str, Query | None] = {}
     for name, is_backwards in (("before", True), ("behind", False)):
@@ -226,7 +219,6 @@ def _find_neighbours(
 @pages.get("/queries/<query_id>/image")
 @requires("viewer")
 def show_image(query_id: str) -> ResponseReturnValue:
-    """Give the image of a query."""
     content, suffix = _read_image(_image_name(query_id))
     return Response(content, mimetype=MEDIA_TYPES[suffix])
 

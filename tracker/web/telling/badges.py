@@ -28,7 +28,7 @@ from tracker.services.telling.badges import (
     get_shown_detector,
 )
 from tracker.storage.telling import list_badges
-from tracker.web.blueprint import allow_style, lead_to, pages
+from tracker.web.blueprint import allow_style, lead_to, pages, reading
 from tracker.words import DECIDING_METHOD
 
 # Dark enough behind white letters.
@@ -57,8 +57,7 @@ def show_badges(detector_id: str) -> ResponseReturnValue:
 
 
 def _render(detector_id: str, *, made: MadeBadge | None = None) -> str:
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found = list_badges(session, detector.id, limit=_MOST_SHOWN)
         path = (
             None
@@ -101,7 +100,6 @@ def revoke_badge(detector_id: str) -> ResponseReturnValue:
 @pages.get("/badge/<token>.<any(svg,json):suffix>")
 @requires(PUBLIC)
 def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValue:
-    """Return a badge as a picture, or as JSON for shields.io."""
     with database().read() as session:
         face = draw_face(session, get_shown_detector(session, token), at=now())
     if suffix == "json":

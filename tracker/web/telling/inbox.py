@@ -32,7 +32,7 @@ from tracker.storage.telling import (
     list_detector_events,
     list_news,
 )
-from tracker.web.blueprint import cut_page, lead_to, pages
+from tracker.web.blueprint import cut_page, lead_to, pages, reading
 from tracker.web.detector_list import has_words, list_reports
 from tracker.web.drawing.words import narrow
 
@@ -68,7 +68,6 @@ class News:
 @pages.get("/inbox")
 @requires("viewer")
 def show_inbox() -> ResponseReturnValue:
-    """Show the events since the visitor last looked."""
     with database().read() as session:
         own = session.get_one(Account, account().row)
         news = _read(session, _find_news(session))
@@ -173,10 +172,8 @@ def _sum_up(news: Iterable[News]) -> str:
 @pages.get("/detectors/<detector_id>/events")
 @requires("viewer")
 def show_events(detector_id: str) -> ResponseReturnValue:
-    """Show the events of a detector, newest first."""
     before = parse_id("evt", request.args.get("before", ""))
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found = list_detector_events(
             session, detector.id, before=before, limit=_PAGE + 1
         )
@@ -215,7 +212,6 @@ def count_work(session: Session) -> Work:
 @pages.post("/detectors/<detector_id>/pin")
 @requires("viewer")
 def pin(detector_id: str) -> ResponseReturnValue:
-    """Pin a detector to the visitor's rail, or unpin it."""
     with database().write() as session:
         found = get_detector(session, detector_id)
         is_pinned = request.form.get("pinned") == "yes"
@@ -226,7 +222,6 @@ def pin(detector_id: str) -> ResponseReturnValue:
 @pages.get("/find")
 @requires("viewer")
 def find() -> ResponseReturnValue:
-    """Show the detectors, pages and queries that match the search."""
     text, among = request.args.get("q", "").strip(), account().detectors
     with database().read() as session:
         seen = list_detectors(session, among=among) if text else []

@@ -24,7 +24,6 @@ from tracker.words import EVENTS
 @pages.get("/account/mail")
 @requires("viewer")
 def show_mail() -> ResponseReturnValue:
-    """Show the visitor's mail address and events."""
     with database().read() as session:
         own = get_account(session, account().name)
         chosen = list(EVENTS) if own.mail_events is None else own.mail_events
@@ -52,7 +51,6 @@ def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> st
 @pages.post("/account/mail")
 @requires("viewer")
 def choose_mail() -> ResponseReturnValue:
-    """Change the visitor's mail address and events."""
     chosen = request.form.getlist("events")
     given: dict[str, Any] = {"events": chosen}
     email = request.form.get("email", "").strip()
@@ -76,7 +74,6 @@ def choose_mail() -> ResponseReturnValue:
 @pages.post("/account/mail/ask")
 @requires("viewer")
 def ask_address_again() -> ResponseReturnValue:
-    """Send the confirmation mail again."""
     with database().write() as session:
         services.ask_again(session, get_account(session, account().name), by())
     return lead_to("show_mail", says="Another mail will be sent within ten minutes.")
@@ -96,7 +93,6 @@ def show_confirm(token: str) -> ResponseReturnValue:
 @pages.post("/account/mail/confirm/<token>")
 @requires("viewer")
 def confirm_address(token: str) -> ResponseReturnValue:
-    """Confirm the address of the link."""
     key = context().settings.load_secret_key()
     with database().write() as session:
         own = get_account(session, account().name)
@@ -107,7 +103,6 @@ def confirm_address(token: str) -> ResponseReturnValue:
 @pages.post("/account/mail/again")
 @requires("viewer")
 def want_mail_again() -> ResponseReturnValue:
-    """Turn mail about a detector on again."""
     number = request.form.get("detector", "")
     with database().write() as session:
         own = get_account(session, account().name)
