@@ -180,7 +180,6 @@ def _authenticate() -> None:
 
 
 def _authorize() -> None:
-    """Refuse a request whose account or key lacks the role or the detector."""
     asking = find_account()
     if asking is None:
         return

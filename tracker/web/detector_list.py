@@ -55,7 +55,6 @@ SORTS = {
 @pages.get("/")
 @requires("viewer")
 def show_detectors() -> ResponseReturnValue:
-    """Show every detector, sorted and filtered over all of them."""
     asked = request.args
     text = asked.get("q", "").strip()
     page = max(asked.get("page", 1, type=int), 1)

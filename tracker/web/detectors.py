@@ -34,7 +34,6 @@ from tracker.storage.telling import Event, list_detector_events
 from tracker.web.blueprint import answer_live, cut_page, lead_to, pages, reading
 from tracker.web.deciding.planning import count_draws
 from tracker.web.drawing.answers import (
-    Curve,
     draw_curve,
     list_pairs,
     name_marks,
@@ -230,7 +229,7 @@ def _draw_curve(
     row: Report,
     name: str | None,
     published: Estimate | None,
-) -> Curve | None:
+) -> dict[str, Any] | None:
     detector, estimate = row.detector, row.estimate
     if version is None or (row.since and not published):
         return None
@@ -251,7 +250,6 @@ def _draw_curve(
 def _draw_weeks(
     session: Session, version: Version | None, row: Report
 ) -> Mapping[str, Any]:
-    """Return the weeks around a change; without one the labels tell more."""
     if version is None or not row.since:
         return {}
     weeks = get_weeks(
@@ -325,7 +323,6 @@ def archive(detector_id: str) -> ResponseReturnValue:
 @pages.post("/detectors/<detector_id>/bring-back")
 @requires("editor")
 def bring_back(detector_id: str) -> ResponseReturnValue:
-    """Bring an archived detector back, unless another one has its name."""
     try:
         with database().write() as session:
             detector = get_detector(session, detector_id)

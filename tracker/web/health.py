@@ -30,7 +30,6 @@ def alive() -> ResponseReturnValue:
 @pages.get("/readyz")
 @requires(PUBLIC)
 def ready() -> ResponseReturnValue:
-    """Say whether database, schema and worker are ready, and if not why."""
     checks = {"database": _check_database()}
     checks["disk"] = _check_disk()
     if checks["database"] == "ok":
@@ -59,7 +58,6 @@ def _check_database() -> str:
 
 
 def _check_disk() -> str:
-    """Return the reason why this server cannot write its files, if any."""
     settings = context().settings
     url = database().engine.url
     own = [settings.data_dir, settings.image_dir]

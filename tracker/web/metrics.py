@@ -1,9 +1,9 @@
 """The estimates as Prometheus reads them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
-from typing import Any, Self, get_args
+from datetime import datetime
+from typing import Any, get_args
 
 from flask import Response
 from flask.typing import ResponseReturnValue
@@ -143,7 +143,7 @@ def write_estimates(
     }
     texts = _GAUGES | texts | _RATIOS
     gauges = {name: _Gauge(f"tracker_{name}", text) for name, text in texts.items()}
-    owners = {one.id: _Owner.of(one) for one in detectors.values()}
+    owners = {one.id: _Owner(one) for one in detectors.values()}
     for owner in owners.values():
         if owner.target is not None:
             gauges["target_ratio"].add(owner.label, owner.target)
@@ -164,26 +164,18 @@ def _name_gauge(method: str, name: str) -> str:
     return name if method == _DEFAULT else f"{method}_{name}"
 
 
-@dataclass(frozen=True, slots=True)
 class _Owner:
     """A detector as the labels of its samples, written once for all of them."""
 
-    label: str
-    # That of the balanced accuracy first, as a row's position has it.
-    scopes: Sequence[str]
-    target: float | None
-    zone: tzinfo
-    # What the target is on, and what counts once.
-    basis: str
-
-    @classmethod
-    def of(cls, detector: Detector) -> Self:
-        label = f'detector="{_escape(detector.name)}"'
+    def __init__(self, detector: Detector) -> None:
+        self.label = f'detector="{_escape(detector.name)}"'
+        # That of the balanced accuracy first, as a row's position has it.
         names = (BALANCED, *map(_escape, detector.classes))
-        scopes = [f'class="{one}",{label}' for one in names]
+        self.scopes = [f'class="{one}",{self.label}' for one in names]
+        self.target, self.zone = detector.target, detector.zone
+        # What the target is on, and what counts once.
         measure = _escape(detector.measure)
-        basis = f'measure="{measure}",unit="{unit_of(detector)}"'
-        return cls(label, scopes, detector.target, detector.zone, basis)
+        self.basis = f'measure="{measure}",unit="{unit_of(detector)}"'
 
 
 def _add_row(

@@ -186,7 +186,6 @@ def show_server() -> ResponseReturnValue:
 @pages.post("/keys")
 @requires("admin")
 def make_key() -> ResponseReturnValue:
-    """Make an API key and show it, this once."""
     typed = request.form
     name = typed.get("name", "").strip()
     has_all = typed.get("sees", "all") == "all"
@@ -212,7 +211,6 @@ def make_key() -> ResponseReturnValue:
 @pages.post("/keys/revoke")
 @requires("admin")
 def revoke() -> ResponseReturnValue:
-    """Make an API key useless from now on."""
     with database().write() as session:
         revoke_key(session, request.form.get("name", ""), by())
     return lead_to("show_settings", says="The key is revoked.")

@@ -188,7 +188,6 @@ def _take_choices(
 def _read(
     row: Any, keys: Collection[str], zone: tzinfo
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the values of a query by facet, each with its name."""
     has_cuts = any(key.startswith(_METADATA) for key in keys)
     known = json.loads(row.details) if has_cuts and row.details else {}
     found: dict[str, list[tuple[str, str]]] = {}

@@ -104,7 +104,6 @@ class SliceCounts(Projection):
         }
 
     def _compare(self, change: Change) -> str | None:
-        """Return what a label is compared in, if it is."""
         added, removed, live = change.added, change.removed, self.fold.live
         if added is None or not added.is_scored(live):
             return None

@@ -40,7 +40,6 @@ _COLUMNS = ["query", "input", "times", "needs"]
 @pages.get("/detectors/<detector_id>/attribution")
 @requires("viewer")
 def show_attribution(detector_id: str) -> ResponseReturnValue:
-    """Show what an investigation says, by default the newest, and the form."""
     with reading(detector_id) as (session, detector):
         return _render(session, detector, Form(_propose(session, detector)))
 

@@ -65,7 +65,6 @@ ROWS = ("2", "1")
 @pages.get("/detectors/<detector_id>/labelling")
 @requires("viewer")
 def show_plan(detector_id: str) -> ResponseReturnValue:
-    """Show how many more labels would reach a given width."""
     version = request.args.get("version") or None
     with reading(detector_id) as (session, detector):
         estimate = get_estimate(
@@ -131,7 +130,6 @@ def _find_people(
 
 
 def _build_plan(estimate: Estimate, *, points: str) -> dict[str, Any]:
-    """Return how many more labels bring *estimate* within *points* up or down."""
     following = choose_next(estimate).name
     shown = {one.name for one in read_classes(estimate, limit=MOST_ROWS)}
     goal = Goal(width=2 * float(points) / 100)

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score
@@ -48,30 +48,13 @@ def name_marks(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """How an interval closed in, label by label, on a log axis.
-
-    Points are thousandths of the width and of the height.
-    """
-
-    axis: Axis
-    band: str
-    line: str
-    labels: Sequence[Tick]
-    last: Moment
-
-    def height(self, share: float) -> float:
-        """Return how far below the top *share* lies, as a part of the height."""
-        return 1 - max(0.0, min(1.0, self.axis.part(share)))
-
-
 def draw_curve(
     points: Sequence[Moment], now: Accuracy, labels: int, target: float | None
-) -> Curve | None:
-    """Return the curve of *points* from ten labels on, None for fewer.
+) -> dict[str, Any] | None:
+    """Return how an interval closed in from ten labels on, None for fewer.
 
-    Its last point is the live interval *now*, after so many *labels*.
+    It goes along *points* on a log axis, in thousandths of the width and of the height,
+    and ends with the live interval *now*, after so many *labels*.
     """
     drawn = [one for one in points if one.labels >= LEAST_DRAWN]
     if points and labels:
@@ -83,13 +66,12 @@ def draw_curve(
     first, last = drawn[0].labels, drawn[-1]
     near = [one.low for one in drawn if _SHOWN * one.labels >= last.labels]
     axis = near_axis(target, *near)
-    curve = Curve(axis, "", "", (), last)
 
     def x(labels: int) -> float:
         return 1000 * math.log(labels / first) / math.log(last.labels / first)
 
     def place(labels: int, share: float) -> str:
-        return f"{x(labels):.0f},{1000 * curve.height(share):.0f}"
+        return f"{x(labels):.0f},{1000 * (1 - axis.part(share)):.0f}"
 
     upper = [place(one.labels, one.high) for one in drawn]
     lower = [place(one.labels, one.low) for one in reversed(drawn)]
@@ -101,13 +83,13 @@ def draw_curve(
         # The number of labels at the end needs the rest of a narrow screen.
         if one >= first and x(one) < 600
     ]
-    return Curve(
-        axis,
-        band=" ".join([*upper, *lower]),
-        line=" ".join(place(one.labels, one.accuracy or 0.0) for one in known),
-        labels=ticks[:: 1 + len(ticks) // 7],
-        last=last,
-    )
+    return {
+        "axis": axis,
+        "band": " ".join([*upper, *lower]),
+        "line": " ".join(place(one.labels, one.accuracy or 0.0) for one in known),
+        "labels": ticks[:: 1 + len(ticks) // 7],
+        "last": last,
+    }
 
 
 def list_pairs(estimate: Estimate) -> list[tuple[str, str, int]]:

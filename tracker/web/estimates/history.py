@@ -314,7 +314,6 @@ def _table(
     method: str,
     measure: str,
 ) -> dict[str, Any]:
-    """Return a page of the table: the newest snapshots first, or in order."""
     is_oldest_first = request.args.get("order") == "oldest"
     beyond = parse_whole(request.args.get("beyond", ""))
     scope = request.args.get("scope", "")
@@ -348,12 +347,23 @@ def _table(
 @pages.get("/detectors/<detector_id>/chart.<any(json,svg,png):suffix>")
 @requires("viewer")
 def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
-    """Draw the tightening chart, or give its specification."""
     with reading(detector_id) as (session, detector):
         chosen = _choose_chart(request.args)
         window = request.args.get("window") or None
         chosen |= {"window": window, "then": _parse_instant("then_at")}
-        tag = _fingerprint_chart(session, detector, chosen, suffix)
+        # It changes whenever the chart does, which need not be drawn to know it:
+        # snapshots never change, so the number of the last one stands for all, and
+        # counts for the live estimate.  A window of days is another one each minute.
+        is_of_days = not (window or "0").isdigit()
+        newest = choose_versions(session, detector, chosen["version"])[-1:]
+        seen = (
+            *(suffix, sorted(chosen.items(), key=str)),
+            *(detector.name, detector.target, detector.confidence_level),
+            [(version.id, version.name, version.sequence) for version in newest],
+            *current_counts(session, newest).values(),
+            f"{now():%d %H:%M}" if is_of_days else "",
+        )
+        tag = hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
         if tag in request.if_none_match:
             return Response(status=304)
         spec = build_chart(session, detector, **chosen, computed_at=now())
@@ -365,27 +375,6 @@ def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
         answer = Response(render_png(spec), mimetype="image/png")
     answer.set_etag(tag)
     return answer
-
-
-def _fingerprint_chart(
-    session: Session, detector: Detector, chosen: Mapping[str, Any], suffix: str
-) -> str:
-    """Return a text that changes whenever the chart changes, without drawing it.
-
-    Snapshots never change, so all of them are known by the number of the last one, and
-    the live estimate by its counts.
-    A window of days is another one each minute.
-    """
-    is_of_days = not (chosen["window"] or "0").isdigit()
-    versions = choose_versions(session, detector, chosen["version"])
-    seen = (
-        *(suffix, sorted(chosen.items(), key=str)),
-        *(detector.name, detector.target, detector.confidence_level),
-        [(version.id, version.name, version.sequence) for version in versions[-1:]],
-        *current_counts(session, versions[-1:]).values(),
-        f"{now():%d %H:%M}" if is_of_days else "",
-    )
-    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
 
 
 def _parse_instant(field: str) -> datetime | None:

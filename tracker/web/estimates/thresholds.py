@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -47,17 +48,10 @@ def _spread(low: float) -> list[float]:
     return [1 - step * i for i in range(round((1 - low) / step) + 1)][::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The accuracy above each threshold, as points of an SVG."""
-
-    frame: Frame
-    line: str
-    band: str
-
-
-def draw_thresholds(points: Sequence[ThresholdPoint], target: float | None) -> Curve:
-    """Return the curve of *points* with its band, and room for the *target*."""
+def _draw_curve(
+    points: Sequence[ThresholdPoint], target: float | None
+) -> dict[str, Any]:
+    """Return the accuracy above each threshold as points of an SVG, with its band."""
     lows = [point.low for point in points] + ([target] if target else [])
     frame = Frame(
         left=_tenth(min(point.threshold for point in points)), bottom=_tenth(min(lows))
@@ -76,7 +70,8 @@ def draw_thresholds(points: Sequence[ThresholdPoint], target: float | None) -> C
         ]
 
     band = [*trace("high"), *trace("low")[::-1]]
-    return Curve(frame, " ".join(trace("accuracy")), " ".join(band))
+    line = " ".join(trace("accuracy"))
+    return {"frame": frame, "line": line, "band": " ".join(band)}
 
 
 def _tenth(share: float) -> float:
@@ -117,7 +112,7 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
             detector=detector,
             found=found,
             calibration=calibration,
-            curve=draw_thresholds(found.points, found.target) if has_curve else None,
+            curve=_draw_curve(found.points, found.target) if has_curve else None,
             points=[(one, _read(one), _at_least(one)) for one in found.points],
             lowest=None if found.lowest is None else _read(found.lowest),
             bins=[(one, _read(one), _within(one)) for one in calibration.bins],

@@ -16,8 +16,6 @@ from tracker.services.people.accounts import COLUMNS, is_right, iter_rows
 from tracker.services.people.second_factors import reset_second_factor as services_reset
 from tracker.services.people.sign_ins import (
     INVITATION_LASTS,
-    TooManyTriesError,
-    begin_try,
     create_link,
     invite,
     sign_out_of,
@@ -30,7 +28,7 @@ from tracker.storage.people import Account, has_second_factor, list_doings, list
 from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
-from tracker.web.people.sign_in import forget
+from tracker.web.people.sign_in import count_try, forget
 from tracker.web.queries.filters import count_this_week
 from tracker.words import ADMIN, ROLES
 
@@ -74,10 +72,7 @@ def _check_old_password() -> str | None:
         stored = services.get_account(session, account().name).password_hash
     if stored is None:
         return None
-    try:
-        with database().write() as session:
-            begin_try(session, account().name, by())
-    except TooManyTriesError as error:
+    if error := count_try(account().name):
         raise InvalidInputError.of("old", str(error)) from error
     if not is_right(request.form.get("old", ""), stored):
         raise InvalidInputError.of("old", "is not the password you have now")
@@ -90,7 +85,6 @@ def _check_old_password() -> str | None:
 @pages.post("/account/sign-out-everywhere")
 @requires("viewer", is_for_setup=True)
 def sign_out_everywhere() -> ResponseReturnValue:
-    """Sign every browser out, including this one."""
     with database().write() as session:
         own = services.get_account(session, account().name)
         services_sign_out(session, own, by())
@@ -136,7 +130,6 @@ def show_accounts() -> ResponseReturnValue:
 @pages.post("/people")
 @requires("admin")
 def make_account() -> ResponseReturnValue:
-    """Create an account and show its sign-in link, once."""
     typed = request.form
     name = typed.get("name", "").strip()
     try:
@@ -244,7 +237,6 @@ def make_link(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>/second-step/reset")
 @requires("admin")
 def reset_second_factor(account_id: int) -> ResponseReturnValue:
-    """Remove the second step of an account, until it sets up a new one."""
     with database().write() as session:
         shown = services.get_account_by_id(session, account_id)
         services_reset(session, shown, by())
@@ -263,7 +255,6 @@ _CHANGES = {
 @pages.post("/people/<int:account_id>/enable", defaults={"change": "enable"})
 @requires("admin")
 def enable(account_id: int, change: str) -> ResponseReturnValue:
-    """Let an account sign in, or not any more."""
     do, said = _CHANGES[change]
     with database().write() as session:
         do(session, services.get_account_by_id(session, account_id), by())
@@ -307,7 +298,6 @@ class _Asked(Input):
 @pages.get("/activity")
 @requires("admin")
 def show_audit_log() -> ResponseReturnValue:
-    """Show the audit log, newest first, of everyone or of one actor."""
     before = parse_whole(request.args.get("before", ""))
     asked = parse_input(_Asked, filled_in(request.args, "who", "what"))
     with database().read() as session:

@@ -27,8 +27,6 @@ from tracker.services.people import accounts
 from tracker.services.people import second_factors as services
 from tracker.services.people.second_factors import Site
 from tracker.services.people.sign_ins import (
-    TooManyTriesError,
-    begin_try,
     fail_try,
     find_signed_in,
     forget_tries,
@@ -37,7 +35,7 @@ from tracker.storage import people as storage
 from tracker.storage.people import Account
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
-from tracker.web.people.sign_in import STEP, go_on, own_path, replace_sign_in
+from tracker.web.people.sign_in import STEP, count_try, go_on, own_path, replace_sign_in
 
 _CHALLENGE = "challenge"
 _CHALLENGE_SECONDS = 300
@@ -52,7 +50,6 @@ def show_second_factor() -> ResponseReturnValue:
 @pages.post("/account/second-step/app")
 @requires("viewer", is_for_setup=True)
 def begin_app() -> ResponseReturnValue:
-    """Show a new secret for an app, and ask for its first code."""
     with database().write() as session:
         own = _own_fresh(session)
         secret = services.begin_totp(session, own)
@@ -62,20 +59,17 @@ def begin_app() -> ResponseReturnValue:
 @pages.post("/account/second-step/app/confirm")
 @requires("viewer", is_for_setup=True)
 def confirm_app() -> ResponseReturnValue:
-    """Require codes of the app from now on, and show recovery codes once."""
+    if error := count_try(account().name):
+        form = Form({}, {"code": [str(error)]})
+        return _render(form, secret=_find_secret()), 429
     try:
-        with database().write() as session:
-            begin_try(session, account().name, by())
         with database().write() as session:
             own = _own_fresh(session)
             services.confirm_totp(session, own, request.form.get("code", ""), by())
             codes = services.make_recovery_codes(session, own, by())
             forget_tries(session, own.name)
-    except TooManyTriesError as error:
-        form = Form({}, {"code": [str(error)]})
-        return _render(form, secret=_find_secret()), 429
-    except InvalidInputError as error:
-        return _render(failed_form({}, error), secret=_find_secret()), 422
+    except InvalidInputError as wrong:
+        return _render(failed_form({}, wrong), secret=_find_secret()), 422
     return _render(Form({}), codes=codes)
 
 
@@ -150,10 +144,7 @@ def sign_in_by_code() -> ResponseReturnValue:
         if found is None:
             return _begin_again()
         name = found[1].name
-    try:
-        with database().write() as session:
-            begin_try(session, name, by())
-    except TooManyTriesError as error:
+    if error := count_try(name):
         answer = _render_code(wrong=f"{str(error).capitalize()}.", status=429)
         answer.headers["Retry-After"] = str(error.seconds)
         return answer
@@ -188,10 +179,7 @@ def sign_in_by_passkey() -> ResponseReturnValue:
     said, challenge = _read_json(), _take_challenge()
     credential = said.get("credential")
     shown = credential.get("id") if isinstance(credential, dict) else ""
-    try:
-        with database().write() as session:
-            begin_try(session, f"passkey {shown}", by())
-    except TooManyTriesError as error:
+    if error := count_try(f"passkey {shown}"):
         wait = {"Retry-After": str(error.seconds)}
         return problem(429, "Too many tries", str(error), headers=wait)
     with database().write() as session:

@@ -75,12 +75,8 @@ def show_sign_in() -> ResponseReturnValue:
 @pages.post("/sign-in")
 @requires(PUBLIC)
 def sign_in_by_password() -> ResponseReturnValue:
-    """Sign in, unless the password is wrong or there were too many tries."""
     name = request.form.get("name", "").strip()
-    try:
-        with database().write() as session:
-            begin_try(session, name, by())
-    except TooManyTriesError as error:
+    if error := count_try(name):
         answer = _render(wrong=f"{str(error).capitalize()}.")
         return answer, 429, {"Retry-After": str(error.seconds)}
     with database().read() as session:
@@ -125,6 +121,16 @@ def _enter(
         return lead_to("show_code", next=onward)
 
     return ask_for_code
+
+
+def count_try(name: str) -> TooManyTriesError | None:
+    """Count a try to sign in as *name*; return the error of one too many."""
+    try:
+        with database().write() as session:
+            begin_try(session, name, by())
+    except TooManyTriesError as error:
+        return error
+    return None
 
 
 def replace_sign_in(session: Session, person: Account, how: str) -> str:

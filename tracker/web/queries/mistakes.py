@@ -38,7 +38,6 @@ _MOST_VALUES = 6
 @pages.get("/detectors/<detector_id>/mistakes")
 @requires("viewer")
 def show_mistakes(detector_id: str) -> ResponseReturnValue:
-    """Show the queries that the detector got wrong, and where they come from."""
     with reading(detector_id) as (session, detector):
         asked = _choose(session, detector)
         place = parse_id("iq", request.args.get("after", ""))
@@ -116,7 +115,6 @@ def _count_others(session: Session, detector: Detector, asked: Filter) -> int | 
 def _offer(
     found: Facets, asked: Filter, opened: str | None
 ) -> list[tuple[Facet, list[tuple[Value, bool, dict[str, Any]]], int]]:
-    """Return each facet with its first values, and how many more there are."""
     offered = []
     for facet in found.items:
         values = [v for v in facet.values if v.mistakes or v.text == facet.chosen]
@@ -133,7 +131,6 @@ def _offer(
 def _choice(
     facet: Facet, value: Value, asked: Filter
 ) -> tuple[Value, bool, dict[str, Any]]:
-    """Return a value, whether it is chosen, and the address that changes that."""
     is_on = value.text == facet.chosen or value.text in asked.where
     field = value.text.partition(":")[0]
     kept = [one for one in asked.where if one.partition(":")[0] != field]

@@ -94,7 +94,6 @@ def list_page(
 @pages.get("/detectors/<detector_id>/queries/waiting")
 @requires("viewer")
 def show_waiting(detector_id: str) -> ResponseReturnValue:
-    """Show the queries that wait for their prediction, the newest first."""
     before = parse_id("iq", request.args.get("before", ""))
     with reading(detector_id) as (session, detector):
         found = list_waiting(session, detector.id, before=before, limit=_PAGE + 1)
@@ -145,7 +144,6 @@ def _label(query_id: str, typed: Mapping[str, str]) -> None:
 @pages.post("/queries/<query_id>/erase")
 @requires("admin")
 def erase(query_id: str) -> ResponseReturnValue:
-    """Erase a query once the person who asks is sure."""
     if "sure" not in request.form:
         return lead_to("show_query", query_id=query_id)
     with database().write() as session:
@@ -160,7 +158,6 @@ def erase(query_id: str) -> ResponseReturnValue:
 @pages.post("/queries/<query_id>/image/erase")
 @requires("admin")
 def erase_image(query_id: str) -> ResponseReturnValue:
-    """Erase the image of a query once the person who asks is sure."""
     if "sure" in request.form:
         with database().write() as session:
             name = erasing.erase_image(session, query_id, by())
@@ -262,7 +259,6 @@ pages.add_app_template_global(load_tags)
 @pages.post("/queries/<query_id>/tags")
 @requires("labeler")
 def tag_query(query_id: str) -> ResponseReturnValue:
-    """Put one more tag on a query, or take one off."""
     with database().write() as session:
         tags = set(load_tags(get_query(session, query_id).tags))
         if added := request.form.get("add", "").strip():

@@ -22,7 +22,6 @@ from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.charts import build_chart
 from tracker.services.telling import badges as services
 from tracker.services.telling.badges import (
-    BadgeFace,
     MadeBadge,
     draw_face,
     get_shown_detector,
@@ -76,7 +75,6 @@ def _render(detector_id: str, *, made: MadeBadge | None = None) -> str:
 @pages.post("/detectors/<detector_id>/badges")
 @requires("editor")
 def make_badge(detector_id: str) -> ResponseReturnValue:
-    """Create a badge and show its addresses, once."""
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
         badge, token = services.create_badge(session, detector, by())
@@ -104,9 +102,9 @@ def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValu
         face = draw_face(session, get_shown_detector(session, token), at=now())
     if suffix == "json":
         return _cached(jsonify(face.dump()))
-    answer = make_response(
-        render_template("badges/badge.svg", **_measure(face), face=face)
-    )
+    left, right = (_LETTER * len(text) + 10 for text in (face.label, face.message))
+    sizes = {"left": left, "right": right, "fill": _FILLS[face.color]}
+    answer = make_response(render_template("badges/badge.svg", **sizes, face=face))
     answer.mimetype = "image/svg+xml"
     return _cached(answer)
 
@@ -114,7 +112,6 @@ def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValu
 @pages.get("/embed/<token>")
 @requires(PUBLIC)
 def show_embed(token: str) -> ResponseReturnValue:
-    """Show the tightening chart, for a frame in any page."""
     with database().read() as session:
         detector = get_shown_detector(session, token)
         face = draw_face(session, detector, at=now())
@@ -128,11 +125,6 @@ def show_embed(token: str) -> ResponseReturnValue:
     )
     answer.headers["Content-Security-Policy"] = _FRAMED
     return _cached(answer)
-
-
-def _measure(face: BadgeFace) -> dict[str, int | str]:
-    left, right = (_LETTER * len(text) + 10 for text in (face.label, face.message))
-    return {"left": left, "right": right, "fill": _FILLS[face.color]}
 
 
 # Cached, because it is public and drawing takes a while.

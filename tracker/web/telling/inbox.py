@@ -107,7 +107,6 @@ def mark_inbox() -> ResponseReturnValue:
 
 
 def _fold(news: Iterable[News]) -> list[list[News]]:
-    """Return the events of each detector, with detectors in order of their first."""
     lines: dict[int, list[News]] = {}
     for one in news:
         lines.setdefault(one.event.detector_id, []).append(one)
@@ -143,7 +142,6 @@ def _day(at: Any) -> date:
 
 
 def _read(session: Session, events: Sequence[Event]) -> list[News]:
-    """Return each event in words; verdicts with the current state."""
     detectors = list_detectors(session, among={one.detector_id for one in events})
     rows = {row.detector.id: row for row in list_reports(session, detectors)}
     news = []

@@ -128,7 +128,6 @@ def show_unsubscribe(token: str) -> ResponseReturnValue:
 @pages.post("/mail/unsubscribe/<token>")
 @requires(PUBLIC)
 def unsubscribe(token: str) -> ResponseReturnValue:
-    """Turn off mail about a detector for the recipient of the link."""
     key = context().settings.load_secret_key()
     with database().write() as session:
         own, detector = services.read_unsubscribe(session, key, token)

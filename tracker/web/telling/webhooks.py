@@ -45,7 +45,6 @@ def show_webhooks() -> ResponseReturnValue:
 @pages.post("/alerts")
 @requires("editor")
 def make_webhook() -> ResponseReturnValue:
-    """Create a webhook and show its secret, once."""
     typed = request.form
     given: dict[str, Any] = filled_in(typed, "url", "format")
     given["events"] = typed.getlist("events")
@@ -99,7 +98,6 @@ def _read_place(session: Session, webhook: storage.Webhook) -> Place:
 
 
 def _find_example(session: Session) -> str | None:
-    """Return the newest message with figures of a detector that the visitor sees."""
     found = list_news(session, 0, among=account().detectors, limit=_SHOWN)
     told = (one for one in found if one.type in EVENT_FIGURES)
     newest = next(told, None)
@@ -176,7 +174,6 @@ def enable_webhook(webhook_id: str) -> ResponseReturnValue:
 @pages.post("/alerts/<webhook_id>/secret")
 @requires("editor")
 def replace_secret(webhook_id: str) -> ResponseReturnValue:
-    """Replace the secret of a webhook and show the new one, once."""
     made = _change(
         webhook_id, lambda session, one: services.rotate_secret(session, one, by())
     )
