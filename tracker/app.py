@@ -134,8 +134,7 @@ def create_app(
     if settings.proxies:
         believed = {"x_for": settings.proxies, "x_proto": settings.proxies, "x_host": 0}
         application = ProxyFix(application, **believed)
-    small = partial(_with_small_host, application)
-    app.wsgi_app = small  # type: ignore[method-assign]
+    app.wsgi_app = partial(_with_small_host, application)  # type: ignore[method-assign]
     authenticate_requests(app)
     add_session_cookie(app, settings)
     add_response_headers(app, settings)

@@ -60,8 +60,9 @@ def show_detectors() -> ResponseReturnValue:
     page = max(asked.get("page", 1, type=int), 1)
     with database().read() as session:
         detectors = list_detectors(session, among=account().detectors)
-        rows = list_reports(session, detectors)
+        rows = sorted(list_reports(session, detectors), key=SORTS["name"].key)
         tag, owner = asked.get("tag", ""), asked.get("owner", "")
+        pins = set(list_detector_ids(session, Pin, account_id=account().row))
         found = [
             row
             for row in rows
@@ -70,18 +71,15 @@ def show_detectors() -> ResponseReturnValue:
             and (not owner or owner == row.detector.owner)
         ]
         counts = Counter(row.state for row in found)
-        pins = set(list_detector_ids(session, Pin, account_id=account().row))
         pinned = [row for row in found if row.detector.id in pins]
-        chosen = asked.get("state", "")
+        chosen, sort = asked.get("state", ""), asked.get("sort", "")
         if chosen == PINNED:
             found = pinned
         elif chosen in STATES:
             found = [row for row in found if row.state == chosen]
-        sort = asked.get("sort", "")
-        found.sort(key=lambda row: row.detector.name.casefold())
         sort_rows(found, SORTS, sort, usual=lambda row: row.urgency)
         needy = sum(row.is_needy for row in found)
-        is_grouped = sort.lstrip("-") not in SORTS
+        groups = {"needy": needy, "fine": len(found) - needy}
         return render_template(
             "detectors/list.html",
             total=len(rows),
@@ -91,7 +89,7 @@ def show_detectors() -> ResponseReturnValue:
             page=page,
             last=-(-len(found) // _PAGE),
             counts=counts,
-            groups={"needy": needy, "fine": len(found) - needy} if is_grouped else {},
+            groups={} if sort.lstrip("-") in SORTS else groups,
             chosen=chosen if chosen in {PINNED, *STATES} else None,
             sort=sort,
             sorts=SORTS,
@@ -104,7 +102,6 @@ def show_detectors() -> ResponseReturnValue:
             owners=sorted({row.detector.owner or "" for row in rows} | {owner, ""}),
             views=session.get_one(Account, account().row).views,
             axis=Axis(0.5),
-            new_key=None,
             archived=count_archived(session, among=account().detectors),
         )
 

@@ -267,10 +267,8 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         _bound(*_count([whole], detector.classes, one), level)[0]
         for one in (Measure(OVERALL), measure)
     )
-    unstated = 0
-    if detector.label_sampling is None:
-        counts = pool(current_counts(session, versions).values())
-        unstated = counts.count(standings_of(UNSTATED, None))
+    counts = pool(current_counts(session, versions).values())
+    unstated = counts.count(standings_of(UNSTATED, None))
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -286,7 +284,7 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         measure=str(measure),
         unit=unit_of(detector),
         labels=overall.labelled,
-        unstated_left_out=unstated,
+        unstated_left_out=0 if detector.label_sampling else unstated,
         overall=overall,
         measured=measured,
         items=_describe(detector, parts, measure, level),

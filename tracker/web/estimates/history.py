@@ -4,6 +4,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, get_args
 
 from flask import Response, jsonify, render_template, request
@@ -91,14 +92,9 @@ def show_history(detector_id: str) -> ResponseReturnValue:
         check_method(chosen["method"])
         versions = choose_versions(session, detector, chosen["version"])
         version = versions[-1] if versions else None
-        then = parse_whole(asked.get("then", "")) or 0
         if version is not None and "then" in asked:
             # The place of a slider: the snapshot of that number says when it was.
-            found = storage.list_snapshots(
-                session, version, beyond=max(then, 1) - 1, is_oldest_first=True, limit=1
-            )
-            is_past = found and then < version.sequence
-            chosen["as_known_at"] = found[0].computed_at if is_past else None
+            chosen["as_known_at"] = _find_instant(session, version)
         estimate = get_estimate(
             session,
             detector,
@@ -122,9 +118,7 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             row=row,
             change=estimate.change,
             mistakes=row.mistakes,
-            lately=""
-            if estimate.change
-            else _describe_lately(session, detector, estimate),
+            describe_lately=partial(_describe_lately, session, detector, estimate),
             told=[(event, tell_briefly(event)) for event in events],
             **chosen | {"version": version},
             **along(session, detector, version, row, chosen),
@@ -298,6 +292,16 @@ def _compare(
         "newest": 0 if version is None else version.sequence,
         "then": then and then.sequence,
     }
+
+
+def _find_instant(session: Session, version: Version) -> datetime | None:
+    number = parse_whole(request.args.get("then", "")) or 0
+    if number >= version.sequence:
+        return None
+    found = storage.list_snapshots(
+        session, version, beyond=max(number, 1) - 1, is_oldest_first=True, limit=1
+    )
+    return found[0].computed_at if found else None
 
 
 def choose_measure() -> str:
