@@ -1,7 +1,7 @@
 """Assemble the web application: ``create_app`` connects all parts."""
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -130,30 +130,21 @@ def create_app(
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
     # Inside of what reads the addresses that proxies tell.
     limit_open_requests(app, total=settings.web_connections)
-    application = _behind_proxies(app.wsgi_app, settings)
-    app.wsgi_app = application  # type: ignore[method-assign,assignment]
+    application = app.wsgi_app
+    if settings.proxies:
+        believed = {"x_for": settings.proxies, "x_proto": settings.proxies, "x_host": 0}
+        application = ProxyFix(application, **believed)
+    app.wsgi_app = partial(_with_small_host, application)  # type: ignore[method-assign]
     authenticate_requests(app)
     add_session_cookie(app, settings)
     add_response_headers(app, settings)
-    _register_rooms(app, settings)
-    return app
-
-
-def _register_rooms(app: OpenAPI, settings: Settings) -> None:
     csrf = CSRFProtect(app)
     api.register(app, csrf)
     groundlight.register(app, csrf)
     web.register(app, csrf, settings)
-    _register_error_handlers(app)
-
-
-def _behind_proxies(
-    application: WSGIApplication, settings: Settings
-) -> WSGIApplication:
-    if settings.proxies:
-        believed = {"x_for": settings.proxies, "x_proto": settings.proxies, "x_host": 0}
-        application = ProxyFix(application, **believed)
-    return partial(_with_small_host, application)
+    for kind, handler in _HANDLERS.items():
+        app.register_error_handler(kind, handler)
+    return app
 
 
 def _with_small_host(
@@ -163,16 +154,6 @@ def _with_small_host(
     if "HTTP_HOST" in environ:
         environ["HTTP_HOST"] = environ["HTTP_HOST"].lower()
     return application(environ, start)
-
-
-def _register_error_handlers(app: Flask) -> None:
-    app.register_error_handler(TrackerError, _on_tracker_error)
-    app.register_error_handler(DatabaseAwayError, _on_database_away)
-    app.register_error_handler(DamagedError, _on_damage)
-    app.register_error_handler(HTTPException, _on_http_error)
-    app.register_error_handler(DBAPIError, _on_database_error)
-    app.register_error_handler(OSError, _on_system_error)
-    app.register_error_handler(Exception, _on_bug)
 
 
 def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:
@@ -191,16 +172,13 @@ def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:
         if isinstance(error, TooLargeError):
             status, title = 413, "Content too large"
         return _answer(status, title, str(error), dump_errors(error.errors))
+    if isinstance(error, DatabaseAwayError):
+        # Callers are not told where it is.
+        api.log.warning("the database does not answer", error=error.said)
     for kind, (status, title) in _TITLES.items():
         if isinstance(error, kind):
             return _answer(status, title, str(error))
     return _on_bug(error)
-
-
-def _on_database_away(error: DatabaseAwayError) -> ResponseReturnValue:
-    # Callers are not told where it is.
-    api.log.warning("the database does not answer", error=error.said)
-    return _on_tracker_error(error)
 
 
 def _on_damage(error: DamagedError) -> ResponseReturnValue:
@@ -314,3 +292,13 @@ def _answer(
         "error.html", status=status, title=title, detail=detail, is_broken=is_broken
     )
     return Response(page, status=status, headers=headers)
+
+
+_HANDLERS: dict[type[Exception], Callable[[Any], ResponseReturnValue]] = {
+    TrackerError: _on_tracker_error,
+    DamagedError: _on_damage,
+    HTTPException: _on_http_error,
+    DBAPIError: _on_database_error,
+    OSError: _on_system_error,
+    Exception: _on_bug,
+}

@@ -478,7 +478,8 @@ def test_the_built_in_cuts_add_up_to_the_whole(
         found = cut(bench, name, version="v2")
         whole = bench.estimate(version="v2")
         assert found.labels == sum(one.labels for one in found.items) == whole.labels
-        assert found.queries == sum(one.queries for one in found.items)
+        logged = {one.value: one.queries for one in cut(bench, "version").items}
+        assert sum(one.queries for one in found.items) == found.queries == logged["v2"]
     assert cut(bench, "version").labels == bench.estimate(version="*").labels
     weeks = cut(bench, "week", version="v2").items
     assert {one.value for one in weeks} <= {
@@ -493,6 +494,21 @@ def test_the_built_in_cuts_add_up_to_the_whole(
             one.labels,
             one.overall.correct,
         )
+
+
+def test_a_week_begins_where_days_do_and_counts_queries_without_a_label(
+    bench: Bench,
+) -> None:
+    with bench.database.write() as session:
+        bench.attached(session).time_zone = "Europe/Berlin"
+    # A Monday in Berlin, and still a Sunday in UTC.
+    for label in ("YES", None):
+        bench.log(predicted="YES", label=label, asked_at="2026-01-11T23:30:00Z")
+    (week,) = cut(bench, "week").items
+    assert (week.value, week.queries, week.labels) == ("2026-01-12", 2, 1)
+    (said,) = cut(bench, "predicted").items
+    assert (said.value, said.queries, said.labels) == ("YES", 2, 1)
+    assert bench.estimate(where=[week.where]).labels == 1
 
 
 def test_intervals_of_many_slices_are_wider_than_those_of_one(

@@ -167,7 +167,6 @@ def authenticate_requests(app: Flask) -> None:
 
 
 def _authenticate() -> None:
-    """Find the account or key of the request, unless the view is public."""
     if request.endpoint is None:
         return
     if required_role(current_app, request.endpoint) == PUBLIC:
@@ -181,7 +180,6 @@ def _authenticate() -> None:
 
 
 def _authorize() -> None:
-    """Refuse a request whose account or key lacks the role or the detector."""
     asking = find_account()
     if asking is None:
         return
@@ -197,8 +195,11 @@ def _authorize() -> None:
         message = f"the role {asking.role} may not do this; it takes {wanted}"
         raise ForbiddenError(message)
     if asking.detectors is not None and request.view_args:
+        # The first noun and name in the path, such as "detectors" and "door".
+        path = str(request.url_rule).partition("<")[0].rstrip("/")
+        reference = str(next(iter(request.view_args.values())))
         with database().read() as session:
-            check_sees(session, asking, *_first_of_path())
+            check_sees(session, asking, path.rpartition("/")[2], reference)
     g.is_authorized = True
 
 
@@ -254,12 +255,3 @@ def authenticate_if_signed_in() -> None:
 def check_second_factor(session: Session, account_id: int) -> None:
     if not has_second_factor(session, account_id):
         raise SecondFactorError("set up a second step to sign in first")
-
-
-def _first_of_path() -> tuple[str, str]:
-    """Return the first noun and name in the path, such as "detectors" and "door"."""
-    rule = request.url_rule
-    assert rule is not None
-    assert request.view_args
-    noun = rule.rule.partition("<")[0].rstrip("/").rpartition("/")[2]
-    return noun, str(next(iter(request.view_args.values())))

@@ -46,19 +46,18 @@ def problem(
 
 def dump_errors(errors: Iterable[FieldError]) -> list[dict[str, Any]]:
     """Return *errors* as a problem document lists them."""
-    return [
-        {
-            **(
-                {"row": row} if (row := getattr(error, "row", None)) is not None else {}
-            ),
-            "field": error.field,
-            "message": error.message,
+    dumped = []
+    for error in errors:
+        row, rows = getattr(error, "row", None), getattr(error, "rows", 1)
+        body = {} if row is None else {"row": row}
+        body |= {"field": error.field, "message": error.message}
+        if rows > 1:
             # The first of the rows with this error stands in row.
-            **({"rows": rows} if (rows := getattr(error, "rows", 1)) > 1 else {}),
-            **({"also": also} if (also := getattr(error, "also", ())) else {}),
-        }
-        for error in errors
-    ]
+            body["rows"] = rows
+        if also := getattr(error, "also", ()):
+            body["also"] = also
+        dumped.append(body)
+    return dumped
 
 
 # Files that are the same for everybody.  Pages hold tokens, and the length of a
@@ -68,23 +67,16 @@ _COMPRESSED = {"text/css", "text/javascript"}
 
 def add_response_headers(app: Flask, settings: Settings) -> None:
     app.after_request(partial(_add_headers, _private_headers(settings)))
-    app.after_request(_compress_file)
     app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
 
 
-def content_security_policy(settings: Settings) -> str:
-    """Return the policy: files of this server, and images of the hosts in settings."""
-    hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
-    return (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        f"img-src 'self' data:{hosts}; font-src 'self'; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'"
-    )
-
-
 def _private_headers(settings: Settings) -> dict[str, str]:
+    hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
     headers = {
-        "Content-Security-Policy": content_security_policy(settings),
+        # Files of this server, and images of the hosts in settings.
+        "Content-Security-Policy": "default-src 'none'; script-src 'self'; "
+        f"style-src 'self'; connect-src 'self'; img-src 'self' data:{hosts}; "
+        "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "same-origin",
         "Cross-Origin-Opener-Policy": "same-origin",
@@ -102,10 +94,6 @@ def _add_headers(headers: dict[str, str], response: Response) -> Response:
     )
     if request.endpoint != "static":
         response.headers.setdefault("Cache-Control", "no-store")
-    return response
-
-
-def _compress_file(response: Response) -> Response:
     return compress(response) if response.mimetype in _COMPRESSED else response
 
 

@@ -12,7 +12,6 @@ from jinja2.bccache import Bucket
 from tracker.services.estimates.report import Reports
 from tracker.settings import Settings
 from tracker.web import (
-    beginning,
     detector_list,
     detectors,
     downloads,

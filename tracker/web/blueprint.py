@@ -2,8 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,20 +11,20 @@ from flask import (
     Blueprint,
     Response,
     current_app,
+    flash,
     make_response,
     redirect,
     render_template,
     request,
     url_for,
 )
-from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session, object_session
 from werkzeug.routing import BaseConverter, ValidationError
 
 from tracker.charts.words import bounds, plural, shorten
 from tracker.http import context, database, find_account, now, required_role
 from tracker.rounding import outward, roughly
-from tracker.services.by import Actor
+from tracker.services.detectors import get_detector
 from tracker.services.evidence.measure import read_measure
 from tracker.services.versions import choose_default_versions
 from tracker.storage.base import dump_id, parse_whole
@@ -59,9 +59,21 @@ def allow_a_large_file(endpoint: str | None, _values: dict[str, Any] | None) -> 
         request.max_content_length = context().settings.max_body_bytes
 
 
-def lead_to(endpoint: str, **names: Any) -> ResponseReturnValue:
-    """Redirect to a page after a form, so that the browser gets it by itself."""
-    return redirect(url_for(f"pages.{endpoint}", **names), 303)
+def lead_to(endpoint: str, *, says: str = "", **names: Any) -> Response:
+    """Redirect to a page after a form, so that the browser gets it by itself.
+
+    The page then *says* what was done.
+    """
+    if says:
+        flash(says)
+    return make_response(redirect(url_for(f"pages.{endpoint}", **names), 303))
+
+
+@contextmanager
+def reading(detector_id: str) -> Iterator[tuple[Session, Detector]]:
+    """Read a detector, and what else its page shows, of one moment."""
+    with database().read() as session:
+        yield session, get_detector(session, detector_id)
 
 
 # Globals, because macros do not see what a context processor adds.
@@ -89,6 +101,8 @@ for _word in (
     span_decided,
 ):
     pages.add_app_template_global(_word)
+pages.add_app_template_global(find_account, "visitor")
+pages.add_app_template_global(now, "server_now")
 
 
 # The public id of a row: detector_ref(detector) is "det_7".
@@ -139,22 +153,10 @@ def session_of(detector: Detector) -> AbstractContextManager[Session]:
 
 
 @pages.app_template_global()
-def visitor() -> Actor | None:
-    """Return who looks at this page, None if nobody is signed in or it is for all."""
-    return find_account()
-
-
-@pages.app_template_global()
 def may(endpoint: str) -> bool:
     """Return whether the visitor may open that page."""
     found, role = find_account(), required_role(current_app, f"pages.{endpoint}")
     return found is not None and role is not None and found.may(role)
-
-
-@pages.app_template_global()
-def server_now() -> datetime:
-    """Return the instant of this request."""
-    return now()
 
 
 class Sort(NamedTuple):

@@ -1,10 +1,19 @@
-"""The list of the detectors: all of them, those that need a look first."""
+"""The list of the detectors, those that need a look first, and the first use."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 
-from flask import current_app, flash, redirect, render_template, request, url_for
+from flask import (
+    Response,
+    current_app,
+    flash,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -12,51 +21,48 @@ from tracker.errors import InvalidInputError
 from tracker.http import account, by, database, now, requires
 from tracker.services.estimates.report import Report, Reports
 from tracker.services.fields import is_storable, parse_input
+from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.people.own import OwnChange, change_own, get_own
 from tracker.services.versions import choose_default_versions
-from tracker.storage.base import list_detector_ids
+from tracker.storage.base import dump_id, list_detector_ids
 from tracker.storage.detectors import (
     Detector,
     count_archived,
     find_version,
     list_detectors,
 )
-from tracker.storage.people import Account, Pin
-from tracker.web.blueprint import Sort, pages, session_of, sort_rows
+from tracker.storage.people import Account, Pin, list_keys
+from tracker.web.blueprint import Sort, lead_to, pages, session_of, sort_rows
 from tracker.web.drawing.readings import Axis
-from tracker.words import STATES
+from tracker.words import LOGGER, STATES
 
 _PAGE = 50
 PINNED = "pinned"
-_AXIS = Axis(0.5)
 EXTENSION = "tracker-reports"
-
-
-def _last(row: Report) -> float:
-    at = row.estimate.last_label_at
-    return at.timestamp() if at else 0.0
-
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 SORTS = {
     "name": Sort("Detector", lambda row: row.detector.name.casefold()),
     "verdict": Sort("Verdict", lambda row: row.urgency),
     "right": Sort("right", lambda row: row.interval.low),
     "labels": Sort("labels", lambda row: row.estimate.labels, is_down=True),
-    "last": Sort("last label", _last, is_down=True),
+    "last": Sort(
+        "last label", lambda row: row.estimate.last_label_at or _LONG_AGO, is_down=True
+    ),
 }
 
 
 @pages.get("/")
 @requires("viewer")
 def show_detectors() -> ResponseReturnValue:
-    """Show every detector, sorted and filtered over all of them."""
     asked = request.args
     text = asked.get("q", "").strip()
     page = max(asked.get("page", 1, type=int), 1)
     with database().read() as session:
         detectors = list_detectors(session, among=account().detectors)
-        rows = list_reports(session, detectors)
+        rows = sorted(list_reports(session, detectors), key=SORTS["name"].key)
         tag, owner = asked.get("tag", ""), asked.get("owner", "")
+        pins = set(list_detector_ids(session, Pin, account_id=account().row))
         found = [
             row
             for row in rows
@@ -65,15 +71,15 @@ def show_detectors() -> ResponseReturnValue:
             and (not owner or owner == row.detector.owner)
         ]
         counts = Counter(row.state for row in found)
-        pins = set(list_detector_ids(session, Pin, account_id=account().row))
         pinned = [row for row in found if row.detector.id in pins]
-        chosen = asked.get("state", "")
+        chosen, sort = asked.get("state", ""), asked.get("sort", "")
         if chosen == PINNED:
             found = pinned
         elif chosen in STATES:
             found = [row for row in found if row.state == chosen]
-        sort = asked.get("sort", "")
-        _sort(found, sort)
+        sort_rows(found, SORTS, sort, usual=lambda row: row.urgency)
+        needy = sum(row.is_needy for row in found)
+        groups = {"needy": needy, "fine": len(found) - needy}
         return render_template(
             "detectors/list.html",
             total=len(rows),
@@ -83,7 +89,7 @@ def show_detectors() -> ResponseReturnValue:
             page=page,
             last=-(-len(found) // _PAGE),
             counts=counts,
-            groups=_count_groups(found) if sort.lstrip("-") not in SORTS else {},
+            groups={} if sort.lstrip("-") in SORTS else groups,
             chosen=chosen if chosen in {PINNED, *STATES} else None,
             sort=sort,
             sorts=SORTS,
@@ -95,8 +101,7 @@ def show_detectors() -> ResponseReturnValue:
             owner=owner,
             owners=sorted({row.detector.owner or "" for row in rows} | {owner, ""}),
             views=session.get_one(Account, account().row).views,
-            axis=_AXIS,
-            new_key=None,
+            axis=Axis(0.5),
             archived=count_archived(session, among=account().detectors),
         )
 
@@ -125,17 +130,6 @@ def has_words(detector: Detector, text: str) -> bool:
     return text.casefold() in f"{detector.name}\n{detector.question}".casefold()
 
 
-def _sort(rows: list[Report], sort: str) -> None:
-    """Sort *rows* in place, by who needs a look unless a column is named."""
-    rows.sort(key=lambda row: row.detector.name.casefold())
-    sort_rows(rows, SORTS, sort, usual=lambda row: row.urgency)
-
-
-def _count_groups(rows: Sequence[Report]) -> dict[str, int]:
-    needy = sum(row.is_needy for row in rows)
-    return {"needy": needy, "fine": len(rows) - needy}
-
-
 def list_reports(session: Session, detectors: Sequence[Detector]) -> list[Report]:
     """Return the reports of *detectors*, of the versions that they show."""
     return _reports().list(session, detectors, at=now())
@@ -157,3 +151,41 @@ def _reports() -> Reports:
     reports = current_app.extensions[EXTENSION]
     assert isinstance(reports, Reports)
     return reports
+
+
+_FIRST_KEY = "first key"
+_MADE_HERE = re.compile(rf"{_FIRST_KEY}( \d+)?")
+
+
+@pages.get("/begin")
+@requires("viewer")
+def show_beginning() -> ResponseReturnValue:
+    """Say nothing while there is no detector, and lead to the first one after."""
+    with database().read() as session:
+        found = list_detectors(session, limit=1, among=account().detectors)
+    if not found:
+        return Response(status=204)
+    here = url_for("pages.show_detector", detector_id=dump_id("det", found[0].id))
+    return Response(status=200, headers={"HX-Redirect": here})
+
+
+@pages.post("/begin")
+@requires("admin")
+def make_first_key() -> ResponseReturnValue:
+    """Make a key and show it inside of the commands, this once.
+
+    One that was made here before is of no use any more.
+    """
+    with database().write() as session:
+        if list_detectors(session, limit=1):
+            return lead_to("show_detectors")
+        taken = [0]
+        for old in list_keys(session):
+            if made := _MADE_HERE.fullmatch(old.name):
+                taken.append(int(made[1] or 1))
+                if old.revoked_at is None:
+                    revoke_key(session, old.name, by())
+        name = f"{_FIRST_KEY} {max(taken) + 1}" if len(taken) > 1 else _FIRST_KEY
+        key = create_key(session, name, LOGGER, by())
+    # Not a redirect: the key would have to be kept somewhere on the way.
+    return render_template("detectors/list.html", total=0, archived=0, new_key=key)

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,21 +31,16 @@ from tracker.storage.detectors import Detector, Version, list_archived, list_ver
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
-from tracker.web.blueprint import answer_live, cut_page, lead_to, pages
+from tracker.web.blueprint import answer_live, cut_page, lead_to, pages, reading
 from tracker.web.deciding.planning import count_draws
 from tracker.web.drawing.answers import (
-    Curve,
-    Name,
     draw_curve,
-    end_curve,
     list_pairs,
     name_marks,
     near_axis,
     read_precision,
 )
 from tracker.web.drawing.readings import (
-    Axis,
-    Reading,
     build_axis,
     read,
     read_balanced,
@@ -56,7 +50,7 @@ from tracker.web.drawing.readings import (
 from tracker.web.drawing.weeks import draw_weeks
 from tracker.web.drawing.words import narrow, sentence
 from tracker.web.forms import Form, failed_form, parse_new_detector
-from tracker.web.labelling.rechecks import Reread, read_errors
+from tracker.web.labelling.rechecks import read_errors
 from tracker.words import BALANCED, DECIDING_METHOD, EXACT, RECALL
 
 # Of more classes than these the others are folded away.
@@ -80,100 +74,15 @@ _NEW = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """The page of a detector for one version, or for all pooled."""
-
-    row: Report
-    # By the published method, where that was asked for.
-    published: Estimate | None
-    # The balanced accuracy by the methods for one look.
-    once: Sequence[tuple[str, Reading]]
-    versions: Sequence[Version]
-    version: Version | None
-    # In the random queue, to which the button leads; counted no further than what
-    # decides the verdict.
-    waiting: int
-    # Of all versions.
-    disputed: int
-    reread: Reread | None
-    curve: Curve | None
-    weeks: Mapping[str, Any]
-    # What happened last, the newest first.
-    told: Sequence[tuple[Event, str]]
-
-    @property
-    def estimate(self) -> Estimate:
-        """The estimate that decides."""
-        return self.row.estimate
-
-    @property
-    def axis(self) -> Axis:
-        """The axis of the large bar."""
-        row = self.row
-        before = row.before.low if row.before else None
-        return near_axis(row.interval.low, row.detector.target, before)
-
-    @property
-    def names(self) -> Sequence[Name]:
-        """Where the names of the estimate and of the target stand over that bar."""
-        row = self.row
-        return name_marks(self.axis, row.interval.accuracy, row.detector.target)
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever a number on the page, or its chart, changes.
-
-        The estimate counts labels that wait, and the chart does not: it goes on with
-        the fold of those labels, which is the next revision of the detector.
-        """
-        seen = (
-            self.row.detector.revision,
-            self.row.detector.target,
-            self.row.detector.confidence_level,
-            self.row.detector.method,
-            self.row.detector.archived_at,
-            [version.name for version in self.versions],
-            self.version.name if self.version else None,
-            self.estimate.method,
-            self.published is None,
-            self.estimate.unclear,
-            self.estimate.targeted_left_out,
-            self.estimate.corrections,
-            self.estimate.last_label_at,
-            self.estimate.confusion,
-            self.row.queries,
-            self.waiting,
-            self.disputed,
-            self.reread and self.reread.fingerprint,
-            self.row.failure and self.row.failure.attempts,
-            self.told and self.told[0][0].id,
-        )
-        return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
-
-
-def _count_waiting(session: Session, detector: Detector, estimate: Estimate) -> int:
-    found = estimate.decision
-    if not found or found.labels_to_decide == 0:
-        return 0
-    queue = build_queue(session, detector, QueueChoice(version=estimate.version), by())
-    # Where nothing can be foreseen, as many as tell it within so many points.
-    more = found.labels_to_decide or count_draws(estimate, 2 * _NEAR) or 1
-    enough = min(roughly(more), MOST_WAITING)
-    return count_waiting(session, queue, at_most=enough)
-
-
 @pages.get("/detectors/new")
 @requires("editor")
 def new_detector() -> ResponseReturnValue:
-    """Show the form for a detector to be made."""
     return render_template("detectors/new.html", form=Form(_NEW))
 
 
 @pages.post("/detectors/new")
 @requires("editor")
 def make_detector() -> ResponseReturnValue:
-    """Make the detector that was described."""
     try:
         new = parse_new_detector(request.form)
         with database().write() as session:
@@ -188,31 +97,33 @@ def make_detector() -> ResponseReturnValue:
 @requires("viewer")
 def show_detector(detector_id: str) -> ResponseReturnValue:
     """Show how accurate a detector is, and how sure that is."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
-        page = build_overview(session, detector, request.args)
+    with reading(detector_id) as (session, detector):
+        page = _build_overview(session, detector, request.args)
+        estimate = page["estimate"]
         return answer_live(
             "detectors/detector.html",
             seen=request.args.get("seen", ""),
-            fingerprint=page.fingerprint,
+            fingerprint=_fingerprint(page),
             overview=page,
             detector=detector,
             # Only for a page that is drawn: it reads thousands of queries.
             find_differences=partial(_find_differences, session, page),
-            count_draws=partial(count_draws, page.estimate, 2 * _NEAR),
-            **_read_rows(page, request.args),
+            count_draws=partial(count_draws, estimate, 2 * _NEAR),
+            **_read_rows(detector, page["published"] or estimate, request.args),
+            pairs=list_pairs(estimate)[:_MOST_PAIRS],
         )
 
 
-def build_overview(
+def _build_overview(
     session: Session, detector: Detector, asked: Mapping[str, str]
-) -> Overview:
-    """Return the contents of the page of *detector*."""
+) -> dict[str, Any]:
+    """Return the contents of the page for one version, or for all pooled."""
     name = asked.get("version") or None
     chosen = choose_versions(session, detector, name)
-    one = chosen[0] if chosen and name != ALL else None
+    version = chosen[0] if chosen and name != ALL else None
     how: dict[str, Any] = {"version": name, "computed_at": now()}
-    estimate = get_estimate(session, detector, method=DECIDING_METHOD, span=NOW, **how)
+    deciding = how | {"method": DECIDING_METHOD}
+    estimate = get_estimate(session, detector, **deciding, span=NOW)
     published = None
     if asked.get("method") == EXACT:
         published = get_estimate(session, detector, **how)
@@ -222,41 +133,87 @@ def build_overview(
         queries=estimate.population.of or 0,
         failure=find_failures(session, RECOMPUTE, [detector.id]).get(detector.id),
     )
-    events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
-    return Overview(
-        row=row,
-        published=published,
-        once=read_once(_find_whole(session, detector, estimate, how), detector.method),
-        versions=list_versions(session, detector.id),
-        version=one,
-        waiting=_count_waiting(session, detector, estimate),
-        disputed=count_disputed(session, detector.id),
-        reread=read_errors(session, detector, estimate),
-        curve=_draw_curve(session, one, row, asked.get("of"), published),
-        weeks={} if published else _draw_weeks(session, one, row),
-        told=[(each, tell_briefly(each)) for each in events],
+    whole = estimate
+    if row.since is not None:
+        # The results chose the day of a change, for which a method for one look does
+        # not hold.
+        whole = get_estimate(session, detector, **deciding, span="all")
+    axis = near_axis(
+        row.interval.low, detector.target, row.before.low if row.before else None
     )
+    events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
+    return {
+        "row": row,
+        "estimate": estimate,
+        # By the published method, where that was asked for.
+        "published": published,
+        "axis": axis,
+        "names": name_marks(axis, row.interval.accuracy, detector.target),
+        "once": read_once(whole, detector.method),
+        "versions": list_versions(session, detector.id),
+        "version": version,
+        "waiting": _count_waiting(session, detector, estimate),
+        "disputed": count_disputed(session, detector.id),
+        "reread": read_errors(session, detector, estimate),
+        "curve": _draw_curve(session, version, row, asked.get("of"), published),
+        "weeks": {} if published else _draw_weeks(session, version, row),
+        "told": [(each, tell_briefly(each)) for each in events],
+    }
 
 
-def _find_differences(session: Session, page: Overview) -> Sequence[Difference]:
-    """Return what the mistakes since a drop have in common."""
-    row, version = page.row, page.version
+def _fingerprint(page: Mapping[str, Any]) -> str:
+    """Return a text that changes whenever a number on the page, or its chart, changes.
+
+    The estimate counts labels that wait, and the chart does not: it goes on with the
+    fold of those labels, which is the next revision of the detector.
+    """
+    row, estimate, version = page["row"], page["estimate"], page["version"]
+    reread, told = page["reread"], page["told"]
+    seen = (
+        row.detector.revision,
+        row.detector.target,
+        row.detector.confidence_level,
+        row.detector.method,
+        row.detector.archived_at,
+        [one.name for one in page["versions"]],
+        version and version.name,
+        page["published"] is None,
+        estimate.unclear,
+        estimate.targeted_left_out,
+        estimate.corrections,
+        estimate.last_label_at,
+        estimate.confusion,
+        row.queries,
+        page["waiting"],
+        page["disputed"],
+        reread and reread.fingerprint,
+        row.failure and row.failure.attempts,
+        told and told[0][0].id,
+    )
+    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
+
+
+def _count_waiting(session: Session, detector: Detector, estimate: Estimate) -> int:
+    """Count the random queue, to which the button leads.
+
+    No further than what decides the verdict.
+    """
+    found = estimate.decision
+    if not found or found.labels_to_decide == 0:
+        return 0
+    queue = build_queue(session, detector, QueueChoice(version=estimate.version), by())
+    # Where nothing can be foreseen, as many as tell it within so many points.
+    more = found.labels_to_decide or count_draws(estimate, 2 * _NEAR) or 1
+    return count_waiting(session, queue, at_most=min(roughly(more), MOST_WAITING))
+
+
+def _find_differences(
+    session: Session, page: Mapping[str, Any]
+) -> Sequence[Difference]:
+    row, version = page["row"], page["version"]
     if version is None or row.since is None or not row.mistakes:
         return ()
     return list_differences(session, row.detector, version.name, row.since, at=now())
-
-
-def _find_whole(
-    session: Session, detector: Detector, estimate: Estimate, how: Mapping[str, Any]
-) -> Estimate:
-    """Return the estimate of all of the version.
-
-    The results chose the day of a change, for which a method for one look does not
-    hold.
-    """
-    if estimate.span is None or estimate.span.since is None:
-        return estimate
-    return get_estimate(session, detector, **how, method=DECIDING_METHOD, span="all")
 
 
 def tell_briefly(event: Event) -> str:
@@ -272,8 +229,7 @@ def _draw_curve(
     row: Report,
     name: str | None,
     published: Estimate | None,
-) -> Curve | None:
-    """Return how the interval tightened, of the measure or of the class *name*."""
+) -> dict[str, Any] | None:
     detector, estimate = row.detector, row.estimate
     if version is None or (row.since and not published):
         return None
@@ -286,15 +242,14 @@ def _draw_curve(
         if one.name == name:
             measure, now_at = Measure(RECALL, name), one
     points = list_curve(session, detector, version, measure, method)
-    live = end_curve(points, now_at, (estimate.labels, points[-1] if points else None))
     is_decided = str(measure) == detector.measure and not published
-    return draw_curve(live, detector.target if is_decided else None)
+    target = detector.target if is_decided else None
+    return draw_curve(points, now_at, estimate.labels, target)
 
 
 def _draw_weeks(
     session: Session, version: Version | None, row: Report
 ) -> Mapping[str, Any]:
-    """Return the weeks around a change; without one the labels tell more."""
     if version is None or not row.since:
         return {}
     weeks = get_weeks(
@@ -308,16 +263,15 @@ def _draw_weeks(
     return draw_weeks(weeks, row.since, row.interval)
 
 
-def _read_rows(page: Overview, asked: Mapping[str, str]) -> dict[str, Any]:
+def _read_rows(
+    detector: Detector, estimate: Estimate, asked: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the rows of the classes, the weakest first beyond two."""
-    estimate = page.published or page.estimate
     of = "precision" if asked.get("by") == "precision" else "accuracy"
     scores = estimate.classes if of == "accuracy" else read_precision(estimate)
     rows = [
         read(one, name=name, tone=tone_of(place) if len(scores) == 2 else 0)
-        for place, (name, one) in enumerate(
-            zip(page.row.detector.classes, scores, strict=True)
-        )
+        for place, (name, one) in enumerate(zip(detector.classes, scores, strict=True))
     ]
     if len(rows) > 2:
         rows.sort(key=lambda each: each.score.low)
@@ -329,8 +283,7 @@ def _read_rows(page: Overview, asked: Mapping[str, str]) -> dict[str, Any]:
         "rows": shown,
         "by": of,
         "rows_axis": near_axis(*lows),
-        "pairs": list_pairs(page.estimate)[:_MOST_PAIRS],
-        "of": asked.get("of") if asked.get("of") in page.row.detector.classes else None,
+        "of": asked.get("of") if asked.get("of") in detector.classes else None,
         "balanced": balanced,
     }
 
@@ -341,7 +294,6 @@ _PAGE = 50
 @pages.get("/detectors/archived")
 @requires("viewer")
 def show_archived() -> ResponseReturnValue:
-    """Show the detectors that were archived, the newest first."""
     before = parse_id("det", request.args.get("before", ""))
     with database().read() as session:
         found = list_archived(
@@ -359,7 +311,6 @@ def show_archived() -> ResponseReturnValue:
 @pages.post("/detectors/<detector_id>/archive")
 @requires("admin")
 def archive(detector_id: str) -> ResponseReturnValue:
-    """Archive a detector, once the visitor has said yes."""
     if request.form.get("sure") != "yes":
         raise InvalidInputError.of("sure", "say yes to archive the detector")
     with database().write() as session:
@@ -372,7 +323,6 @@ def archive(detector_id: str) -> ResponseReturnValue:
 @pages.post("/detectors/<detector_id>/bring-back")
 @requires("editor")
 def bring_back(detector_id: str) -> ResponseReturnValue:
-    """Bring an archived detector back, unless another one has its name."""
     try:
         with database().write() as session:
             detector = get_detector(session, detector_id)

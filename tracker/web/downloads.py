@@ -8,8 +8,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
-from tracker.http import database, requires, send_rows
-from tracker.services.detectors import get_detector
+from tracker.http import requires, send_rows
 from tracker.services.estimates.history import (
     ASKED_AT,
     LABEL_COLUMNS,
@@ -23,7 +22,7 @@ from tracker.services.estimates.intervals import check_method
 from tracker.services.exports import MEDIA_TYPES, Rows
 from tracker.services.versions import choose_versions
 from tracker.storage.base import dump_id
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.estimates.history import choose_measure
 from tracker.words import EXACT
 
@@ -50,10 +49,8 @@ def download(
 @pages.get("/detectors/<detector_id>/history.<suffix>")
 @requires("viewer")
 def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
-    """Download the history of a detector."""
     version = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         choose_versions(session, detector, version)
 
     measure, method = choose_measure(), request.args.get("method", EXACT)
@@ -71,14 +68,10 @@ def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
 @pages.get("/detectors/<detector_id>/labels.<suffix>")
 @requires("viewer")
 def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
-    """Download every label ever given to a query of a detector."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (_, detector):
+        reference = dump_id("det", detector.id)
 
-    return download(
-        dump_id("det", detector.id),
-        "labels",
-        suffix,
-        LABEL_COLUMNS,
-        lambda session: iter_labels(session, detector),
-    )
+    def rows(session: Session) -> Rows:
+        return iter_labels(session, detector)
+
+    return download(reference, "labels", suffix, LABEL_COLUMNS, rows)

@@ -99,7 +99,6 @@ def dump_detector(detector: Detector) -> dict[str, str]:
 
 
 def _parse_fields(values: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that a form has."""
     given = {
         name: parse(values[name])
         for name, (parse, _) in FIELDS.items()
@@ -132,7 +131,7 @@ def _dump_parts(parts: Iterable[tuple[str, float]]) -> str:
 def _parse_percent_line(line: str) -> tuple[str, Any]:
     """Return the name and the part of a line such as "recall:DEFECT 90 %"."""
     words = line.removesuffix("%").split()
-    return " ".join(words[:-1]), _parse_percent(words[-1]) if words else ""
+    return " ".join(words[:-1]), parse_percent(words[-1]) if words else ""
 
 
 def _parse_whole(text: str) -> int | str:
@@ -153,7 +152,7 @@ def filled_in(values: Mapping[str, str], *names: str) -> dict[str, Any]:
     return {name: value for name, value in typed.items() if value}
 
 
-def _parse_percent(text: str) -> float | str | None:
+def parse_percent(text: str) -> float | str | None:
     """Return a share, None for nothing, or the text itself where it is no number."""
     cleaned = text.replace("%", "").replace(",", ".").strip()
     if not cleaned:
@@ -173,7 +172,7 @@ def _dump(value: object) -> str:
     return "" if value is None else str(value)
 
 
-_PERCENTS = (_parse_percent, dump_percent)
+_PERCENTS = (parse_percent, dump_percent)
 _TEXT = (_strip, _dump)
 _CHOICE = (str.strip, _dump)
 # How each field of a detector is read from a form, and written into one.

@@ -24,14 +24,12 @@ _IS_DAMAGED = "it is damaged: see the log, and restore a backup"
 @pages.get("/healthz")
 @requires(PUBLIC)
 def alive() -> ResponseReturnValue:
-    """Say that this process answers."""
     return {"status": "alive"}
 
 
 @pages.get("/readyz")
 @requires(PUBLIC)
 def ready() -> ResponseReturnValue:
-    """Say whether database, schema and worker are ready, and if not why."""
     checks = {"database": _check_database()}
     checks["disk"] = _check_disk()
     if checks["database"] == "ok":
@@ -60,7 +58,6 @@ def _check_database() -> str:
 
 
 def _check_disk() -> str:
-    """Return the reason why this server cannot write its files, if any."""
     settings = context().settings
     url = database().engine.url
     own = [settings.data_dir, settings.image_dir]

@@ -1,9 +1,9 @@
 """The estimates as Prometheus reads them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
-from typing import Any, Self, get_args
+from datetime import datetime
+from typing import Any, get_args
 
 from flask import Response
 from flask.typing import ResponseReturnValue
@@ -40,15 +40,16 @@ from tracker.words import (
 
 _GAUGES = {
     "accuracy": "Estimated accuracy of a class, or the balanced accuracy",
-    "low": "Lower bound of the interval of the accuracy",
-    "high": "Upper bound of the interval of the accuracy",
     "labelled": "Scored labels of a class",
     "correct": "Scored labels of a class that the detector had predicted",
 }
 # The default method has the plain names, so that a rule without a method in it
 # means one series; the bounds of the others have names of their own.
 _DEFAULT = EXACT
-_BOUNDS = ("low", "high")
+_BOUNDS = {
+    "low": "Lower bound of the interval of the accuracy",
+    "high": "Upper bound of the interval of the accuracy",
+}
 _SIDES = ("lower", "upper")
 # The metrics with units in their names, and the targets to compare with.
 _RATIOS = {
@@ -135,58 +136,50 @@ def write_estimates(
     *rows* are those of `list_newest_intervals`; others than of *detectors* are left
     out.  *calendars* are what is kept of each version.
     """
-    plain = {
-        (method, name): _Gauge(
-            f"tracker_{name}" if method == _DEFAULT else f"tracker_{method}_{name}",
-            f"{text}, method {method}" if name in _BOUNDS else text,
-        )
+    texts = {
+        _name_gauge(method, name): f"{text}, method {method}"
         for method in STORED_METHODS
-        for name, text in _GAUGES.items()
-        if method == _DEFAULT or name in _BOUNDS
+        for name, text in _BOUNDS.items()
     }
-    ratios = {name: _Gauge(f"tracker_{name}", text) for name, text in _RATIOS.items()}
-    owners = {one.id: _Owner.of(one) for one in detectors.values()}
+    texts = _GAUGES | texts | _RATIOS
+    gauges = {name: _Gauge(f"tracker_{name}", text) for name, text in texts.items()}
+    owners = {one.id: _Owner(one) for one in detectors.values()}
     for owner in owners.values():
         if owner.target is not None:
-            ratios["target_ratio"].add(owner.label, owner.target)
+            gauges["target_ratio"].add(owner.label, owner.target)
     unknown = {id_: one for id_, one in owners.items() if one.target is not None}
     for row in rows:
         if row.detector_id in owners:
             calendar = calendars.get(row.version_id, {}).get("")
-            _add_row(plain, ratios, owners[row.detector_id], row, calendar)
+            _add_row(gauges, owners[row.detector_id], row, calendar)
             unknown.pop(row.detector_id, None)
     for owner in unknown.values():
         # Without a label there is no version to name either.
-        ratios["labels"].add(owner.label, 0)
-        _add_verdict(ratios["verdict"], owner, "undecided")
-    return "".join(one.write() for one in (*plain.values(), *ratios.values()))
+        gauges["labels"].add(owner.label, 0)
+        _add_verdict(gauges["verdict"], owner, "undecided")
+    return "".join(one.write() for one in gauges.values())
 
 
-@dataclass(frozen=True, slots=True)
+def _name_gauge(method: str, name: str) -> str:
+    return name if method == _DEFAULT else f"{method}_{name}"
+
+
 class _Owner:
     """A detector as the labels of its samples, written once for all of them."""
 
-    label: str
-    # That of the balanced accuracy first, as a row's position has it.
-    scopes: Sequence[str]
-    target: float | None
-    zone: tzinfo
-    # What the target is on, and what counts once.
-    basis: str
-
-    @classmethod
-    def of(cls, detector: Detector) -> Self:
-        label = f'detector="{_escape(detector.name)}"'
+    def __init__(self, detector: Detector) -> None:
+        self.label = f'detector="{_escape(detector.name)}"'
+        # That of the balanced accuracy first, as a row's position has it.
         names = (BALANCED, *map(_escape, detector.classes))
-        scopes = [f'class="{one}",{label}' for one in names]
+        self.scopes = [f'class="{one}",{self.label}' for one in names]
+        self.target, self.zone = detector.target, detector.zone
+        # What the target is on, and what counts once.
         measure = _escape(detector.measure)
-        basis = f'measure="{measure}",unit="{unit_of(detector)}"'
-        return cls(label, scopes, detector.target, detector.zone, basis)
+        self.basis = f'measure="{measure}",unit="{unit_of(detector)}"'
 
 
 def _add_row(
-    plain: Mapping[tuple[str, str], _Gauge],
-    ratios: Mapping[str, _Gauge],
+    gauges: Mapping[str, _Gauge],
     owner: _Owner,
     row: Any,
     calendar: Mapping[str, Any] | None,
@@ -197,42 +190,42 @@ def _add_row(
     version = f'version="{_escape(row.version)}"'
     scope = f'{owner.scopes[position]},method="{method}"'
     for name, side, bound in zip(_BOUNDS, _SIDES, bounds, strict=True):
-        plain[method, name].add(f"{scope},{version}", bound)
+        gauges[_name_gauge(method, name)].add(f"{scope},{version}", bound)
         labels = f'{scope},side="{side}",{version}'
-        ratios["accuracy_bound_ratio"].add(labels, bound)
+        gauges["accuracy_bound_ratio"].add(labels, bound)
     if method == _DEFAULT:
         labels = f"{scope},{version}"
-        plain[method, "labelled"].add(labels, row.labelled)
-        plain[method, "correct"].add(labels, row.correct)
+        gauges["labelled"].add(labels, row.labelled)
+        gauges["correct"].add(labels, row.correct)
         if accuracy is not None:
-            plain[method, "accuracy"].add(labels, accuracy)
+            gauges["accuracy"].add(labels, accuracy)
             labels = f"{owner.scopes[position]},{version}"
-            ratios["accuracy_ratio"].add(labels, accuracy)
+            gauges["accuracy_ratio"].add(labels, accuracy)
     if method == DECIDING_METHOD and not position:
-        ratios["labels"].add(f"{owner.label},{version}", row.labels)
+        labels = f"{owner.label},{version}"
+        gauges["labels"].add(labels, row.labels)
         basis = f'{owner.basis},population="{row.population}",{version}'
-        ratios["basis_info"].add(f"{owner.label},{basis}", 1)
+        gauges["basis_info"].add(f"{owner.label},{basis}", 1)
         if calendar is not None and row.population == LIVE:
-            _add_now(ratios, owner, f"{owner.label},{version}", calendar)
-            if owner.target is not None:
-                decides = (calendar["low"], calendar["high"], owner.target)
-                said = compare_with_target(*decides)
-                _add_verdict(ratios["verdict"], owner, said, f",{version}")
+            _add_now(gauges, owner, version, calendar)
 
 
 def _add_now(
-    ratios: Mapping[str, _Gauge],
+    gauges: Mapping[str, _Gauge],
     owner: _Owner,
-    labels: str,
+    version: str,
     calendar: Mapping[str, Any],
 ) -> None:
-    change = calendar["change"]
+    change, labels = calendar["change"], f"{owner.label},{version}"
     for state in CHANGE_EVENTS:
         is_last = change is not None and change["state"] == state
-        ratios["change"].add(f'{labels},state="{state}"', is_last)
+        gauges["change"].add(f'{labels},state="{state}"', is_last)
     if change is not None:
         day = datetime.fromisoformat(change["since"]).replace(tzinfo=owner.zone)
-        ratios["accuracy_since_seconds"].add(labels, day.timestamp())
+        gauges["accuracy_since_seconds"].add(labels, day.timestamp())
+    if owner.target is not None:
+        said = compare_with_target(calendar["low"], calendar["high"], owner.target)
+        _add_verdict(gauges["verdict"], owner, said, f",{version}")
 
 
 def _add_verdict(

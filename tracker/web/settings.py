@@ -1,11 +1,9 @@
 """The settings of a detector, the API keys and the settings of the server."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -14,7 +12,6 @@ from tracker.http import by, context, database, now, requires
 from tracker.services.detectors import (
     DetectorChange,
     change_detector,
-    get_detector,
     get_open_detector,
 )
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
@@ -29,13 +26,8 @@ from tracker.settings import Settings
 from tracker.shapes import Accuracy
 from tracker.storage.base import list_detector_ids
 from tracker.storage.detectors import Detector, list_detectors, list_versions
-from tracker.storage.people import (
-    ApiKey,
-    ApiKeyDetector,
-    find_last_event,
-    list_keys,
-)
-from tracker.web.blueprint import lead_to, pages
+from tracker.storage.people import ApiKeyDetector, find_last_event, list_keys
+from tracker.web.blueprint import lead_to, pages, reading
 from tracker.web.drawing.readings import span
 from tracker.web.drawing.words import sentence, share
 from tracker.web.forms import Form, dump_detector, failed_form, parse_detector_change
@@ -60,8 +52,7 @@ _MANY = 100_000
 @requires("viewer")
 def edit_detector(detector_id: str) -> ResponseReturnValue:
     """Show the settings of a detector, as text to those who may not change them."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         return _render_detector(session, detector, Form(dump_detector(detector)))
 
 
@@ -72,8 +63,8 @@ _LEVELS = (0.9, 0.95, 0.99)
 class Today(NamedTuple):
     """What a detector would be said to be if another measure were set."""
 
-    span: str = ""
-    sentence: str = ""
+    span: str
+    sentence: str
 
 
 def _render_detector(session: Session, detector: Detector, form: Form) -> str:
@@ -106,14 +97,19 @@ def _say_today(detector: Detector, found: Estimate) -> dict[str, Today]:
         kinds.append(own)
     claims = [_claim(found, one, found.shown_level) for one in kinds]
     ends = dict(zip(kinds, bound_all(claims), strict=True))
-    said = {}
+    same = f", {counting_the_same(detector.classes)}"
+    today = {}
     for one, claim in zip(kinds, claims, strict=True):
-        today = Accuracy(accuracy=None, low=ends[one][0], high=ends[one][1])
-        interval = score_own(found, str(one)) if one == own else today
+        interval = Accuracy(accuracy=None, low=ends[one][0], high=ends[one][1])
+        if one == own:
+            interval = score_own(found, str(one))
+        said = span(interval, detector.target)
+        more = same if one.kind == BALANCED else ""
+        words = sentence(f"{right_how_often(one, said)}{more}")
         # Without a label of all that it is made of, nothing is measured.
         is_known = all(claim.counted)
-        said[str(one)] = _say(detector, one, interval) if is_known else Today()
-    return said
+        today[str(one)] = Today(said, words) if is_known else Today("", "")
+    return today
 
 
 def _claim(found: Estimate, measure: Measure, level: float) -> Claim:
@@ -121,15 +117,7 @@ def _claim(found: Estimate, measure: Measure, level: float) -> Claim:
     return Claim(right, counted, found.shares if len(counted) > 1 else None, level)
 
 
-def _say(detector: Detector, measure: Measure, interval: Accuracy) -> Today:
-    said = span(interval, detector.target)
-    same = counting_the_same(detector.classes)
-    more = f", {same}" if measure.kind == BALANCED else ""
-    return Today(said, sentence(f"{right_how_often(measure, said)}{more}"))
-
-
 def _say_levels(detector: Detector, found: Estimate) -> list[tuple[str, str]]:
-    """Return what the measure would be at other confidence levels."""
     measure = read_measure(detector.measure)
     # What of the error is for this interval is the same part at each level.
     part = (1 - found.shown_level) / (1 - found.confidence_level)
@@ -144,7 +132,6 @@ def _say_levels(detector: Detector, found: Estimate) -> list[tuple[str, str]]:
 @pages.post("/detectors/<detector_id>/setup")
 @requires("editor")
 def change_settings(detector_id: str) -> ResponseReturnValue:
-    """Change a detector."""
     try:
         hosts = context().settings.predictor_hosts
         with database().write() as session:
@@ -152,35 +139,28 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
             change = parse_detector_change(request.form, detector.classes)
             change_detector(session, detector, change, by(), predictor_hosts=hosts)
     except (InvalidInputError, ConflictError) as error:
-        with database().read() as session:
-            detector = get_detector(session, detector_id)
+        with reading(detector_id) as (session, detector):
             # The other sections show what is stored.
             typed = dump_detector(detector) | request.form.to_dict()
             return _render_detector(session, detector, failed_form(typed, error)), 422
     section = request.form.get("section", "")
     flash("Saved.", section or "message")
-    here = url_for(
-        "pages.edit_detector", detector_id=detector_id, _anchor=section or None
-    )
-    return redirect(here, 303)
+    return lead_to("edit_detector", detector_id=detector_id, _anchor=section or None)
 
 
 @pages.post("/detectors/<detector_id>/label-sampling")
 @requires("editor")
 def state_label_sampling(detector_id: str) -> ResponseReturnValue:
-    """State how the queries were chosen whose labels do not say it."""
     said = {"label_sampling": request.form.get("label_sampling") or None}
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
         change_detector(session, detector, parse_input(DetectorChange, said), by())
-    flash("Saved.")
-    return lead_to("show_detector", detector_id=detector_id)
+    return lead_to("show_detector", says="Saved.", detector_id=detector_id)
 
 
 @pages.get("/keys")
 @requires("admin")
 def show_settings() -> ResponseReturnValue:
-    """Show the API keys."""
     with database().read() as session:
         return _render(session, Form({"role": "editor"}))
 
@@ -188,19 +168,24 @@ def show_settings() -> ResponseReturnValue:
 @pages.get("/activity/server")
 @requires("admin")
 def show_server() -> ResponseReturnValue:
-    """Show the settings of the server."""
-    variables = describe_settings()
-    return render_template(
-        "settings/server.html",
-        changed=[one for one in variables if not one.is_usual],
-        usual=[one for one in variables if one.is_usual],
-    )
+    """Show the settings of the server with what each means; no secret is shown."""
+    settings = context().settings
+    variables: tuple[list[Any], list[Any]] = ([], [])
+    for name, field in Settings.model_fields.items():
+        is_usual = getattr(settings, name) == field.get_default()
+        variable = {
+            "name": f"TRACKER_{name.upper()}",
+            "value": _show(settings, name),
+            "meaning": field.description or "",
+        }
+        variables[is_usual].append(variable)
+    changed, usual = variables
+    return render_template("settings/server.html", changed=changed, usual=usual)
 
 
 @pages.post("/keys")
 @requires("admin")
 def make_key() -> ResponseReturnValue:
-    """Make an API key and show it, this once."""
     typed = request.form
     name = typed.get("name", "").strip()
     has_all = typed.get("sees", "all") == "all"
@@ -226,11 +211,9 @@ def make_key() -> ResponseReturnValue:
 @pages.post("/keys/revoke")
 @requires("admin")
 def revoke() -> ResponseReturnValue:
-    """Make an API key useless from now on."""
     with database().write() as session:
         revoke_key(session, request.form.get("name", ""), by())
-    flash("The key is revoked.")
-    return lead_to("show_settings")
+    return lead_to("show_settings", says="The key is revoked.")
 
 
 def _render(
@@ -244,6 +227,8 @@ def _render(
         for one in keys
         if not one.revoked_at and (one.expires_at is None or one.expires_at > now())
     ]
+    used = {one: one.last_used_at or one.created_at for one in in_use}
+    idle = min(used, key=lambda one: used[one], default=None)
     return render_template(
         "settings/keys.html",
         keys=sorted(keys, key=lambda one: (one.revoked_at is not None, -one.id)),
@@ -258,7 +243,7 @@ def _render(
             for one in keys
         },
         in_use=len(in_use),
-        idle_key=_find_idle(in_use),
+        idle_key=idle if idle and now() - used[idle] > _IDLE else None,
         roles=KEY_ROLES,
         form=form,
         new_key=key,
@@ -267,41 +252,6 @@ def _render(
         chosen=request.form.getlist("detectors"),
         sees_all=request.form.get("sees", "all") == "all",
     )
-
-
-def _find_idle(keys: Sequence[ApiKey]) -> ApiKey | None:
-    """Return the key that was not used for longest, None if all were lately."""
-    longest = min(
-        keys, key=lambda one: one.last_used_at or one.created_at, default=None
-    )
-    if longest is None:
-        return None
-    used = longest.last_used_at or longest.created_at
-    return longest if now() - used > _IDLE else None
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A setting of the server as a page shows it; no secret is."""
-
-    name: str
-    value: str
-    meaning: str
-    is_usual: bool
-
-
-def describe_settings() -> list[Variable]:
-    """Return each setting with its value and its meaning, no secrets."""
-    settings = context().settings
-    return [
-        Variable(
-            f"TRACKER_{name.upper()}",
-            _show(settings, name),
-            field.description or "",
-            is_usual=getattr(settings, name) == field.get_default(),
-        )
-        for name, field in Settings.model_fields.items()
-    ]
 
 
 def _show(settings: Settings, name: str) -> str:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -188,7 +188,6 @@ def _take_choices(
 def _read(
     row: Any, keys: Collection[str], zone: tzinfo
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the values of a query by facet, each with its name."""
     has_cuts = any(key.startswith(_METADATA) for key in keys)
     known = json.loads(row.details) if has_cuts and row.details else {}
     found: dict[str, list[tuple[str, str]]] = {}
@@ -200,7 +199,12 @@ def _read(
         elif key == PAIR:
             found[key] = [_read_pair(row.label, row.predicted)]
         elif key == CONFIDENCE:
-            found[key] = list(_read_confidence(row.confidence))
+            value = row.confidence
+            found[key] = [
+                (_where_confidence(low, high), f"{low}–{high}")  # noqa: RUF001
+                for low, high in _BINS
+                if value is not None and low <= value and (value < high or high == 1)
+            ]
         elif key == WEEK:
             found[key] = [_read_week(day_in(row.asked_at, zone))]
         elif key == TAG:
@@ -213,13 +217,6 @@ def _read(
 
 def _where_confidence(low: float, high: float) -> str:
     return f"confidence:{low}..{'' if high == 1 else '<'}{high}"
-
-
-def _read_confidence(value: float | None) -> Iterator[tuple[str, str]]:
-    for low, high in _BINS:
-        if value is not None and low <= value and (value < high or high == 1):
-            yield _where_confidence(low, high), f"{low}–{high}"  # noqa: RUF001
-            return
 
 
 @lru_cache(maxsize=1000)

@@ -104,7 +104,6 @@ class SliceCounts(Projection):
         }
 
     def _compare(self, change: Change) -> str | None:
-        """Return what a label is compared in, if it is."""
         added, removed, live = change.added, change.removed, self.fold.live
         if added is None or not added.is_scored(live):
             return None
@@ -183,7 +182,8 @@ class SliceCounts(Projection):
             worse = join_states(judged.get(value, {}))
             if worse.state == "worse" and not row["is_told"]:
                 row["is_told"] = True
-                self.worse.append(self._describe(worse.worse[0], value, row["counts"]))
+                first = worse.worse_in[0]
+                self.worse.append(self._describe(first, value, row["counts"]))
 
     def _remember_told(self, rows: Callable[[str], Sequence[Kept]]) -> None:
         """Tell of no slice once more in a recount, unless the measure is another."""
@@ -238,8 +238,8 @@ class Joined(NamedTuple):
 
     state: stats.SliceState
     likely: Literal["better", "worse"] | None
-    worse: list[str]
-    better: list[str]
+    worse_in: list[str]
+    better_in: list[str]
 
 
 NO_EVIDENCE = stats.SliceEvidence(0, 0, 0.0, 0.0, 0.0, 0.0)
@@ -297,7 +297,12 @@ def count_slice(
     if len(wanted) != 1 or not isinstance(wanted[0], Metadata):
         return None
     one, place = wanted[0], (SLICE + wanted[0].name, wanted[0].text)
-    if one.name not in list_counted(detector) or not _is_slice(one):
+    value = one.text if one.number is None else one.number
+    # The others have one value that is written in several ways.
+    is_slice = read_value({one.name: value}, one.name) == one.text
+    if one.name not in list_counted(detector) or one.text in {OTHER, "null"}:
+        return None
+    if not is_slice:
         return None
     rows = load_projections(
         session,
@@ -317,14 +322,3 @@ def count_slice(
         elif whole is not None and whole.state["values"] >= MOST_VALUES:
             return None
     return pool(parts)
-
-
-def _is_slice(wanted: Metadata) -> bool:
-    """Return whether a slice holds just the queries that are wanted.
-
-    The others have one value that is written in several ways.
-    """
-    if wanted.text in {OTHER, "null"}:
-        return False
-    value = wanted.text if wanted.number is None else wanted.number
-    return read_value({wanted.name: value}, wanted.name) == wanted.text

@@ -4,10 +4,10 @@ The parts of a detector's queries with their counts, as they are cut.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates import slice_counts
+from tracker.services.estimates.calendar import load_days
 from tracker.services.estimates.counted import Unit, unit_of
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import ClassEstimate
@@ -32,15 +33,14 @@ from tracker.stats import SliceEvidence, SliceState, anytime, compare_once, shar
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import slices
-from tracker.storage.estimates.cells import Counts, pool
+from tracker.storage.estimates.cells import Counts, day_in, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.projections import list_projections
 from tracker.words import ANYTIME, BALANCED, OVERALL, UNSTATED
 
 METADATA = "metadata."
 Cells = Mapping[tuple[str, str], int]
-_CUTS = {"version": "version_id", "predicted": "predicted", "week": "asked_at"}
-BUILT_IN = tuple(_CUTS)
+BUILT_IN = ("version", "predicted", "week")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +92,45 @@ def read_parts(
             )
             for one in versions
         ]
-    found = slices.count_cut(session, detector.id, [versions[0].id], _CUTS[by], live)
-    if by == "week":
-        return _join_weeks(found)
-    return [
-        Part(value, one.queries, one.cells, f"predicted:{value}")
-        for value, one in sorted(found.items())
-    ]
-
-
-def _join_weeks(days: Mapping[str, slices.CutCounts]) -> list[Part]:
-    queries, cells = Counter[date](), dict[date, Counter[tuple[str, str]]]()
-    for text, one in days.items():
-        day = date.fromisoformat(text)
-        monday = begin(day, "week")
-        queries[monday] += one.queries
-        cells.setdefault(monday, Counter()).update(one.cells)
+    kinds, queries = _count_built_in(session, detector, versions[0], by)
+    for kind, counted in kinds.items():
+        queries[kind] += sum(counted.cells.values())
     return [
         Part(
-            str(monday),
+            kind,
             number,
-            cells[monday],
-            f"asked_at:{monday}..{monday + timedelta(days=6)}",
+            kinds[kind].select(live).confusion,
+            f"predicted:{kind}"
+            if by == "predicted"
+            else f"asked_at:{kind}..{date.fromisoformat(kind) + timedelta(days=6)}",
         )
-        for monday, number in sorted(queries.items())
+        for kind, number in sorted(queries.items())
+        if number
     ]
+
+
+def _count_built_in(
+    session: Session, detector: Detector, version: Version, by: str
+) -> tuple[dict[str, Counts], Counter[str]]:
+    """Return the counts of *version* by prediction or week, and its other queries.
+
+    Only the queries without a label are counted now.
+    """
+    kinds, queries = defaultdict[str, Counts](Counts), Counter[str]()
+    if by == "predicted":
+        counts = current_counts(session, [version])[version.id]
+        for cell, number in counts.cells.items():
+            kinds[cell.predicted].add(cell, number)
+        queries.update(slices.count_unlabelled(session, version, "predicted"))
+        return kinds, queries
+    for day, counted in load_days(session, detector, version).items():
+        monday = str(begin(day, "week"))
+        kinds[monday] = pool([kinds[monday], counted])
+    minutes = slices.count_unlabelled(session, version, "asked_at")
+    for minute, number in minutes.items():
+        asked_at = datetime.fromisoformat(minute).replace(tzinfo=UTC)
+        queries[str(begin(day_in(asked_at, detector.zone), "week"))] += number
+    return kinds, queries
 
 
 # What is said first comes first.
@@ -253,6 +267,8 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         _bound(*_count([whole], detector.classes, one), level)[0]
         for one in (Measure(OVERALL), measure)
     )
+    counts = pool(current_counts(session, versions).values())
+    unstated = counts.count(standings_of(UNSTATED, None))
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -268,7 +284,7 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         measure=str(measure),
         unit=unit_of(detector),
         labels=overall.labelled,
-        unstated_left_out=_count_unstated(session, detector, versions),
+        unstated_left_out=0 if detector.label_sampling else unstated,
         overall=overall,
         measured=measured,
         items=_describe(detector, parts, measure, level),
@@ -288,15 +304,6 @@ def _add_up(
         live = standings_of(LIVE, detector.label_sampling)
         whole.subtract(pool(found.values()).select(live).confusion)
     return whole
-
-
-def _count_unstated(
-    session: Session, detector: Detector, versions: Sequence[Version]
-) -> int:
-    if detector.label_sampling is not None:
-        return 0
-    counts = pool(current_counts(session, versions).values())
-    return counts.count(standings_of(UNSTATED, None))
 
 
 def _count(
@@ -332,8 +339,36 @@ def _describe(
     overall = _bound(*_count(cells, names, Measure(OVERALL)), level)
     judged = _judge(parts, measure.list_compared(names), *counted, level)
     queries = max(sum(part.queries for part in parts), 1)
-    rows = zip(parts, judged, k.tolist(), n.tolist(), bounds, own, overall, strict=True)
-    items = [_build_item(names, *row, share=row[0].queries / queries) for row in rows]
+    items = []
+    for place, (part, correct, labelled) in enumerate(
+        zip(parts, k.tolist(), n.tolist(), strict=True)
+    ):
+        low, high = bounds[place].mean(axis=0).tolist()
+        accuracy = stats.balanced_accuracy(correct, labelled)
+        rows = zip(names, correct, labelled, bounds[place].tolist(), strict=True)
+        item = SliceEstimate(
+            value=part.value,
+            queries=part.queries,
+            share=part.queries / queries,
+            labels=overall[place].labelled,
+            **judged[place]._asdict(),
+            classes=[
+                ClassEstimate(
+                    name=name,
+                    correct=right,
+                    labelled=number,
+                    accuracy=stats.class_accuracy(right, number),
+                    low=ends[0],
+                    high=ends[1],
+                )
+                for name, right, number, ends in rows
+            ],
+            balanced=Accuracy(accuracy=accuracy, low=low, high=high),
+            overall=overall[place],
+            measured=own[place],
+            where=part.where,
+        )
+        items.append(item)
     return sorted(
         items, key=lambda one: (_ORDER[one.state], one.measured.high, -one.queries)
     )
@@ -342,7 +377,6 @@ def _describe(
 def _judge(
     parts: Sequence[Part], compared: Sequence[str], k: Any, n: Any, level: float
 ) -> list[slice_counts.Joined]:
-    """Judge the slices by their counts in each measure that is *compared*."""
     evidence: dict[tuple[str, str], SliceEvidence] = {}
     for place, name in enumerate(compared):
         rows = zip(parts, k[:, place].tolist(), n[:, place].tolist(), strict=True)
@@ -363,49 +397,6 @@ def _judge(
         evidence, level, slices=len(parts), measures=len(compared)
     )
     return [slice_counts.join_states(judged.get(part.value, {})) for part in parts]
-
-
-def _build_item(  # noqa: PLR0913, PLR0917 - the columns of a row.
-    names: Sequence[str],
-    part: Part,
-    judged: slice_counts.Joined,
-    correct: Sequence[int],
-    labelled: Sequence[int],
-    bounds: Any,
-    measured: Score,
-    overall: Score,
-    *,
-    share: float,
-) -> SliceEstimate:
-    low, high = bounds.mean(axis=0).tolist()
-    classes = zip(names, correct, labelled, bounds.tolist(), strict=True)
-    return SliceEstimate(
-        value=part.value,
-        queries=part.queries,
-        share=share,
-        labels=overall.labelled,
-        state=judged.state,
-        worse_in=judged.worse,
-        better_in=judged.better,
-        likely=judged.likely,
-        classes=[
-            ClassEstimate(
-                name=name,
-                correct=k,
-                labelled=n,
-                accuracy=stats.class_accuracy(k, n),
-                low=ends[0],
-                high=ends[1],
-            )
-            for name, k, n, ends in classes
-        ],
-        balanced=Accuracy(
-            accuracy=stats.balanced_accuracy(correct, labelled), low=low, high=high
-        ),
-        overall=overall,
-        measured=measured,
-        where=part.where,
-    )
 
 
 def iter_slice_rows(found: Slices) -> Iterator[dict[str, Any]]:

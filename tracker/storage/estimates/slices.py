@@ -1,19 +1,18 @@
-"""The keys that a detector is cut by, and cuts that the database counts."""
+"""The keys that a detector is cut by, and queries that no slice has a label of."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import case, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import flag_modified
 
-from tracker.storage.detectors import Detector
-from tracker.storage.dialect import day_of
+from tracker.storage.detectors import Detector, Version
+from tracker.storage.dialect import minute_of
 from tracker.storage.estimates import projections
-from tracker.storage.estimates.cells import Standings
 from tracker.storage.estimates.pending import add_batch
-from tracker.storage.queries.queries import Query, has_standing
+from tracker.storage.queries.queries import Query
 
 # The projection of the keys, with the labels compared so far; and before the name of
 # a key, that of its slices, and that of the evidence on them in each compared measure.
@@ -56,39 +55,21 @@ def leave_uncounted(detector: Detector) -> None:
     flag_modified(detector, "counted_slices")
 
 
-class CutCounts(NamedTuple):
-    """Queries of one kind: how many there are, and which labels they have."""
+def count_unlabelled(session: Session, version: Version, column: str) -> dict[str, int]:
+    """Count the queries of *version* that have no label by a *column* of them.
 
-    queries: int
-    # (label, predicted) and how many.
-    cells: dict[tuple[str, str], int]
-
-
-def count_cut(
-    session: Session,
-    detector_id: int,
-    version_ids: Sequence[int],
-    column: str,
-    standings: Standings,
-) -> dict[Any, CutCounts]:
-    """Count queries and labels of *standings* by a *column* of the queries.
-
-    A day stands for ``asked_at``.  It reads every query of the versions.
+    The minute stands for ``asked_at``, in UTC.
     """
     kind: Any = getattr(Query, column)
     if column == "asked_at":
-        kind = day_of(session, kind)
-    scored = has_standing(Query, standings)
-    label = case((scored, Query.label)).label("scored_label")
+        kind = minute_of(session, kind)
     statement = (
-        select(kind, label, Query.predicted, func.count())
-        .where(Query.detector_id == detector_id, Query.version_id.in_(version_ids))
-        .group_by(kind, label, Query.predicted)
+        select(kind, func.count())
+        .where(
+            Query.detector_id == version.detector_id,
+            Query.label.is_(None),
+            Query.version_id == version.id,
+        )
+        .group_by(kind)
     )
-    found: dict[Any, CutCounts] = {}
-    for value, given, predicted, number in session.execute(statement):
-        queries, cells = found.get(value, CutCounts(0, {}))
-        if given is not None:
-            cells[given, predicted] = cells.get((given, predicted), 0) + number
-        found[value] = CutCounts(queries + number, cells)
-    return found
+    return {str(value): number for value, number in session.execute(statement)}

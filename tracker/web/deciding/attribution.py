@@ -21,7 +21,7 @@ from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, list_versions, zone_of
 from tracker.storage.estimates.cells import midnight_in
 from tracker.storage.labelling.labelers import list_judges
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, pages, reading
 from tracker.web.downloads import download
 from tracker.web.drawing.differences import Bar, build_axis, draw_change
 from tracker.web.drawing.words import narrow
@@ -40,17 +40,13 @@ _COLUMNS = ["query", "input", "times", "needs"]
 @pages.get("/detectors/<detector_id>/attribution")
 @requires("viewer")
 def show_attribution(detector_id: str) -> ResponseReturnValue:
-    """Show what an investigation says, by default the newest, and the form."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         return _render(session, detector, Form(_propose(session, detector)))
 
 
 @pages.post("/detectors/<detector_id>/attribution")
 @requires("editor")
 def start_investigation(detector_id: str) -> ResponseReturnValue:
-    """Draw the anchors of a new investigation."""
-
     def begin(session: Session) -> None:
         detector = get_open_detector(session, detector_id)
         new = parse_input(
@@ -70,7 +66,6 @@ def start_investigation(detector_id: str) -> ResponseReturnValue:
 @pages.get("/detectors/<detector_id>/attribution/anchors.<suffix>")
 @requires("viewer")
 def download_anchors(detector_id: str, suffix: str) -> Response:
-    """Give the anchors of an investigation, and what each needs, as a file."""
     number = _read_number()
 
     def rows(session: Session) -> Rows:
@@ -120,7 +115,6 @@ def _read_form(detector: Detector, typed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _read_day(detector: Detector, name: str, text: str) -> datetime:
-    """Return when a day begins where the days of the workspace do."""
     try:
         return midnight_in(date.fromisoformat(text), zone_of(detector.time_zone))
     except (ValueError, OverflowError):

@@ -4,14 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.http import by, database, limit_exact_sums, now, requires
+from tracker.http import by, limit_exact_sums, now, requires
 from tracker.services.deciding.methods import (
     MethodReading,
     can_sum_balanced,
@@ -21,23 +21,16 @@ from tracker.services.deciding.methods import (
 )
 from tracker.services.deciding.planning import (
     Goal,
-    LabelPlan,
-    PlannedClass,
     build_plan,
     choose_next,
     labels_for_balanced,
     price_audit,
 )
-from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.facets import LABELER, get_facets
 from tracker.services.estimates.intervals import ALL
 from tracker.services.estimates.query_lists import QueryFilter
-from tracker.services.labelling.labelers import (
-    Assignment,
-    count_confirmed,
-    list_assignments,
-)
+from tracker.services.labelling.labelers import count_confirmed, list_assignments
 from tracker.services.labelling.queues import (
     MOST_COUNTED,
     RECHECK,
@@ -48,7 +41,7 @@ from tracker.services.labelling.queues import (
 from tracker.services.versions import choose_versions
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import count_disputed
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.drawing.readings import (
     MOST_ROWS,
     Axis,
@@ -60,7 +53,7 @@ from tracker.web.drawing.readings import (
 )
 from tracker.web.drawing.words import narrow
 from tracker.web.labelling.rechecks import read_errors
-from tracker.web.queries.filters import Week, count_this_week
+from tracker.web.queries.filters import count_this_week
 from tracker.words import DECIDING_METHOD, DISPUTED, RANDOM, TARGETED
 
 CHOICES = ("10", "5", "3", "2", "1", "0.5")
@@ -69,29 +62,11 @@ USUAL = "5"
 ROWS = ("2", "1")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What it takes to know everything within so many points up or down."""
-
-    points: str
-    labels: LabelPlan
-    drawn: int | None
-    classes: Sequence[PlannedClass]
-    # The class whose label helps most, and what it is supposed to be.
-    next: PlannedClass
-    supposed: float | None
-    hidden: int
-    # How many draws reach other widths.
-    rows: Sequence[tuple[str, int | None]]
-
-
 @pages.get("/detectors/<detector_id>/labelling")
 @requires("viewer")
 def show_plan(detector_id: str) -> ResponseReturnValue:
-    """Show how many more labels would reach a given width."""
     version = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         estimate = get_estimate(
             session,
             detector,
@@ -106,7 +81,7 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             detector=detector,
             estimate=estimate,
             version=version,
-            plan=build_page(estimate, points=points if points in CHOICES else USUAL),
+            plan=_build_plan(estimate, points=points if points in CHOICES else USUAL),
             choices=CHOICES,
             # They are on a page that is looked at, not in what the Overview asks for.
             most=MOST_COUNTED,
@@ -119,30 +94,23 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
 def _find_queues(
     session: Session, detector: Detector, version: str | None
 ) -> dict[str, int]:
-    """Return how many queries wait in each queue, up to a limit."""
     chosen = None if version == ALL else version
-    queues = {
-        name: QueueChoice(queue=name, version=chosen)
-        for name in (RANDOM, TARGETED, RECHECK)
-    }
-    return {
-        name: count_waiting(session, build_queue(session, detector, one, by()))
-        for name, one in queues.items()
-    } | {DISPUTED: count_disputed(session, detector.id)}
+    found = {DISPUTED: count_disputed(session, detector.id)}
+    for name in (RANDOM, TARGETED, RECHECK):
+        choice = QueueChoice(queue=name, version=chosen)
+        queue = build_queue(session, detector, choice, by())
+        found[name] = count_waiting(session, queue)
+    return found
 
 
-class _People(NamedTuple):
-    """Who labelled a detector or was asked to, those with most labels first."""
+def _find_people(
+    session: Session, detector: Detector, version: str | None
+) -> dict[str, Any]:
+    """Return who labelled or was asked to, those with most labels first.
 
-    # Each with their labels of this week and of the newest queries, as on the page of
-    # mistakes, and with what is asked of them.
-    rows: list[tuple[str, int, int, Assignment | None]]
-    week: Week
-    # How many of their labels a second look confirms, and of how many.
-    confirmed: dict[str, tuple[int, int]]
-
-
-def _find_people(session: Session, detector: Detector, version: str | None) -> _People:
+    Each with their labels of this week and of the newest queries, as on the page of
+    mistakes, and with what is asked of them.
+    """
     asked = {one.labeler: one for one in list_assignments(session, detector, by())}
     wanted = QueryFilter(version=version)
     found = get_facets(session, detector, wanted, at=now(), keys=[LABELER]).items[0]
@@ -150,30 +118,35 @@ def _find_people(session: Session, detector: Detector, version: str | None) -> _
     week = count_this_week(session, detector.id)
     weekly = {name: number for (_, name), number in week.counts.items()}
     names = sorted({*asked, *given, *weekly}, key=lambda one: (-given.get(one, 0), one))
-    rows = [
-        (one, weekly.get(one, 0), given.get(one, 0), asked.get(one)) for one in names
-    ]
-    return _People(rows, week, count_confirmed(session, detector))
+    return {
+        "rows": [
+            (one, weekly.get(one, 0), given.get(one, 0), asked.get(one))
+            for one in names
+        ],
+        "week": week,
+        # How many of their labels a second look confirms, and of how many.
+        "confirmed": count_confirmed(session, detector),
+    }
 
 
-def build_page(estimate: Estimate, *, points: str) -> Plan:
-    """Return how many more labels bring *estimate* within *points* up or down."""
+def _build_plan(estimate: Estimate, *, points: str) -> dict[str, Any]:
     following = choose_next(estimate).name
     shown = {one.name for one in read_classes(estimate, limit=MOST_ROWS)}
     goal = Goal(width=2 * float(points) / 100)
-    among = {*shown, following}
-    plan = build_plan(estimate, goal, among=among)
+    plan = build_plan(estimate, goal, among={*shown, following})
     accuracies = {one.name: one.accuracy for one in estimate.classes}
-    return Plan(
-        points=points,
-        labels=plan,
-        drawn=count_draws(estimate, goal.width),
-        classes=[one for one in plan.classes if one.name in shown],
-        hidden=len(estimate.classes) - len(shown),
-        next=next(one for one in plan.classes if one.name == following),
-        supposed=accuracies[following],
-        rows=[(one, count_draws(estimate, 2 * float(one) / 100)) for one in ROWS],
-    )
+    return {
+        "points": points,
+        "labels": plan,
+        "drawn": count_draws(estimate, goal.width),
+        "classes": [one for one in plan.classes if one.name in shown],
+        "hidden": len(estimate.classes) - len(shown),
+        # The class whose label helps most, and what it is supposed to be.
+        "next": next(one for one in plan.classes if one.name == following),
+        "supposed": accuracies[following],
+        # How many draws reach other widths.
+        "rows": [(one, count_draws(estimate, 2 * float(one) / 100)) for one in ROWS],
+    }
 
 
 def count_draws(estimate: Estimate, width: float) -> int | None:
@@ -214,7 +187,6 @@ class MethodRow:
 
     method: MethodReading
     reading: Reading
-    width: float
     exact_width: float
     target: float | None
 
@@ -228,7 +200,8 @@ class MethodRow:
         """Return "80 % narrower than", "as wide as" or "3 % wider than"."""
         if not self.exact_width:
             return ""
-        percent = round(100 * (self.width / self.exact_width - 1))
+        width = self.method.balanced.width
+        percent = round(100 * (width / self.exact_width - 1))
         if not percent:
             return "as wide as"
         return narrow(f"{abs(percent)} % {'wider' if percent > 0 else 'narrower'} than")
@@ -248,19 +221,21 @@ class MethodRow:
 def show_methods(detector_id: str) -> ResponseReturnValue:
     """Show the interval of each method for the same labels, and how good it is."""
     asked = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         versions = choose_versions(session, detector, asked)
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
         found = read_methods(estimate) if estimate.labels else []
         rows = _draw(estimate, found, detector.target)
+        # From where the intervals are, or from lower for the target.
+        lows = [one.balanced.low for one in found] or [0.5]
+        lowest = min(*lows, detector.target or 1.0, 1.0)
         return render_template(
             "planning/methods.html",
             detector=detector,
             version=versions[0] if versions else None,
             estimate=estimate,
             rows=rows,
-            axis=_axis_of(rows, detector.target),
+            axis=Axis(max(0, min(8, math.floor(10 * lowest - 0.2))) / 10),
             can_sum=can_sum_balanced(estimate),
             more=labels_that_exact_needs(estimate, found) if found else 0,
         )
@@ -271,8 +246,7 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
 def show_coverage(detector_id: str) -> ResponseReturnValue:
     """Show how often each method holds the balanced accuracy, summed."""
     asked = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
     # It takes a second or two and needs the database no longer.
     with limit_exact_sums():
@@ -291,20 +265,15 @@ def show_coverage(detector_id: str) -> ResponseReturnValue:
 def _draw(
     estimate: Estimate, found: Sequence[MethodReading], target: float | None
 ) -> list[MethodRow]:
-    rows = []
     labelled = count_classes(estimate)
     widths = {one.method.name: one.balanced.width for one in found}
-    for one in found:
+    return [
         # Each looks like the balanced accuracy that it is.
-        reading = read_mean(one.balanced, labelled, name=one.method.name)
-        width = widths[one.method.name]
-        rows.append(MethodRow(one, reading, width, widths["exact"], target))
-    return rows
-
-
-def _axis_of(rows: Sequence[MethodRow], target: float | None) -> Axis:
-    """Return the axis from where the intervals are, or from lower for the target."""
-    lows = [row.reading.score.low for row in rows]
-    if target is not None:
-        lows.append(target)
-    return Axis(max(0, min(8, math.floor(10 * min(lows, default=0.5) - 0.2))) / 10)
+        MethodRow(
+            one,
+            read_mean(one.balanced, labelled, name=one.method.name),
+            widths["exact"],
+            target,
+        )
+        for one in found
+    ]

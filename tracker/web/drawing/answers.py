@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from tracker.services.estimates.estimate import Estimate
 from tracker.services.estimates.intervals import score
@@ -25,19 +25,13 @@ def near_axis(*lows: float | None) -> Axis:
     return Axis(max(0, min(9, math.ceil(10 * lowest - 1e-9) - 1)) / 10)
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A word over a mark, which begins or ends there."""
-
-    place: str
-    anchor: str
-    is_raised: bool = False
-
-
-def name_marks(axis: Axis, mark: float | None, target: float | None) -> list[Name]:
+def name_marks(
+    axis: Axis, mark: float | None, target: float | None
+) -> list[tuple[str, str, bool]]:
     """Return where the names of an estimate and a *target* stand, not on each other.
 
-    Each runs towards the middle of a bar that is near its end.
+    Each begins or ends at its mark, and runs towards the middle of a bar that is near
+    its end.  The second may be raised.
     """
     places = [one for one in (mark, target) if one is not None]
     anchors = ["start" if axis.part(one) < 0.5 else "end" for one in places]
@@ -49,44 +43,35 @@ def name_marks(axis: Axis, mark: float | None, target: float | None) -> list[Nam
         else:
             is_near = abs(apart) < 0.6
     return [
-        Name(axis.place(one), anchor, is_near and number == 1)
+        (axis.place(one), anchor, is_near and number == 1)
         for number, (one, anchor) in enumerate(zip(places, anchors, strict=True))
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """How an interval closed in, label by label, on a log axis.
+def draw_curve(
+    points: Sequence[Moment], now: Accuracy, labels: int, target: float | None
+) -> dict[str, Any] | None:
+    """Return how an interval closed in from ten labels on, None for fewer.
 
-    Points are thousandths of the width and of the height.
+    It goes along *points* on a log axis, in thousandths of the width and of the height,
+    and ends with the live interval *now*, after so many *labels*.
     """
-
-    axis: Axis
-    band: str
-    line: str
-    labels: Sequence[Tick]
-    last: Moment
-
-    def height(self, share: float) -> float:
-        """Return how far below the top *share* lies, as a part of the height."""
-        return 1 - max(0.0, min(1.0, self.axis.part(share)))
-
-
-def draw_curve(points: Sequence[Moment], target: float | None) -> Curve | None:
-    """Return the curve of *points* from ten labels on, None for fewer."""
     drawn = [one for one in points if one.labels >= LEAST_DRAWN]
+    if points and labels:
+        live = {"low": now.low, "high": now.high, "accuracy": now.accuracy}
+        drawn = [one for one in drawn if one.labels < labels]
+        drawn.append(points[-1].model_copy(update={**live, "labels": labels}))
     if not drawn or drawn[0].labels == drawn[-1].labels:
         return None
     first, last = drawn[0].labels, drawn[-1]
     near = [one.low for one in drawn if _SHOWN * one.labels >= last.labels]
     axis = near_axis(target, *near)
-    curve = Curve(axis, "", "", (), last)
 
     def x(labels: int) -> float:
         return 1000 * math.log(labels / first) / math.log(last.labels / first)
 
     def place(labels: int, share: float) -> str:
-        return f"{x(labels):.0f},{1000 * curve.height(share):.0f}"
+        return f"{x(labels):.0f},{1000 * (1 - axis.part(share)):.0f}"
 
     upper = [place(one.labels, one.high) for one in drawn]
     lower = [place(one.labels, one.low) for one in reversed(drawn)]
@@ -98,45 +83,24 @@ def draw_curve(points: Sequence[Moment], target: float | None) -> Curve | None:
         # The number of labels at the end needs the rest of a narrow screen.
         if one >= first and x(one) < 600
     ]
-    return Curve(
-        axis,
-        band=" ".join([*upper, *lower]),
-        line=" ".join(place(one.labels, one.accuracy or 0.0) for one in known),
-        labels=ticks[:: 1 + len(ticks) // 7],
-        last=last,
-    )
+    return {
+        "axis": axis,
+        "band": " ".join([*upper, *lower]),
+        "line": " ".join(place(one.labels, one.accuracy or 0.0) for one in known),
+        "labels": ticks[:: 1 + len(ticks) // 7],
+        "last": last,
+    }
 
 
-def end_curve(
-    points: Sequence[Moment], now: Accuracy, like: tuple[int, Moment | None]
-) -> list[Moment]:
-    """Return *points* with the live interval as the last one, after so many labels."""
-    labels, last = like
-    if last is None or not labels:
-        return list(points)
-    live = {"low": now.low, "high": now.high, "accuracy": now.accuracy}
-    kept = [one for one in points if one.labels < labels]
-    return [*kept, last.model_copy(update={**live, "labels": labels})]
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A label and the wrong class that was predicted for it."""
-
-    label: str
-    predicted: str
-    number: int
-
-
-def list_pairs(estimate: Estimate) -> list[Pair]:
-    """Return what is taken for what, the most frequent first."""
+def list_pairs(estimate: Estimate) -> list[tuple[str, str, int]]:
+    """Return labels, what was predicted for them and how often, most frequent first."""
     pairs = [
-        Pair(label, predicted, number)
+        (label, predicted, number)
         for label, row in estimate.confusion.items()
         for predicted, number in row.items()
         if predicted != label and number
     ]
-    return sorted(pairs, key=lambda pair: -pair.number)
+    return sorted(pairs, key=lambda pair: -pair[2])
 
 
 def read_precision(estimate: Estimate) -> Sequence[Score]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from tracker.stats import Goal, Step
 from tracker.web.drawing.readings import Tick
@@ -15,36 +16,8 @@ _STEPS = (1, 2, 5, 10)
 _ROOM = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Bracket:
-    """The goal, where it is expected to be reached."""
-
-    x: str
-    low: str
-    high: str
-    # Where its words stand, and on which side of it.
-    words_at: str
-    is_left: bool
-    labels: int
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """All that is drawn."""
-
-    shares: Sequence[Tick]
-    labels: Sequence[Tick]
-    # Points in thousandths of the width and of the height.
-    band: str
-    bounds: Sequence[str]
-    ghost: Sequence[str]
-    now: str
-    labels_now: int
-    is_now_left: bool
-    goal: Bracket | None
-    at_random: Bracket | None
-    target: str | None
-    is_cut_off: bool
+Closing = dict[str, Any]
+"""All that is drawn; points are thousandths of the width and of the height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +49,21 @@ class _Plane:
                 ]
         return low, high
 
-    def bracket(self, labels: int, centre: float, half_width: float) -> Bracket:
-        """Return the goal at its label, within what an accuracy can be."""
+    def bracket(self, labels: int, centre: float, half_width: float) -> dict[str, Any]:
+        """Return the goal at its label, within what an accuracy can be.
+
+        Its words stand on one side of it.
+        """
         centre = min(max(centre, half_width), 1.0 - half_width)
         is_left = labels > 0.6 * self.most
-        return Bracket(
-            x=self.x(labels),
-            low=self.y(centre - half_width),
-            high=self.y(centre + half_width),
-            words_at=f"{self._x(labels) + (-1.5 if is_left else 1.5):.2f}%",
-            is_left=is_left,
-            labels=labels,
-        )
+        return {
+            "x": self.x(labels),
+            "low": self.y(centre - half_width),
+            "high": self.y(centre + half_width),
+            "words_at": f"{self._x(labels) + (-1.5 if is_left else 1.5):.2f}%",
+            "is_left": is_left,
+            "labels": labels,
+        }
 
 
 def draw_closing(
@@ -119,20 +95,20 @@ def draw_closing(
         for labels in (expected, at_random)
     ]
     low, high = plane.bounds(steps)
-    return Closing(
-        shares=_shares(plane),
-        labels=_labels(plane),
-        band=" ".join([*low, *reversed(high)]),
-        bounds=[" ".join(low), " ".join(high)],
-        ghost=[" ".join(points) for points in plane.bounds(past)],
-        now=plane.x(now.labels),
-        labels_now=now.labels,
-        is_now_left=now.labels < 0.1 * plane.most,
-        goal=goals[0],
-        at_random=goals[1],
-        target=None if goal.target is None else plane.y(goal.target),
-        is_cut_off=any(one.low < plane.low for one in (*steps, *past)),
-    )
+    return {
+        "shares": _shares(plane),
+        "labels": _labels(plane),
+        "band": " ".join([*low, *reversed(high)]),
+        "bounds": [" ".join(low), " ".join(high)],
+        "ghost": [" ".join(points) for points in plane.bounds(past)],
+        "now": plane.x(now.labels),
+        "labels_now": now.labels,
+        "is_now_left": now.labels < 0.1 * plane.most,
+        "goal": goals[0],
+        "at_random": goals[1],
+        "target": None if goal.target is None else plane.y(goal.target),
+        "is_cut_off": any(one.low < plane.low for one in (*steps, *past)),
+    }
 
 
 def _shares(plane: _Plane) -> list[Tick]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -47,8 +48,9 @@ def build_picture(detector: Detector, query: Query | WaitingQuery) -> Picture:
         thumbnail = url_for("pages.show_thumbnail", query_id=query_id)
     elif isinstance(query, Query) and query.image_url is not None:
         linked = query.image_url
-        if _host(query.image_url) in context().settings.image_hosts:
-            shown = thumbnail = query.image_url
+        with suppress(ValueError):
+            if urlsplit(linked).netloc in context().settings.image_hosts:
+                shown = thumbnail = linked
     details = dict(load_metadata(query) or {})
     fields = (detector.text_field or _TEXT, _TEXT)
     field = next((one for one in fields if isinstance(details.get(one), str)), None)
@@ -68,13 +70,6 @@ def _names(query: Query | WaitingQuery) -> Iterator[tuple[str, str]]:
         yield "Input", query.input
 
 
-def _host(url: str) -> str | None:
-    try:
-        return urlsplit(url).netloc
-    except ValueError:
-        return None
-
-
 def _lines(name: str, value: object) -> Iterator[tuple[str, str]]:
     """Yield each value of metadata with its name, those inside of others too."""
     if isinstance(value, dict) and (value or not name):
@@ -82,14 +77,14 @@ def _lines(name: str, value: object) -> Iterator[tuple[str, str]]:
             yield from _lines(
                 f"{name} \N{RIGHTWARDS ARROW} {inner}" if name else inner, one
             )
-    elif name and isinstance(value, list) and not any(map(_is_nested, value)):
+    elif (
+        name
+        and isinstance(value, list)
+        and not any(isinstance(one, dict | list) for one in value)
+    ):
         yield name, ", ".join(map(_word, value)) or "none"
     elif name:
         yield name, _word(value)
-
-
-def _is_nested(value: object) -> bool:
-    return isinstance(value, dict | list)
 
 
 def _word(value: object) -> str:

@@ -41,14 +41,11 @@ class Axis:
 
     def place(self, share: float) -> str:
         """Return where *share* lies, as an SVG length along the axis."""
-        return f"{self._percent(share):.2f}%"
+        return f"{100 * self.part(share):.2f}%"
 
     def span(self, low: float, high: float) -> str:
         """Return the distance from *low* to *high* as an SVG length."""
-        return f"{self._percent(high) - self._percent(low):.2f}%"
-
-    def _percent(self, share: float) -> float:
-        return 100 * self.part(share)
+        return f"{100 * (self.part(high) - self.part(low)):.2f}%"
 
     def part(self, share: float) -> float:
         """Return which part of the axis lies below *share*."""

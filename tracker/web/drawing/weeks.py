@@ -26,7 +26,6 @@ class Bar:
     span: SpanAccuracy
     day: date
     name: str
-    reading: Reading
     left: float
     wide: float
     is_before: bool
@@ -34,21 +33,15 @@ class Bar:
     named: int | None
 
     @property
+    def reading(self) -> Reading:
+        """The accuracy of the span as pages draw and say it."""
+        labelled = self.span.drawn - self.span.unclear
+        return read(Score.from_row(self.span, labelled=labelled), name="", tone=0)
+
+    @property
     def is_hollow(self) -> bool:
         """Whether the span is not over, or too little is known of it."""
         return not self.span.is_closed or self.span.high - self.span.low > _WIDEST
-
-
-def read_span(one: SpanAccuracy) -> Reading:
-    """Return the accuracy of a span as pages draw and say it."""
-    score = Score(
-        correct=one.correct,
-        labelled=one.drawn - one.unclear,
-        accuracy=one.accuracy,
-        low=one.low,
-        high=one.high,
-    )
-    return read(score, name="", tone=0)
 
 
 def draw_weeks(
@@ -82,7 +75,6 @@ def draw_weeks(
             span=one,
             day=day,
             name=short_day(day, found.computed_at.date()),
-            reading=read_span(one),
             left=place(day) + (room - wide) / 2,
             wide=wide,
             is_before=since is not None and end - timedelta(days=1) < since,

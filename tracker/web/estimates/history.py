@@ -3,8 +3,8 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, get_args
 
 from flask import Response, jsonify, render_template, request
@@ -15,8 +15,10 @@ from tracker import stats
 from tracker.charts.axes import Axis
 from tracker.charts.render import render_png, render_svg
 from tracker.charts.words import plural
-from tracker.http import database, now, requires
-from tracker.services.detectors import get_detector
+from tracker.errors import ConflictError
+from tracker.http import by, now, requires
+from tracker.services.deciding.comparison import get_comparison
+from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
@@ -25,8 +27,15 @@ from tracker.services.estimates.history import list_rows, list_scopes
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
+from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import read_when
 from tracker.services.labelling.auditing.audits import find_result
+from tracker.services.labelling.queues import (
+    DISAGREEMENTS,
+    QueueChoice,
+    build_queue,
+    count_waiting,
+)
 from tracker.services.telling.events import find_last_verdicts
 from tracker.services.versions import choose_versions
 from tracker.services.wording import check_one_of
@@ -37,9 +46,9 @@ from tracker.storage.estimates.snapshots import Snapshot
 from tracker.storage.labelling.audits import list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
-from tracker.web.blueprint import pages
-from tracker.web.deciding.comparison import read_comparison
+from tracker.web.blueprint import pages, reading
 from tracker.web.detectors import tell_briefly
+from tracker.web.drawing.differences import build_axis, draw_change
 from tracker.web.drawing.readings import Reading, read, read_balanced
 from tracker.web.drawing.weeks import days_of, draw_weeks
 from tracker.web.queries.filters import count_mistakes
@@ -70,29 +79,20 @@ _WINDOWS = [
 _MOST_COLUMNS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A snapshot with the accuracies that the table shows of it."""
-
-    snapshot: Snapshot
-    readings: Sequence[Reading]
-
-
 @pages.get("/detectors/<detector_id>/changes")
 @requires("viewer")
 def show_history(detector_id: str) -> ResponseReturnValue:
     """Show what changed: on the calendar, or along the labels."""
     asked = request.args
     is_of_labels = _OF_LABELS & set(asked) or asked.get("measure") in MEASURES
-    by = asked.get("by") or (_LABELS if is_of_labels else "week")
-    check_one_of("by", by, _VIEWS)
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    view = asked.get("by") or (_LABELS if is_of_labels else "week")
+    check_one_of("by", view, _VIEWS)
+    with reading(detector_id) as (session, detector):
         chosen = _choose_chart(asked)
         check_method(chosen["method"])
         versions = choose_versions(session, detector, chosen["version"])
         version = versions[-1] if versions else None
-        if version is not None and "then" in request.args:
+        if version is not None and "then" in asked:
             # The place of a slider: the snapshot of that number says when it was.
             chosen["as_known_at"] = _find_instant(session, version)
         estimate = get_estimate(
@@ -105,22 +105,25 @@ def show_history(detector_id: str) -> ResponseReturnValue:
         )
         row = Report(detector, estimate, queries=0)
         events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
-        found = list_audits(session, detector.id, limit=_PAGE)
-        audits = [(audit, find_result(audit)) for audit in found]
-        along = _along_labels if by == _LABELS else _along_weeks
+        closed = [
+            (audit, result)
+            for audit in list_audits(session, detector.id, limit=_PAGE)
+            if (result := find_result(audit)) is not None
+        ]
+        along = _along_labels if view == _LABELS else _along_weeks
         return render_template(
             "history/history.html",
             detector=detector,
-            by=by,
+            by=view,
             row=row,
             change=estimate.change,
             mistakes=row.mistakes,
-            lately=_describe_lately(session, detector, row),
+            describe_lately=partial(_describe_lately, session, detector, estimate),
             told=[(event, tell_briefly(event)) for event in events],
             **chosen | {"version": version},
             **along(session, detector, version, row, chosen),
-            closed_audits=[one for one in audits if one[1] is not None],
-            compared=read_comparison(session, detector),
+            closed_audits=closed,
+            compared=_read_comparison(session, detector),
             cohorts=get_cohorts(
                 session,
                 detector,
@@ -138,13 +141,24 @@ def _along_labels(
     _row: Report,
     chosen: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the tightening chart and its table."""
+    """Return the tightening chart and its table, and what events say."""
+    states, changes, state = [], [], None
+    if version is not None:
+        states = list_states(session, detector, version)
+        changes = list_changes(session, detector, version)
+        last = find_last_verdicts(session, [detector.id], [version.id])
+        state = last.get(version.id)
+    if state is not None and state.data["target"] != detector.target:
+        # It is about another target; the next label brings one about this.
+        state = None
     return {
+        "states": states,
+        "changes": changes,
+        "state": state,
         "methods": stats.METHODS,
         "measures": MEASURES,
         **_table(session, detector, version, chosen["method"], choose_measure()),
         **_compare(session, detector, version, chosen["as_known_at"]),
-        **_told(session, detector, version),
     }
 
 
@@ -155,7 +169,6 @@ def _along_weeks(
     row: Report,
     _chosen: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the weeks, days or months as bars and as a table."""
     found = get_weeks(
         session,
         detector,
@@ -193,25 +206,15 @@ def _along_weeks(
     }
 
 
-def _describe_lately(session: Session, detector: Detector, row: Report) -> str:
+def _describe_lately(session: Session, detector: Detector, estimate: Estimate) -> str:
     """Say whether the accuracy lately is another one, where no change is proved."""
-    if row.estimate.change:
-        return ""
-    last = get_estimate(
+    window = get_estimate(
         session,
         detector,
-        version=row.estimate.version,
+        version=estimate.version,
         window=request.args.get("window") or _WINDOW,
         computed_at=now(),
     )
-    whole = read_balanced(row.estimate)
-    return describe_lately(whole, row.estimate, read_balanced(last), last)
-
-
-def describe_lately(
-    whole: Reading, estimate: Estimate, last: Reading, window: Estimate
-) -> str:
-    """Say whether the accuracy lately is another than that of all labels."""
     if not window.labels:
         nothing = "Not measured yet: no label counts so far."
         return "No label is that new." if estimate.labels else nothing
@@ -222,27 +225,40 @@ def describe_lately(
         return f"Lower: {of} lie below the average of all labels."
     if window.balanced.low > estimate.balanced.high:
         return f"Higher: {of} lie above the average of all labels."
-    if last.estimate is None or whole.estimate is None:
+    whole, last = read_balanced(estimate).estimate, read_balanced(window).estimate
+    if last is None or whole is None:
         return "Too few labels to compare."
-    lately = f"last {plural(window.labels, 'label')} {last.estimate}"
-    return f"No change seen: {lately}, all {whole.estimate}."
+    return f"No change seen: last {plural(window.labels, 'label')} {last}, all {whole}."
 
 
-def _told(
-    session: Session, detector: Detector, version: Version | None
-) -> dict[str, Any]:
-    """Return the verdicts of a version, and what events say of it."""
-    if version is None:
-        return {"states": [], "state": None, "changes": []}
-    last = find_last_verdicts(session, [detector.id], [version.id])
-    state = last.get(version.id)
-    if state is not None and state.data["target"] != detector.target:
-        # It is about another target; the next label brings one about this.
-        state = None
+def _read_comparison(session: Session, detector: Detector) -> dict[str, Any] | None:
+    """Compare the versions in the address; raises InvalidInputError for another one.
+
+    None unless two are named, or where there is but one.
+    """
+    old, new = request.args.get("old") or None, request.args.get("new") or None
+    if not (old or new):
+        return None
+    try:
+        found = get_comparison(session, detector, computed_at=now(), old=old, new=new)
+    except ConflictError:
+        return None
+    chosen = QueueChoice(queue=DISAGREEMENTS, old=found.old, new=found.new)
+    queue = build_queue(session, detector, chosen, by())
+    bar, pairs, decision = None, 0, found.decision
+    if decision:
+        bar = draw_change(Change.from_row(decision), found.new, 0)
+    if decision and found.paired:
+        of = {one.name: one.pairs for one in found.paired.classes}
+        pairs = of.get(read_measure(decision.measure).of or "", found.paired.pairs)
     return {
-        "states": list_states(session, detector, version),
-        "changes": list_changes(session, detector, version),
-        "state": state,
+        "comparison": found,
+        # Disagreements without a label, up to a limit.
+        "waiting": count_waiting(session, queue),
+        "bar": bar,
+        "axis": build_axis([bar]) if bar else None,
+        # The labelled inputs that the measure is of.
+        "pairs": pairs,
     }
 
 
@@ -252,7 +268,6 @@ def _compare(
     version: Version | None,
     known_at: datetime | None,
 ) -> dict[str, Any]:
-    """Return the whole beside a window, now and as it was known at an instant."""
     window = request.args.get("window", "") or _WINDOW
     known: dict[str, Any] = {"version": version and version.name, "computed_at": now()}
     moments: list[tuple[Any, ...]] = []
@@ -303,7 +318,6 @@ def _table(
     method: str,
     measure: str,
 ) -> dict[str, Any]:
-    """Return a page of the table: the newest snapshots first, or in order."""
     is_oldest_first = request.args.get("order") == "oldest"
     beyond = parse_whole(request.args.get("beyond", ""))
     scope = request.args.get("scope", "")
@@ -327,7 +341,7 @@ def _table(
         "whole": scopes[0],
         "columns": scopes[1:],
         "scope": scope,
-        "lines": [Line(one, readings[one.sequence]) for one in shown],
+        "lines": [(one, readings[one.sequence]) for one in shown],
         "order": "oldest" if is_oldest_first else "newest",
         "beyond": beyond,
         "following": shown[-1].sequence if len(snapshots) > page else None,
@@ -337,13 +351,23 @@ def _table(
 @pages.get("/detectors/<detector_id>/chart.<any(json,svg,png):suffix>")
 @requires("viewer")
 def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
-    """Draw the tightening chart, or give its specification."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         chosen = _choose_chart(request.args)
         window = request.args.get("window") or None
         chosen |= {"window": window, "then": _parse_instant("then_at")}
-        tag = _fingerprint_chart(session, detector, chosen, suffix)
+        # It changes whenever the chart does, which need not be drawn to know it:
+        # snapshots never change, so the number of the last one stands for all, and
+        # counts for the live estimate.  A window of days is another one each minute.
+        is_of_days = not (window or "0").isdigit()
+        newest = choose_versions(session, detector, chosen["version"])[-1:]
+        seen = (
+            *(suffix, sorted(chosen.items(), key=str)),
+            *(detector.name, detector.target, detector.confidence_level),
+            [(version.id, version.name, version.sequence) for version in newest],
+            *current_counts(session, newest).values(),
+            f"{now():%d %H:%M}" if is_of_days else "",
+        )
+        tag = hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
         if tag in request.if_none_match:
             return Response(status=304)
         spec = build_chart(session, detector, **chosen, computed_at=now())
@@ -355,27 +379,6 @@ def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
         answer = Response(render_png(spec), mimetype="image/png")
     answer.set_etag(tag)
     return answer
-
-
-def _fingerprint_chart(
-    session: Session, detector: Detector, chosen: Mapping[str, Any], suffix: str
-) -> str:
-    """Return a text that changes whenever the chart changes, without drawing it.
-
-    Snapshots never change, so all of them are known by the number of the last one, and
-    the live estimate by its counts.
-    A window of days is another one each minute.
-    """
-    is_of_days = not (chosen["window"] or "0").isdigit()
-    versions = choose_versions(session, detector, chosen["version"])
-    seen = (
-        *(suffix, sorted(chosen.items(), key=str)),
-        *(detector.name, detector.target, detector.confidence_level),
-        [(version.id, version.name, version.sequence) for version in versions[-1:]],
-        *current_counts(session, versions[-1:]).values(),
-        f"{now():%d %H:%M}" if is_of_days else "",
-    )
-    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
 
 
 def _parse_instant(field: str) -> datetime | None:

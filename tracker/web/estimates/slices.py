@@ -1,23 +1,20 @@
 """Slices, where a detector is worse than elsewhere, and repeated questions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from tracker.http import database, now, requires
+from tracker.http import now, requires
 from tracker.rounding import roughly
 from tracker.services.deciding.pairs import Change
-from tracker.services.detectors import get_detector
 from tracker.services.estimates import slices as services
 from tracker.services.estimates.repeats import get_repeats
 from tracker.services.estimates.slices import SliceEstimate, Slices
 from tracker.services.evidence.measure import read_measure
-from tracker.shapes import Score
 from tracker.stats import TOO_WIDE, slice_intervals
 from tracker.storage.base import dump_id
-from tracker.web.blueprint import Sort, name_measure, pages, sort_rows
+from tracker.web.blueprint import Sort, name_measure, pages, reading, sort_rows
 from tracker.web.downloads import download
 from tracker.web.drawing.answers import near_axis
 from tracker.web.drawing.differences import Bar, draw_change
@@ -43,66 +40,48 @@ SORTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """The slices that a visitor ticked: one in full, or two side by side."""
+def _compare(one: SliceEstimate, other: SliceEstimate) -> Bar:
+    """Return how much higher the measure of *one* is, in points.
 
-    slices: Sequence[SliceEstimate]
-
-    @property
-    def bar(self) -> Bar | None:
-        """How much higher the measure of the first of two is, in points.
-
-        The intervals hold for all slices at once, so this does for any two of them,
-        whichever a visitor picks after looking.
-        """
-        if len(self.slices) != 2:
-            return None
-        one, other = (each.measured for each in self.slices)
-        difference = None
-        if one.accuracy is not None and other.accuracy is not None:
-            difference = one.accuracy - other.accuracy
-        change = Change(
-            difference=difference, low=one.low - other.high, high=one.high - other.low
-        )
-        return draw_change(change, self.slices[0].value, 0)
+    The intervals hold for all slices at once, so this does for any two of them,
+    whichever a visitor picks after looking.
+    """
+    left, right, difference = one.measured, other.measured, None
+    if left.accuracy is not None and right.accuracy is not None:
+        difference = left.accuracy - right.accuracy
+    low, high = left.low - right.high, left.high - right.low
+    return draw_change(Change(difference=difference, low=low, high=high), one.value, 0)
 
 
 def _count_to_tell(found: Slices, one: SliceEstimate) -> int | None:
-    """Return about how many more labels would tell of a slice with too few."""
+    """Return about how many more labels would tell of a slice with too few.
+
+    If as many were right.
+    """
     compared = one.classes if found.measure == BALANCED else [one.measured]
     if one.state != "too_few_labels":
         return None
-    needed = [
-        (after / score.labelled - 1) * one.labels
-        for score in compared
-        if score.labelled
-        for after in _find_enough(score, found, len(compared))
-    ]
+    needed = []
+    for score in (each for each in compared if each.labelled):
+        more = [round(score.labelled * _STEP**step) for step in range(1, _STEPS)]
+        intervals = slice_intervals(
+            [round(score.correct * n / score.labelled) for n in more],
+            more,
+            found.confidence_level,
+            slices=len(found.items) * len(compared),
+        )
+        widths = (intervals.high - intervals.low).tolist()
+        enough = (n for n, width in zip(more, widths, strict=True) if width <= TOO_WIDE)
+        if first := next(enough, None):
+            needed.append((first / score.labelled - 1) * one.labels)
     return roughly(round(min(needed))) if needed else None
-
-
-def _find_enough(score: Score, found: Slices, each: int) -> list[int]:
-    """Return how many labels would tell, if as many were right; at most one number."""
-    more = [round(score.labelled * _STEP**step) for step in range(1, _STEPS)]
-    intervals = slice_intervals(
-        [round(score.correct * after / score.labelled) for after in more],
-        more,
-        found.confidence_level,
-        slices=len(found.items) * each,
-    )
-    widths = (intervals.high - intervals.low).tolist()
-    pairs = zip(more, widths, strict=True)
-    return [after for after, width in pairs if width <= TOO_WIDE][:1]
 
 
 @pages.get("/detectors/<detector_id>/slices")
 @requires("viewer")
 def show_slices(detector_id: str) -> ResponseReturnValue:
-    """Show how accurate a detector is on each part of its queries."""
     asked = request.args
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         by = asked.get("by") or services.list_cuts(detector)[0]
         found = services.get_slices(
             session, detector, by=by, version=_version(), computed_at=now()
@@ -118,7 +97,8 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
         sort_rows(rows, SORTS, sort, usual=lambda _: 0)
         # What the axis must hold; slices with too few labels are cut.
         lows = [one.measured.low for one in rows if one.state != "too_few_labels"]
-        picked = Picked([x for x in found.items if x.value in asked.getlist("pick")])
+        picked = [one for one in found.items if one.value in asked.getlist("pick")]
+        bar = _compare(*picked) if len(picked) == 2 else None
         return render_template(
             "slices/slices.html",
             detector=detector,
@@ -137,30 +117,24 @@ def show_slices(detector_id: str) -> ResponseReturnValue:
             least=least,
             leasts=LEAST,
             picked=picked,
-            to_tell=_count_to_tell(found, picked.slices[0]) if picked.slices else None,
+            bar=bar,
+            to_tell=_count_to_tell(found, picked[0]) if len(picked) == 1 else None,
             worst=_find_worst(found),
             measured=name_measure(found.measure),
-            points=build_points([picked.bar]) if picked.bar else None,
+            points=build_points([bar]) if bar else None,
             whole=read(found.measured, name="All together", tone=0),
             axis=near_axis(*(lows or [_USUAL])),
             noun=_noun(found),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Worst:
-    """A slice that is worse than the rest, and what was compared."""
+def _find_worst(
+    found: Slices,
+) -> tuple[SliceEstimate, str, float | None, float | None] | None:
+    """Return the first slice that is shown to be worse, with what shows it.
 
-    slice: SliceEstimate
-    # In words, and by its name.
-    measured: str
-    accuracy: float | None
-    # Of all other slices together.
-    rest: float | None
-
-
-def _find_worst(found: Slices) -> Worst | None:
-    """Return the first slice that is shown to be worse, with what shows it."""
+    That is the name of the measure, and how much it is there and in all others.
+    """
     worse = found.find("worse")
     if not worse:
         return None
@@ -176,7 +150,7 @@ def _find_worst(found: Slices) -> Worst | None:
         correct = whole.correct - here.correct
         labelled = whole.labelled - here.labelled
     rest = correct / labelled if labelled else None
-    return Worst(one, measure.name, here.accuracy, rest)
+    return one, measure.name, here.accuracy, rest
 
 
 def _version() -> str | None:
@@ -194,9 +168,7 @@ def _noun(found: Slices) -> Sequence[str]:
 @pages.get("/detectors/<detector_id>/slices.<suffix>")
 @requires("viewer")
 def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
-    """Download the slices of a detector."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found = services.get_slices(
             session,
             detector,
@@ -218,8 +190,7 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
 @requires("viewer")
 def show_repeats(detector_id: str) -> ResponseReturnValue:
     """Show pass@k, pass^k and how often the answers to a question differ."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         version = request.args.get("version") or None
         found = get_repeats(session, detector, version=version)
     return render_template(

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from tracker.http import database, now, requires
-from tracker.services.detectors import get_detector
+from tracker.http import now, requires
 from tracker.services.estimates import thresholds
 from tracker.services.estimates.thresholds import CalibrationBin, ThresholdPoint
 from tracker.shapes import Score
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.drawing.readings import Reading, Tick, read
 from tracker.web.drawing.words import narrow
+from tracker.web.forms import parse_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +48,10 @@ def _spread(low: float) -> list[float]:
     return [1 - step * i for i in range(round((1 - low) / step) + 1)][::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The accuracy above each threshold, as points of an SVG."""
-
-    frame: Frame
-    line: str
-    band: str
-
-
-def draw_thresholds(points: Sequence[ThresholdPoint], target: float | None) -> Curve:
-    """Return the curve of *points* with its band, and room for the *target*."""
+def _draw_curve(
+    points: Sequence[ThresholdPoint], target: float | None
+) -> dict[str, Any]:
+    """Return the accuracy above each threshold as points of an SVG, with its band."""
     lows = [point.low for point in points] + ([target] if target else [])
     frame = Frame(
         left=_tenth(min(point.threshold for point in points)), bottom=_tenth(min(lows))
@@ -76,42 +70,24 @@ def draw_thresholds(points: Sequence[ThresholdPoint], target: float | None) -> C
         ]
 
     band = [*trace("high"), *trace("low")[::-1]]
-    return Curve(frame, " ".join(trace("accuracy")), " ".join(band))
+    line = " ".join(trace("accuracy"))
+    return {"frame": frame, "line": line, "band": " ".join(band)}
 
 
 def _tenth(share: float) -> float:
     return min(0.5, int(10 * share + 1e-9) / 10)
 
 
-@dataclass(frozen=True, slots=True)
-class BinMark:
-    """A bin of confidences: its interval, its accuracy and its mean confidence."""
-
-    x: str
-    y: str
-    width: str
-    height: str
-    # Where the accuracy lies, None without a label.
-    accuracy: str | None
-    confidence: str
-    middle: str
-
-
-def draw_bins(bins: Sequence[CalibrationBin]) -> list[BinMark]:
-    """Return the marks of *bins*, on axes that both run from 0 to 1."""
-    frame = Frame(0.0, 0.0)
-    return [
-        BinMark(
-            x=f"{frame.x(one.start) + 1:.2f}%",
-            y=f"{frame.y(one.high):.2f}%",
-            width=f"{100 * (one.end - one.start) - 2:.2f}%",
-            height=f"{100 * (one.high - one.low):.2f}%",
-            accuracy=None if one.accuracy is None else f"{frame.y(one.accuracy):.2f}%",
-            confidence=f"{frame.y(one.confidence):.2f}%",
-            middle=f"{frame.x(one.end) - 1:.2f}%",
-        )
-        for one in bins
-    ]
+def _draw_bin(frame: Frame, one: CalibrationBin) -> dict[str, str | None]:
+    return {
+        "x": f"{frame.x(one.start) + 1:.2f}%",
+        "y": f"{frame.y(one.high):.2f}%",
+        "width": f"{100 * (one.end - one.start) - 2:.2f}%",
+        "height": f"{100 * (one.high - one.low):.2f}%",
+        "accuracy": None if one.accuracy is None else f"{frame.y(one.accuracy):.2f}%",
+        "confidence": f"{frame.y(one.confidence):.2f}%",
+        "middle": f"{frame.x(one.end) - 1:.2f}%",
+    }
 
 
 @pages.get("/detectors/<detector_id>/thresholds")
@@ -119,9 +95,10 @@ def draw_bins(bins: Sequence[CalibrationBin]) -> list[BinMark]:
 def show_thresholds(detector_id: str) -> ResponseReturnValue:
     """Show how accurate answers above a confidence are, and what confidences mean."""
     version = request.args.get("version") or None
-    target = _parse_target(request.args.get("target", ""))
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    typed = request.args.get("target", "")
+    share = parse_percent(typed)
+    target = share if isinstance(share, float) and 0 < share < 1 else None
+    with reading(detector_id) as (session, detector):
         found, calibration = thresholds.get_thresholds_and_calibration(
             session,
             detector,
@@ -135,12 +112,13 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
             detector=detector,
             found=found,
             calibration=calibration,
-            curve=draw_thresholds(found.points, found.target) if has_curve else None,
+            curve=_draw_curve(found.points, found.target) if has_curve else None,
             points=[(one, _read(one), _at_least(one)) for one in found.points],
             lowest=None if found.lowest is None else _read(found.lowest),
             bins=[(one, _read(one), _within(one)) for one in calibration.bins],
-            marks=draw_bins(calibration.bins),
-            typed=request.args.get("target", ""),
+            # On axes that both run from 0 to 1.
+            marks=[_draw_bin(Frame(0.0, 0.0), one) for one in calibration.bins],
+            typed=typed,
         )
 
 
@@ -152,15 +130,6 @@ def _at_least(point: ThresholdPoint) -> str:
 def _within(one: CalibrationBin) -> str:
     """Return the condition on the queries of a bin; the last one has both its ends."""
     return f"confidence:{one.start}..{'<' if one.end < 1 else ''}{one.end}"
-
-
-def _parse_target(text: str) -> float | None:
-    """Return the target that was typed in percent, None where it is none."""
-    cleaned = text.replace("%", "").replace(",", ".").strip()
-    if not cleaned.replace(".", "", 1).isdecimal() or len(cleaned) > 10:
-        return None
-    share = float(cleaned) / 100
-    return share if 0 < share < 1 else None
 
 
 def _read(one: ThresholdPoint | CalibrationBin) -> Reading:

@@ -1,6 +1,5 @@
 """Why the intervals are exact: the tail at a bound, and the effect of peeking."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from flask import render_template, request
@@ -13,7 +12,7 @@ from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import ClassEstimate, get_estimate
 from tracker.services.versions import choose_versions
 from tracker.stats import TailSide, chances_of_ever_missing
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.drawing.readings import read
 
 # The example that explains exact intervals where they were first published for
@@ -27,22 +26,12 @@ _PEEKED_LEVEL = 0.95
 _CEILING = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class Peeking:
-    """How likely a method has missed the truth at some look so far."""
-
-    method: str
-    points: str
-    missed: dict[int, float]
-
-
 @pages.get("/detectors/<detector_id>/why")
 @requires("viewer")
 def show_why(detector_id: str) -> ResponseReturnValue:
     """Show the binomial tail behind the bounds of one class."""
     asked = request.args.get("version") or None
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         versions = choose_versions(session, detector, asked)
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
         name = request.args.get("scope")
@@ -74,7 +63,7 @@ def show_peeking(detector_id: str) -> ResponseReturnValue:
         return render_template(
             "why/peeking.html",
             detector=get_detector(session, detector_id),
-            curves=[_peek("exact"), _peek("anytime")],
+            curves=[(one, *_peek(one)) for one in ("exact", "anytime")],
             looked_at=_LOOKED_AT,
             accuracy=_PEEKED_ACCURACY,
             level=_PEEKED_LEVEL,
@@ -82,31 +71,25 @@ def show_peeking(detector_id: str) -> ResponseReturnValue:
         )
 
 
-def _parse_supposed(scope: ClassEstimate) -> float:
-    percent = request.args.get("supposed", type=float)
-    if percent is not None and 0 <= percent <= 100:
-        return percent / 100
+def _draw_own(scope: ClassEstimate) -> TailPicture:
     # Begin where one may see something: at the bound that is further away.
     seen = scope.correct / scope.labelled
     low_is_further = seen - scope.low > scope.high - seen
-    return round(scope.low if low_is_further else scope.high, 3)
-
-
-def _draw_own(scope: ClassEstimate) -> TailPicture:
-    supposed = _parse_supposed(scope)
+    supposed = round(scope.low if low_is_further else scope.high, 3)
+    percent = request.args.get("supposed", type=float)
+    if percent is not None and 0 <= percent <= 100:
+        supposed = percent / 100
     is_high = supposed * scope.labelled >= scope.correct
     side: TailSide = "fewer" if is_high else "more"
     return draw_tail(scope.correct, scope.labelled, supposed, side)
 
 
 @lru_cache(maxsize=2)
-def _peek(method: str) -> Peeking:
+def _peek(method: str) -> tuple[str, dict[int, float]]:
+    """Return how likely a method has missed the truth at some look so far."""
     # It takes a second or two, is the same for every detector, and never changes.
     chances = chances_of_ever_missing(
         stats.get_method(method).class_interval, LOOKS, _PEEKED_ACCURACY, _PEEKED_LEVEL
     ).tolist()
-    return Peeking(
-        method=method,
-        points=draw_curve(chances, ceiling=_CEILING),
-        missed={number: chances[number - 1] for number in _LOOKED_AT},
-    )
+    missed = {number: chances[number - 1] for number in _LOOKED_AT}
+    return draw_curve(chances, ceiling=_CEILING), missed

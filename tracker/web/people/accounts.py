@@ -1,10 +1,9 @@
 """Pages of the visitor's own account, all accounts, and the audit log."""
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from flask import flash, render_template, request, url_for
+from flask import render_template, request, url_for
 from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
@@ -17,8 +16,6 @@ from tracker.services.people.accounts import COLUMNS, is_right, iter_rows
 from tracker.services.people.second_factors import reset_second_factor as services_reset
 from tracker.services.people.sign_ins import (
     INVITATION_LASTS,
-    TooManyTriesError,
-    begin_try,
     create_link,
     invite,
     sign_out_of,
@@ -31,7 +28,7 @@ from tracker.storage.people import Account, has_second_factor, list_doings, list
 from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
-from tracker.web.people.sign_in import forget
+from tracker.web.people.sign_in import count_try, forget
 from tracker.web.queries.filters import count_this_week
 from tracker.words import ADMIN, ROLES
 
@@ -64,8 +61,9 @@ def change_password() -> ResponseReturnValue:
     except InvalidInputError as error:
         # The entered passwords are secrets and not sent back.
         return _render_own(failed_form({}, error)), 422
-    flash("The password is changed. Other browsers are signed out.")
-    return lead_to("show_account")
+    return lead_to(
+        "show_account", says="The password is changed. Other browsers are signed out."
+    )
 
 
 def _check_old_password() -> str | None:
@@ -74,10 +72,7 @@ def _check_old_password() -> str | None:
         stored = services.get_account(session, account().name).password_hash
     if stored is None:
         return None
-    try:
-        with database().write() as session:
-            begin_try(session, account().name, by())
-    except TooManyTriesError as error:
+    if error := count_try(account().name):
         raise InvalidInputError.of("old", str(error)) from error
     if not is_right(request.form.get("old", ""), stored):
         raise InvalidInputError.of("old", "is not the password you have now")
@@ -90,7 +85,6 @@ def _check_old_password() -> str | None:
 @pages.post("/account/sign-out-everywhere")
 @requires("viewer", is_for_setup=True)
 def sign_out_everywhere() -> ResponseReturnValue:
-    """Sign every browser out, including this one."""
     with database().write() as session:
         own = services.get_account(session, account().name)
         services_sign_out(session, own, by())
@@ -103,8 +97,7 @@ def sign_out_of_browser(sign_in_id: int) -> ResponseReturnValue:
     with database().write() as session:
         own = services.get_account(session, account().name)
         sign_out_of(session, own, sign_in_id, by())
-    flash("That browser is signed out.")
-    return lead_to("show_account")
+    return lead_to("show_account", says="That browser is signed out.")
 
 
 def _render_own(form: Form) -> str:
@@ -122,7 +115,6 @@ def _render_own(form: Form) -> str:
 
 
 def _seen(session: Session, shown: Account) -> list[Detector] | None:
-    """Return the detectors that an account may see, None for all."""
     if shown.role == ADMIN or shown.has_all_detectors:
         return None
     ids = list_detector_ids(session, storage.AccountDetector, account_id=shown.id)
@@ -138,7 +130,6 @@ def show_accounts() -> ResponseReturnValue:
 @pages.post("/people")
 @requires("admin")
 def make_account() -> ResponseReturnValue:
-    """Create an account and show its sign-in link, once."""
     typed = request.form
     name = typed.get("name", "").strip()
     try:
@@ -154,7 +145,6 @@ def make_account() -> ResponseReturnValue:
 
 
 def _parse_sight() -> dict[str, Any]:
-    """Parse the detectors that the account may see."""
     return {
         "detectors": request.form.getlist("detectors"),
         "has_all_detectors": request.form.get("sees") == "all",
@@ -163,17 +153,6 @@ def _parse_sight() -> dict[str, Any]:
 
 def _address_of(token: str) -> str:
     return url_for("pages.show_sign_in", token=token, _external=True)
-
-
-class _Person(NamedTuple):
-    """An account of the list."""
-
-    account: Account
-    # None for every detector.
-    seen: list[Detector] | None
-    second_step: str | None
-    last_seen: datetime | None
-    labels: int
 
 
 _SHOWN: Mapping[str, Callable[[Account], bool]] = {
@@ -192,14 +171,14 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
         steps = storage.list_second_factors(session)
         last = storage.find_last_seen(session)
         week = count_this_week(session, None)
-        accounts = [
-            _Person(
-                one,
-                _seen(session, one),
-                steps.get(one.id),
-                last.get(one.id),
-                sum(week.of(one.name).values()),
-            )
+        accounts: list[dict[str, Any]] = [
+            {
+                "account": one,
+                "seen": _seen(session, one),
+                "second_step": steps.get(one.id),
+                "last_seen": last.get(one.id),
+                "labels": sum(week.of(one.name).values()),
+            }
             for one in storage.list_accounts(session)
         ]
         return render_template(
@@ -209,11 +188,10 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
             shown=[
                 one
                 for one in accounts
-                if is_shown(one.account)
-                and text.casefold() in one.account.name.casefold()
+                if is_shown(one["account"]) and text in one["account"].name.casefold()
             ],
             counts={
-                key: sum(test(one.account) for one in accounts)
+                key: sum(test(one["account"]) for one in accounts)
                 for key, test in _SHOWN.items()
             },
             text=asked,
@@ -236,7 +214,6 @@ def edit_account(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>")
 @requires("admin")
 def change_account(account_id: int) -> ResponseReturnValue:
-    """Change the role of an account and the detectors it may see."""
     try:
         with database().write() as session:
             changed = services.get_account_by_id(session, account_id)
@@ -245,14 +222,12 @@ def change_account(account_id: int) -> ResponseReturnValue:
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error, conflict_field="role")
         return _render_one(account_id, form), 422
-    flash("Saved.")
-    return lead_to("edit_account", account_id=account_id)
+    return lead_to("edit_account", says="Saved.", account_id=account_id)
 
 
 @pages.post("/people/<int:account_id>/link")
 @requires("admin")
 def make_link(account_id: int) -> ResponseReturnValue:
-    """Create a sign-in link for the owner of an account."""
     with database().write() as session:
         invited = services.get_account_by_id(session, account_id)
         token = invite(session, invited, by())
@@ -262,12 +237,12 @@ def make_link(account_id: int) -> ResponseReturnValue:
 @pages.post("/people/<int:account_id>/second-step/reset")
 @requires("admin")
 def reset_second_factor(account_id: int) -> ResponseReturnValue:
-    """Remove the second step of an account, until it sets up a new one."""
     with database().write() as session:
         shown = services.get_account_by_id(session, account_id)
         services_reset(session, shown, by())
-    flash("The second step is reset.")
-    return lead_to("edit_account", account_id=account_id)
+    return lead_to(
+        "edit_account", says="The second step is reset.", account_id=account_id
+    )
 
 
 _CHANGES = {
@@ -280,12 +255,12 @@ _CHANGES = {
 @pages.post("/people/<int:account_id>/enable", defaults={"change": "enable"})
 @requires("admin")
 def enable(account_id: int, change: str) -> ResponseReturnValue:
-    """Let an account sign in, or not any more."""
     do, said = _CHANGES[change]
     with database().write() as session:
         do(session, services.get_account_by_id(session, account_id), by())
-    flash(f"The account is {said}.")
-    return lead_to("edit_account", account_id=account_id)
+    return lead_to(
+        "edit_account", says=f"The account is {said}.", account_id=account_id
+    )
 
 
 def _render_one(account_id: int, form: Form, *, link: str | None = None) -> str:
@@ -323,7 +298,6 @@ class _Asked(Input):
 @pages.get("/activity")
 @requires("admin")
 def show_audit_log() -> ResponseReturnValue:
-    """Show the audit log, newest first, of everyone or of one actor."""
     before = parse_whole(request.args.get("before", ""))
     asked = parse_input(_Asked, filled_in(request.args, "who", "what"))
     with database().read() as session:
@@ -338,14 +312,14 @@ def show_audit_log() -> ResponseReturnValue:
             last=last,
             is_first=before is None,
             asked=asked.model_dump(exclude_none=True),
-            people=_choices(asked.who, (who for who, _ in doings)),
-            actions=_choices(asked.what, (what for _, what in doings)),
+            # The chosen filter stays in the list even if its events are old.
+            people=_choices("anybody", {asked.who, *(who for who, _ in doings)}),
+            actions=_choices("anything", {asked.what, *(what for _, what in doings)}),
         )
 
 
-def _choices(asked: str | None, known: Iterable[str]) -> list[str]:
-    # The chosen filter stays in the list even if its events are old.
-    return sorted({*known, *([asked] if asked else [])})
+def _choices(anything: str, known: set[str | None]) -> list[tuple[str, str]]:
+    return [("", anything), *((one, one) for one in sorted(filter(None, known)))]
 
 
 @pages.get("/activity.<suffix>")

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import Any
 
-from flask import Flask, current_app, redirect, request, url_for
+from flask import Flask, current_app, request, url_for
 from flask import session as cookie
 from flask.typing import ResponseReturnValue
 
@@ -13,17 +13,11 @@ from tracker.errors import (
     NotFoundError,
     UnavailableError,
 )
-from tracker.http import PUBLIC, SIGN_IN, by, context, database, keep_sign_in, requires
-from tracker.services.people.sign_ins import (
-    admit,
-    choose_role,
-    end_role,
-    end_sign_in,
-    sign_in,
-)
+from tracker.http import PUBLIC, by, context, database, requires
+from tracker.services.people.sign_ins import admit, choose_role, end_role
 from tracker.settings import Settings
 from tracker.web.blueprint import pages
-from tracker.web.people.sign_in import own_path
+from tracker.web.people.sign_in import go_on, own_path, replace_sign_in
 
 _EXTENSION = "tracker-provider"
 _NEXT = "next"
@@ -102,13 +96,8 @@ def come_from_provider() -> ResponseReturnValue:
         account = admit(session, claims, role, by())
         if account.disabled_at is not None:
             raise ForbiddenError("your account is disabled; ask an admin")
-        end_sign_in(session, cookie.get(SIGN_IN, ""))
-        how = "signed in at the provider"
-        token = sign_in(
-            session, account, by(), browser=request.user_agent.string, how=how
-        )
-    keep_sign_in(token)
-    return redirect(onward, 303)
+        token = replace_sign_in(session, account, "signed in at the provider")
+    return go_on(token, onward)
 
 
 def _client() -> Any:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import segno
-from flask import Response, flash, jsonify, redirect, render_template, request, url_for
+from flask import Response, flash, jsonify, render_template, request, url_for
 from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
@@ -25,19 +25,15 @@ from tracker.http import (
 from tracker.services.people import accounts
 from tracker.services.people import second_factors as services
 from tracker.services.people.sign_ins import (
-    TooManyTriesError,
-    begin_try,
-    end_sign_in,
     fail_try,
     find_signed_in,
     forget_tries,
-    sign_in,
 )
 from tracker.storage import people as storage
 from tracker.storage.people import Account
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
-from tracker.web.people.sign_in import STEP, own_path
+from tracker.web.people.sign_in import STEP, count_try, go_on, own_path, replace_sign_in
 
 _CHALLENGE = "challenge"
 _CHALLENGE_SECONDS = 300
@@ -52,7 +48,6 @@ def show_second_factor() -> ResponseReturnValue:
 @pages.post("/account/second-step/app")
 @requires("viewer", is_for_setup=True)
 def begin_app() -> ResponseReturnValue:
-    """Show a new secret for an app, and ask for its first code."""
     with database().write() as session:
         own = _own_fresh(session)
         secret = services.begin_totp(session, own)
@@ -62,20 +57,17 @@ def begin_app() -> ResponseReturnValue:
 @pages.post("/account/second-step/app/confirm")
 @requires("viewer", is_for_setup=True)
 def confirm_app() -> ResponseReturnValue:
-    """Require codes of the app from now on, and show recovery codes once."""
+    if error := count_try(account().name):
+        form = Form({}, {"code": [str(error)]})
+        return _render(form, secret=_find_secret()), 429
     try:
-        with database().write() as session:
-            begin_try(session, account().name, by())
         with database().write() as session:
             own = _own_fresh(session)
             services.confirm_totp(session, own, request.form.get("code", ""), by())
             codes = services.make_recovery_codes(session, own, by())
             forget_tries(session, own.name)
-    except TooManyTriesError as error:
-        form = Form({}, {"code": [str(error)]})
-        return _render(form, secret=_find_secret()), 429
-    except InvalidInputError as error:
-        return _render(failed_form({}, error), secret=_find_secret()), 422
+    except InvalidInputError as wrong:
+        return _render(failed_form({}, wrong), secret=_find_secret()), 422
     return _render(Form({}), codes=codes)
 
 
@@ -87,11 +79,9 @@ def _find_secret() -> str:
 @pages.post("/account/second-step/app/remove")
 @requires("viewer", is_for_setup=True)
 def remove_app() -> ResponseReturnValue:
-    """Remove the app."""
     with database().write() as session:
         services.remove_totp(session, _own_fresh(session), by())
-    flash("The app is removed.")
-    return lead_to("show_second_factor")
+    return lead_to("show_second_factor", says="The app is removed.")
 
 
 @pages.post("/account/second-step/codes")
@@ -105,7 +95,6 @@ def make_codes() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys/options")
 @requires("viewer", is_for_setup=True)
 def offer_passkey() -> ResponseReturnValue:
-    """Return the browser's options to create a passkey."""
     with database().read() as session:
         own = _own_fresh(session)
         options, challenge = services.offer_passkey(session, own, _site())
@@ -115,7 +104,6 @@ def offer_passkey() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys")
 @requires("viewer", is_for_setup=True)
 def add_passkey() -> ResponseReturnValue:
-    """Add the passkey that the browser created."""
     said = _read_json()
     try:
         with database().write() as session:
@@ -134,11 +122,9 @@ def add_passkey() -> ResponseReturnValue:
 @pages.post("/account/second-step/passkeys/<int:passkey_id>/remove")
 @requires("viewer", is_for_setup=True)
 def remove_passkey(passkey_id: int) -> ResponseReturnValue:
-    """Remove a passkey."""
     with database().write() as session:
         services.remove_passkey(session, _own_fresh(session), passkey_id, by())
-    flash("The passkey is removed.")
-    return lead_to("show_second_factor")
+    return lead_to("show_second_factor", says="The passkey is removed.")
 
 
 @pages.get("/sign-in/code")
@@ -156,10 +142,7 @@ def sign_in_by_code() -> ResponseReturnValue:
         if found is None:
             return _begin_again()
         name = found[1].name
-    try:
-        with database().write() as session:
-            begin_try(session, name, by())
-    except TooManyTriesError as error:
+    if error := count_try(name):
         answer = _render_code(wrong=f"{str(error).capitalize()}.", status=429)
         answer.headers["Retry-After"] = str(error.seconds)
         return answer
@@ -173,17 +156,12 @@ def sign_in_by_code() -> ResponseReturnValue:
         if what is None:
             fail_try(session, person.name, by(), is_known=True)
         else:
-            how = f"{step.how} and {what}"
             session.delete(step)
-            end_sign_in(session, cookie.get(SIGN_IN, ""))
-            token = sign_in(
-                session, person, by(), browser=request.user_agent.string, how=how
-            )
+            token = replace_sign_in(session, person, f"{step.how} and {what}")
     if what is None:
         wrong = "The code is wrong or already used."
         return _render_code(wrong=wrong, status=401)
-    keep_sign_in(token)
-    return redirect(own_path(request.form.get("next")), 303)
+    return go_on(token, own_path(request.form.get("next")))
 
 
 @pages.post("/sign-in/passkey/options")
@@ -199,10 +177,7 @@ def sign_in_by_passkey() -> ResponseReturnValue:
     said, challenge = _read_json(), _take_challenge()
     credential = said.get("credential")
     shown = credential.get("id") if isinstance(credential, dict) else ""
-    try:
-        with database().write() as session:
-            begin_try(session, f"passkey {shown}", by())
-    except TooManyTriesError as error:
+    if error := count_try(f"passkey {shown}"):
         wait = {"Retry-After": str(error.seconds)}
         return problem(429, "Too many tries", str(error), headers=wait)
     with database().write() as session:
@@ -210,11 +185,7 @@ def sign_in_by_passkey() -> ResponseReturnValue:
         if found is None:
             fail_try(session, "", by(), is_known=False)
         else:
-            end_sign_in(session, cookie.get(SIGN_IN, ""))
-            how = "signed in with a passkey"
-            token = sign_in(
-                session, found, by(), browser=request.user_agent.string, how=how
-            )
+            token = replace_sign_in(session, found, "signed in with a passkey")
     if found is None:
         return problem(401, "Not signed in", "this passkey is not known here")
     keep_sign_in(token)
@@ -251,9 +222,8 @@ def _site() -> str:
 
 def _begin_again() -> Response:
     cookie.pop(STEP, None)
-    flash("That took too long. Sign in again.")
-    address = url_for("pages.show_sign_in", next=request.values.get("next"))
-    return Response(status=303, headers={"Location": address})
+    said = "That took too long. Sign in again."
+    return lead_to("show_sign_in", says=said, next=request.values.get("next"))
 
 
 def _render_code(*, wrong: str | None, status: int = 200) -> Response:

@@ -75,12 +75,8 @@ def show_sign_in() -> ResponseReturnValue:
 @pages.post("/sign-in")
 @requires(PUBLIC)
 def sign_in_by_password() -> ResponseReturnValue:
-    """Sign in, unless the password is wrong or there were too many tries."""
     name = request.form.get("name", "").strip()
-    try:
-        with database().write() as session:
-            begin_try(session, name, by())
-    except TooManyTriesError as error:
+    if error := count_try(name):
         answer = _render(wrong=f"{str(error).capitalize()}.")
         return answer, 429, {"Retry-After": str(error.seconds)}
     with database().read() as session:
@@ -114,21 +110,36 @@ def _enter(
     Returns the response to send after the commit.
     """
     onward = own_path(request.form.get("next"))
+    if not has_second_factor(session, person.id):
+        return partial(go_on, replace_sign_in(session, person, how), onward)
     end_sign_in(session, cookie.get(SIGN_IN, ""))
-    if has_second_factor(session, person.id):
-        step = begin_step(session, person, by(), how=how)
-        return partial(_ask_for_code, step, onward)
-    token = sign_in(session, person, by(), browser=request.user_agent.string, how=how)
-    return partial(_go_on, token, onward)
+    step = begin_step(session, person, by(), how=how)
+
+    def ask_for_code() -> ResponseReturnValue:
+        cookie.clear()
+        cookie[STEP] = step
+        return lead_to("show_code", next=onward)
+
+    return ask_for_code
 
 
-def _ask_for_code(step: str, onward: str) -> ResponseReturnValue:
-    cookie.clear()
-    cookie[STEP] = step
-    return lead_to("show_code", next=onward)
+def count_try(name: str) -> TooManyTriesError | None:
+    """Count a try to sign in as *name*; return the error of one too many."""
+    try:
+        with database().write() as session:
+            begin_try(session, name, by())
+    except TooManyTriesError as error:
+        return error
+    return None
 
 
-def _go_on(token: str, onward: str) -> ResponseReturnValue:
+def replace_sign_in(session: Session, person: Account, how: str) -> str:
+    """Sign *person* in and end the browser's previous session; return the token."""
+    end_sign_in(session, cookie.get(SIGN_IN, ""))
+    return sign_in(session, person, by(), browser=request.user_agent.string, how=how)
+
+
+def go_on(token: str, onward: str) -> ResponseReturnValue:
     keep_sign_in(token)
     return redirect(onward, 303)
 

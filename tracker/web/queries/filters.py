@@ -95,16 +95,15 @@ class Filter:
             where.append(f"asked_at:{self.first}..{self.last}")
         if self.low or self.high:
             where.append(f"confidence:{self.low}..{self.high}".replace(",", "."))
+        same = ("predicted", "label", "version", "versus", "tag", "labeler")
+        chosen: dict[str, Any] = {name: getattr(self, name) or None for name in same}
         return QueryFilter(
-            predicted=self.predicted or None,
-            label=self.label or None,
-            version=self.version or None,
+            **chosen,
             key=f"{self.key.rstrip('*')}*" if self.key else None,
             is_counted=_COUNTED.get(self.counted),
-            versus=self.versus or None,
-            tag=self.tag or None,
-            labeler=self.labeler or None,
-            labelled_since=_parse_day(self.labelled_from),
+            labelled_since=_parse_day(self.labelled_from)
+            if self.labelled_from
+            else None,
             where=where,
             **_SHOWN[self.show],
         )
@@ -136,10 +135,7 @@ def count_this_week(session: Session, detector_id: int | None) -> Week:
     return Week(monday, *count_current_since(session, detector_id, since=since))
 
 
-def _parse_day(text: str) -> datetime | None:
-    """Return when a day begins in the zone of the workspace; None for no day."""
-    if not text:
-        return None
+def _parse_day(text: str) -> datetime:
     try:
         return midnight_in(date.fromisoformat(text), _zone())
     except (ValueError, OverflowError) as error:
@@ -156,8 +152,12 @@ def count_mistakes(
     """
     first, last = (one.isoformat() for one in days)
     wanted = Filter(show="wrong", first=first, last=last, **chosen)
+    return count(session, detector, wanted.wanted), wanted.address | {"show": None}
+
+
+def count(session: Session, detector: Detector, wanted: QueryFilter) -> int:
+    """Return how many queries are *wanted*, counted no further than a page counts."""
     options: dict[str, Any] = {"sort": "newest", "after": None, "limit": 1}
-    number = find_and_count(
-        session, detector, wanted.wanted, **options, at=now(), at_most=MOST_COUNTED
+    return find_and_count(
+        session, detector, wanted, **options, at=now(), at_most=MOST_COUNTED
     )[1]
-    return number, {**wanted.address, "show": None}

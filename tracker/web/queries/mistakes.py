@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import short_day
 from tracker.errors import InvalidInputError
-from tracker.http import database, now, requires
-from tracker.services.detectors import get_detector
+from tracker.http import now, requires
 from tracker.services.estimates.facets import (
     LABELER,
     PAIR,
@@ -24,33 +23,22 @@ from tracker.services.estimates.facets import (
     Value,
     get_facets,
 )
-from tracker.services.estimates.query_lists import find_and_count
 from tracker.services.versions import choose_default_versions
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.queries import Query, find_query_of
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import pages, reading
 from tracker.web.drawing.pictures import build_picture
-from tracker.web.queries.filters import MOST_COUNTED, Filter
+from tracker.web.queries.filters import MOST_COUNTED, Filter, count
 from tracker.web.queries.queries import MANY, list_page
 
 _MOST_VALUES = 6
 
 
-class Choice(NamedTuple):
-    """A value of a facet as a page offers it."""
-
-    value: Value
-    is_chosen: bool
-    address: dict[str, Any]
-
-
 @pages.get("/detectors/<detector_id>/mistakes")
 @requires("viewer")
 def show_mistakes(detector_id: str) -> ResponseReturnValue:
-    """Show the queries that the detector got wrong, and where they come from."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         asked = _choose(session, detector)
         place = parse_id("iq", request.args.get("after", ""))
         after = place and find_query_of(session, detector.id, place)
@@ -82,18 +70,16 @@ def show_mistakes(detector_id: str) -> ResponseReturnValue:
 
 
 def _name_span(asked: Filter) -> str:
-    """Return the days that are asked for, such as "since 12 Nov"."""
-    first, last = (_name_day(one) for one in (asked.first, asked.last))
+    names = []
+    for text in (asked.first, asked.last):
+        try:
+            names.append(short_day(date.fromisoformat(text), now().date()))
+        except ValueError:
+            names.append(text)
+    first, last = names
     if first and last:
         return f"from {first} to {last}"
     return f"since {first}" if first else f"until {last}" if last else ""
-
-
-def _name_day(text: str) -> str:
-    try:
-        return short_day(date.fromisoformat(text), now().date())
-    except ValueError:
-        return text
 
 
 def _choose(session: Session, detector: Detector) -> Filter:
@@ -123,17 +109,12 @@ def _count_others(session: Session, detector: Detector, asked: Filter) -> int | 
         return 0
     if _is_large(session, detector):
         return None
-    wanted = replace(asked.wanted, is_counted=False)
-    options: dict[str, Any] = {"sort": "newest", "after": None, "limit": 1}
-    return find_and_count(
-        session, detector, wanted, **options, at=now(), at_most=MOST_COUNTED
-    )[1]
+    return count(session, detector, replace(asked.wanted, is_counted=False))
 
 
 def _offer(
     found: Facets, asked: Filter, opened: str | None
-) -> list[tuple[Facet, list[Choice], int]]:
-    """Return each facet with its first values, and how many more there are."""
+) -> list[tuple[Facet, list[tuple[Value, bool, dict[str, Any]]], int]]:
     offered = []
     for facet in found.items:
         values = [v for v in facet.values if v.mistakes or v.text == facet.chosen]
@@ -147,8 +128,9 @@ def _offer(
     return offered
 
 
-def _choice(facet: Facet, value: Value, asked: Filter) -> Choice:
-    """Return a value with the address that chooses it, or takes the choice back."""
+def _choice(
+    facet: Facet, value: Value, asked: Filter
+) -> tuple[Value, bool, dict[str, Any]]:
     is_on = value.text == facet.chosen or value.text in asked.where
     field = value.text.partition(":")[0]
     kept = [one for one in asked.where if one.partition(":")[0] != field]
@@ -160,4 +142,4 @@ def _choice(facet: Facet, value: Value, asked: Filter) -> Choice:
         address[facet.key] = None if is_on else value.text
     elif not is_on:
         address["where"] = [*kept, value.text]
-    return Choice(value, is_on, address)
+    return value, is_on, address

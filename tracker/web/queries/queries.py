@@ -9,12 +9,11 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.http import account, by, context, database, now, requires
-from tracker.services.detectors import get_detector
 from tracker.services.estimates.query_lists import find_and_count, find_queries
 from tracker.services.evidence.standing import is_closed
 from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES, make_thumbnail
-from tracker.services.labelling.golds import Gold, get_gold, see_as
+from tracker.services.labelling.golds import get_gold, see_as
 from tracker.services.labelling.labelers import get_agreement, list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.predictions import find_any
@@ -22,10 +21,10 @@ from tracker.services.queries import erasing
 from tracker.services.queries.queries import NewTags, get_query, set_tags
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
-from tracker.storage.labelling.rechecks import Recheck, find_recheck
+from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.queries.queries import Query, find_query_of, list_tags, load_tags
 from tracker.storage.queries.waiting import count_waiting, list_waiting
-from tracker.web.blueprint import cut_page, lead_to, pages
+from tracker.web.blueprint import cut_page, lead_to, pages, reading
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.readings import read
 from tracker.web.forms import Form, failed_form, filled_in
@@ -41,18 +40,17 @@ MANY = 1_000_000
 @pages.get("/detectors/<detector_id>/queries")
 @requires("viewer")
 def show_queries(detector_id: str) -> ResponseReturnValue:
-    """Show the queries that match the filters, in the chosen order."""
     wanted = Filter.parse(request.args)
     place = parse_id("iq", request.args.get("after", ""))
     problem, last, total = None, None, 0
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         versions = list_versions(session, detector.id)
         after = place and find_query_of(session, detector.id, place)
         try:
             queries, last, total = list_page(session, detector, wanted, after or None)
         except InvalidInputError as error:
             problem, queries = str(error), []
+        agreed, disputed = get_agreement(session, detector)
         page = render_template(
             "queries/list.html",
             detector=detector,
@@ -68,7 +66,10 @@ def show_queries(detector_id: str) -> ResponseReturnValue:
             tags=list_tags(session, detector.id),
             most_counted=MOST_COUNTED,
             is_large=sum(one.queries for one in versions) >= MANY,
-            **_describe_agreement(session, detector),
+            agreement=read(agreed, name="Agreement", tone=1)
+            if agreed.labelled
+            else None,
+            disputed=disputed,
         )
     return page, 400 if problem else 200
 
@@ -93,10 +94,8 @@ def list_page(
 @pages.get("/detectors/<detector_id>/queries/waiting")
 @requires("viewer")
 def show_waiting(detector_id: str) -> ResponseReturnValue:
-    """Show the queries that wait for their prediction, the newest first."""
     before = parse_id("iq", request.args.get("before", ""))
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found = list_waiting(session, detector.id, before=before, limit=_PAGE + 1)
         queries, last = cut_page(found, _PAGE)
         return render_template(
@@ -109,16 +108,9 @@ def show_waiting(detector_id: str) -> ResponseReturnValue:
         )
 
 
-def _describe_agreement(session: Session, detector: Detector) -> dict[str, Any]:
-    agreed, disputed = get_agreement(session, detector)
-    reading = read(agreed, name="Agreement", tone=1)
-    return {"agreement": reading if agreed.labelled else None, "disputed": disputed}
-
-
 @pages.get("/queries/<query_id>")
 @requires("viewer")
 def show_query(query_id: str) -> ResponseReturnValue:
-    """Show a query with every label that it was ever given."""
     with database().read() as session:
         return render_query(session, get_query(session, query_id), Form({}))
 
@@ -126,7 +118,6 @@ def show_query(query_id: str) -> ResponseReturnValue:
 @pages.post("/queries/<query_id>")
 @requires("labeler")
 def label_query(query_id: str) -> ResponseReturnValue:
-    """Label a query, or change its label."""
     try:
         _label(query_id, request.form)
     except (InvalidInputError, ConflictError) as error:
@@ -153,33 +144,27 @@ def _label(query_id: str, typed: Mapping[str, str]) -> None:
 @pages.post("/queries/<query_id>/erase")
 @requires("admin")
 def erase(query_id: str) -> ResponseReturnValue:
-    """Erase a query once the person who asks is sure."""
     if "sure" not in request.form:
         return lead_to("show_query", query_id=query_id)
     with database().write() as session:
         detector_id = dump_id("det", get_query(session, query_id).detector_id)
         name = erasing.erase_query(session, query_id, by())
-    _delete_image(name)
-    flash("The query is erased.")
-    return lead_to("show_queries", detector_id=detector_id)
+    # No query shows it any more, once that is committed.
+    if name is not None:
+        context().images.delete(name)
+    return lead_to("show_queries", says="The query is erased.", detector_id=detector_id)
 
 
 @pages.post("/queries/<query_id>/image/erase")
 @requires("admin")
 def erase_image(query_id: str) -> ResponseReturnValue:
-    """Erase the image of a query once the person who asks is sure."""
     if "sure" in request.form:
         with database().write() as session:
             name = erasing.erase_image(session, query_id, by())
-        _delete_image(name)
+        if name is not None:
+            context().images.delete(name)
         flash("The image is erased.")
     return lead_to("show_query", query_id=query_id)
-
-
-def _delete_image(name: str | None) -> None:
-    """Delete an image that no query shows any more, once that is committed."""
-    if name is not None:
-        context().images.delete(name)
 
 
 def render_query(session: Session, query: Query, form: Form) -> str:
@@ -188,11 +173,17 @@ def render_query(session: Session, query: Query, form: Form) -> str:
     assert detector is not None
     asked = Filter.parse(request.args)
     query = see_as(session, query, account().name)
+    is_editor = account().may(EDITOR)
+    second = find_recheck(session, query)
     return render_template(
         "queries/query.html",
-        gold=_find_gold(session, query),
+        # What is known of a gold query nobody who labels may see.
+        gold=get_gold(session, dump_id("iq", query.id))
+        if query.is_gold and is_editor
+        else None,
         judgements=list_judgements(session, query),
-        second=_find_second(session, query),
+        # What was said of it when its label was given again.
+        second=second if second and second.answered_at else None,
         detector=detector,
         query=query,
         version=session.get_one(Version, (query.detector_id, query.version_id)),
@@ -203,39 +194,20 @@ def render_query(session: Session, query: Query, form: Form) -> str:
         known_tags=list_tags(session, detector.id),
         asked=asked.address,
         **_find_neighbours(session, detector, query, asked),
-        settles=query.agreement == DISPUTED and account().may(EDITOR),
+        settles=query.agreement == DISPUTED and is_editor,
         is_closed=is_closed(query, account()),
         form=form,
     )
 
 
-def _find_gold(session: Session, query: Query) -> Gold | None:
-    """Return what is known of a gold query; nobody who labels may see it."""
-    is_shown = query.is_gold and account().may(EDITOR)
-    return get_gold(session, dump_id("iq", query.id)) if is_shown else None
-
-
-def _find_second(session: Session, query: Query) -> Recheck | None:
-    """Return what was said of *query* when its label was given again."""
-    found = find_recheck(session, query)
-    return None if found is None or found.answered_at is None else found
-
-
 def _find_neighbours(
     session: Session, detector: Detector, query: Query, asked: Filter
 ) -> dict[str, Query | None]:
-    """Return the queries before and behind *query* in the list it was opened from."""
+    how: dict[str, Any] = {"sort": asked.order, "after": query, "limit": 1, "at": now()}
     found: dict[str, Query | None] = {}
     for name, is_backwards in (("before", True), ("behind", False)):
         nearest = find_queries(
-            session,
-            detector,
-            asked.wanted,
-            sort=asked.order,
-            after=query,
-            limit=1,
-            at=now(),
-            is_backwards=is_backwards,
+            session, detector, asked.wanted, **how, is_backwards=is_backwards
         )
         found[name] = next(iter(nearest), None)
     return found
@@ -244,7 +216,6 @@ def _find_neighbours(
 @pages.get("/queries/<query_id>/image")
 @requires("viewer")
 def show_image(query_id: str) -> ResponseReturnValue:
-    """Give the image of a query."""
     content, suffix = _read_image(_image_name(query_id))
     return Response(content, mimetype=MEDIA_TYPES[suffix])
 
@@ -288,7 +259,6 @@ pages.add_app_template_global(load_tags)
 @pages.post("/queries/<query_id>/tags")
 @requires("labeler")
 def tag_query(query_id: str) -> ResponseReturnValue:
-    """Put one more tag on a query, or take one off."""
     with database().write() as session:
         tags = set(load_tags(get_query(session, query_id).tags))
         if added := request.form.get("add", "").strip():

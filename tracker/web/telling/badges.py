@@ -7,7 +7,6 @@ from typing import Literal
 
 from flask import (
     Response,
-    flash,
     jsonify,
     make_response,
     render_template,
@@ -23,13 +22,12 @@ from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.charts import build_chart
 from tracker.services.telling import badges as services
 from tracker.services.telling.badges import (
-    BadgeFace,
     MadeBadge,
     draw_face,
     get_shown_detector,
 )
 from tracker.storage.telling import list_badges
-from tracker.web.blueprint import allow_style, lead_to, pages
+from tracker.web.blueprint import allow_style, lead_to, pages, reading
 from tracker.words import DECIDING_METHOD
 
 # Dark enough behind white letters.
@@ -58,8 +56,7 @@ def show_badges(detector_id: str) -> ResponseReturnValue:
 
 
 def _render(detector_id: str, *, made: MadeBadge | None = None) -> str:
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found = list_badges(session, detector.id, limit=_MOST_SHOWN)
         path = (
             None
@@ -78,7 +75,6 @@ def _render(detector_id: str, *, made: MadeBadge | None = None) -> str:
 @pages.post("/detectors/<detector_id>/badges")
 @requires("editor")
 def make_badge(detector_id: str) -> ResponseReturnValue:
-    """Create a badge and show its addresses, once."""
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
         server = request.url_root.rstrip("/")
@@ -96,21 +92,19 @@ def revoke_badge(detector_id: str) -> ResponseReturnValue:
         if badge.detector_id != get_detector(session, detector_id).id:
             raise NotFoundError("the badge belongs to another detector")
         services.revoke_badge(session, badge, by())
-    flash("The badge is revoked.")
-    return lead_to("show_badges", detector_id=detector_id)
+    return lead_to("show_badges", says="The badge is revoked.", detector_id=detector_id)
 
 
 @pages.get("/badge/<token>.<any(svg,json):suffix>")
 @requires(PUBLIC)
 def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValue:
-    """Return a badge as a picture, or as JSON for shields.io."""
     with database().read() as session:
         face = draw_face(session, get_shown_detector(session, token), at=now())
     if suffix == "json":
         return _cached(jsonify(face.dump()))
-    answer = make_response(
-        render_template("badges/badge.svg", **_measure(face), face=face)
-    )
+    left, right = (_LETTER * len(text) + 10 for text in (face.label, face.message))
+    sizes = {"left": left, "right": right, "fill": _FILLS[face.color]}
+    answer = make_response(render_template("badges/badge.svg", **sizes, face=face))
     answer.mimetype = "image/svg+xml"
     return _cached(answer)
 
@@ -118,7 +112,6 @@ def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValu
 @pages.get("/embed/<token>")
 @requires(PUBLIC)
 def show_embed(token: str) -> ResponseReturnValue:
-    """Show the tightening chart, for a frame in any page."""
     with database().read() as session:
         detector = get_shown_detector(session, token)
         face = draw_face(session, detector, at=now())
@@ -132,11 +125,6 @@ def show_embed(token: str) -> ResponseReturnValue:
     )
     answer.headers["Content-Security-Policy"] = _FRAMED
     return _cached(answer)
-
-
-def _measure(face: BadgeFace) -> dict[str, int | str]:
-    left, right = (_LETTER * len(text) + 10 for text in (face.label, face.message))
-    return {"left": left, "right": right, "fill": _FILLS[face.color]}
 
 
 # Cached, because it is public and drawing takes a while.

@@ -22,7 +22,7 @@ from tracker.services.telling.deliveries import say, say_in_full
 from tracker.storage.base import dump_id, list_detector_ids, parse_id, set_row
 from tracker.storage.detectors import Detector, list_detectors, zone_of
 from tracker.storage.estimates.cells import day_in
-from tracker.storage.labelling.labelers import Assignment, list_asked
+from tracker.storage.labelling.labelers import list_asked
 from tracker.storage.labelling.queues import Work, count_all
 from tracker.storage.people import Account, Pin, seen_by
 from tracker.storage.queries.queries import count_all_disputed, list_by_key
@@ -32,7 +32,7 @@ from tracker.storage.telling import (
     list_detector_events,
     list_news,
 )
-from tracker.web.blueprint import cut_page, lead_to, pages
+from tracker.web.blueprint import cut_page, lead_to, pages, reading
 from tracker.web.detector_list import has_words, list_reports
 from tracker.web.drawing.words import narrow
 
@@ -68,7 +68,6 @@ class News:
 @pages.get("/inbox")
 @requires("viewer")
 def show_inbox() -> ResponseReturnValue:
-    """Show the events since the visitor last looked."""
     with database().read() as session:
         own = session.get_one(Account, account().row)
         news = _read(session, _find_news(session))
@@ -78,7 +77,8 @@ def show_inbox() -> ResponseReturnValue:
         rest = [one for one in news if one not in needy]
         rest.sort(key=attrgetter("day"), reverse=True)
         days = groupby(_fold(rest), lambda lines: lines[0].day)
-        asked, disputed = _list_asked(session), _count_disputed(session)
+        may_label, may_settle = account().may("labeler"), account().may("editor")
+        asked = list_asked(session, account().name) if may_label else []
         return render_template(
             "inbox/inbox.html",
             own=own,
@@ -86,8 +86,10 @@ def show_inbox() -> ResponseReturnValue:
             since=short_day(since, today),
             needy=_fold(needy),
             days=[(short_day(day, today), list(of_day)) for day, of_day in days],
-            asked=asked,
-            disputed=disputed,
+            asked=[one for one in asked if account().sees(one[0].detector_id)],
+            disputed=count_all_disputed(session, among=account().detectors)
+            if may_settle
+            else [],
             # The newest event, even if its line is hidden behind another one.
             last=dump_id("evt", find_newest_id(session)) if news else None,
         )
@@ -105,29 +107,10 @@ def mark_inbox() -> ResponseReturnValue:
 
 
 def _fold(news: Iterable[News]) -> list[list[News]]:
-    """Return the events of each detector, with detectors in order of their first."""
     lines: dict[int, list[News]] = {}
     for one in news:
         lines.setdefault(one.event.detector_id, []).append(one)
     return list(lines.values())
-
-
-def _list_asked(session: Session) -> list[tuple[Assignment, str]]:
-    """Return the labels that the visitor was asked for, where they may give them."""
-    asked = list_asked(session, account().name) if account().may("labeler") else []
-    return [one for one in asked if account().sees(one[0].detector_id)]
-
-
-def _count_disputed(session: Session) -> Sequence[tuple[int, str, int]]:
-    """Return the disputed queries of each detector, which an editor settles."""
-    if not account().may("editor"):
-        return []
-    return count_all_disputed(session, among=account().detectors)
-
-
-def count_needy(session: Session) -> int:
-    """Count the detectors with new events that need somebody."""
-    return len({x.detector_id for x in _find_news(session) if _kind_of(x) in _NEEDY})
 
 
 def _find_news(session: Session) -> list[Event]:
@@ -159,7 +142,6 @@ def _day(at: Any) -> date:
 
 
 def _read(session: Session, events: Sequence[Event]) -> list[News]:
-    """Return each event in words; verdicts with the current state."""
     detectors = list_detectors(session, among={one.detector_id for one in events})
     rows = {row.detector.id: row for row in list_reports(session, detectors)}
     news = []
@@ -188,10 +170,8 @@ def _sum_up(news: Iterable[News]) -> str:
 @pages.get("/detectors/<detector_id>/events")
 @requires("viewer")
 def show_events(detector_id: str) -> ResponseReturnValue:
-    """Show the events of a detector, newest first."""
     before = parse_id("evt", request.args.get("before", ""))
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         found = list_detector_events(
             session, detector.id, before=before, limit=_PAGE + 1
         )
@@ -211,12 +191,13 @@ _MOST_FOUND = 8
 
 @pages.app_template_global()
 def read_rail() -> tuple[int, Sequence[Detector], Work]:
-    """Return the number of new events that need the visitor, the pins, and the work."""
+    """Return how many detectors need the visitor by new events, the pins, the work."""
     with database().read() as session:
         own = list_detector_ids(session, Pin, account_id=account().row)
         pins = [one for one in own if account().sees(one)]
         pinned = list_detectors(session, among=pins) if pins else []
-        return count_needy(session), pinned, count_work(session)
+        needy = {x.detector_id for x in _find_news(session) if _kind_of(x) in _NEEDY}
+        return len(needy), pinned, count_work(session)
 
 
 def count_work(session: Session) -> Work:
@@ -229,7 +210,6 @@ def count_work(session: Session) -> Work:
 @pages.post("/detectors/<detector_id>/pin")
 @requires("viewer")
 def pin(detector_id: str) -> ResponseReturnValue:
-    """Pin a detector to the visitor's rail, or unpin it."""
     with database().write() as session:
         found = get_detector(session, detector_id)
         is_pinned = request.form.get("pinned") == "yes"
@@ -241,7 +221,6 @@ def pin(detector_id: str) -> ResponseReturnValue:
 @pages.get("/find")
 @requires("viewer")
 def find() -> ResponseReturnValue:
-    """Show the detectors, pages and queries that match the search."""
     text, among = request.args.get("q", "").strip(), account().detectors
     with database().read() as session:
         seen = list_detectors(session, among=among) if text else []

@@ -24,7 +24,6 @@ from tracker.words import EVENTS
 @pages.get("/account/mail")
 @requires("viewer")
 def show_mail() -> ResponseReturnValue:
-    """Show the visitor's mail address and events."""
     with database().read() as session:
         own = get_account(session, account().name)
         chosen = list(EVENTS) if own.mail_events is None else own.mail_events
@@ -52,7 +51,6 @@ def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> st
 @pages.post("/account/mail")
 @requires("viewer")
 def choose_mail() -> ResponseReturnValue:
-    """Change the visitor's mail address and events."""
     chosen = request.form.getlist("events")
     given: dict[str, Any] = {"events": chosen}
     email = request.form.get("email", "").strip()
@@ -76,11 +74,9 @@ def choose_mail() -> ResponseReturnValue:
 @pages.post("/account/mail/ask")
 @requires("viewer")
 def ask_address_again() -> ResponseReturnValue:
-    """Send the confirmation mail again."""
     with database().write() as session:
         services.ask_again(session, get_account(session, account().name), by())
-    flash("Another mail will be sent within ten minutes.")
-    return lead_to("show_mail")
+    return lead_to("show_mail", says="Another mail will be sent within ten minutes.")
 
 
 @pages.get("/account/mail/confirm/<token>")
@@ -97,19 +93,16 @@ def show_confirm(token: str) -> ResponseReturnValue:
 @pages.post("/account/mail/confirm/<token>")
 @requires("viewer")
 def confirm_address(token: str) -> ResponseReturnValue:
-    """Confirm the address of the link."""
     key = context().settings.load_secret_key()
     with database().write() as session:
         own = get_account(session, account().name)
         services.confirm_address(session, own, key, token, by())
-    flash("The address is confirmed.")
-    return lead_to("show_mail")
+    return lead_to("show_mail", says="The address is confirmed.")
 
 
 @pages.post("/account/mail/again")
 @requires("viewer")
 def want_mail_again() -> ResponseReturnValue:
-    """Turn mail about a detector on again."""
     number = request.form.get("detector", "")
     with database().write() as session:
         own = get_account(session, account().name)
@@ -120,8 +113,7 @@ def want_mail_again() -> ResponseReturnValue:
         if not found:
             raise NotFoundError("mail about this detector is not turned off")
         services.mute(session, own, found[0], by(), is_muted=False)
-    flash("Mail about this detector is turned on again.")
-    return lead_to("show_mail")
+    return lead_to("show_mail", says="Mail about this detector is turned on again.")
 
 
 @pages.get("/mail/unsubscribe/<token>")
@@ -136,7 +128,6 @@ def show_unsubscribe(token: str) -> ResponseReturnValue:
 @pages.post("/mail/unsubscribe/<token>")
 @requires(PUBLIC)
 def unsubscribe(token: str) -> ResponseReturnValue:
-    """Turn off mail about a detector for the recipient of the link."""
     key = context().settings.load_secret_key()
     with database().write() as session:
         own, detector = services.read_unsubscribe(session, key, token)

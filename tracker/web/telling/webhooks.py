@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from flask import flash, render_template, request
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -45,7 +45,6 @@ def show_webhooks() -> ResponseReturnValue:
 @pages.post("/alerts")
 @requires("editor")
 def make_webhook() -> ResponseReturnValue:
-    """Create a webhook and show its secret, once."""
     typed = request.form
     given: dict[str, Any] = filled_in(typed, "url", "format")
     given["events"] = typed.getlist("events")
@@ -99,7 +98,6 @@ def _read_place(session: Session, webhook: storage.Webhook) -> Place:
 
 
 def _find_example(session: Session) -> str | None:
-    """Return the newest message with figures of a detector that the visitor sees."""
     found = list_news(session, 0, among=account().detectors, limit=_SHOWN)
     told = (one for one in found if one.type in EVENT_FIGURES)
     newest = next(told, None)
@@ -152,8 +150,11 @@ def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
 @requires("editor")
 def test_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(webhook_id, lambda session, one: services.try_webhook(session, one, by()))
-    flash("A test message is on its way; look again in a moment.")
-    return lead_to("show_webhook", webhook_id=webhook_id)
+    return lead_to(
+        "show_webhook",
+        says="A test message is on its way; look again in a moment.",
+        webhook_id=webhook_id,
+    )
 
 
 @pages.post("/alerts/<webhook_id>/enabled")
@@ -173,7 +174,6 @@ def enable_webhook(webhook_id: str) -> ResponseReturnValue:
 @pages.post("/alerts/<webhook_id>/secret")
 @requires("editor")
 def replace_secret(webhook_id: str) -> ResponseReturnValue:
-    """Replace the secret of a webhook and show the new one, once."""
     made = _change(
         webhook_id, lambda session, one: services.rotate_secret(session, one, by())
     )
@@ -186,8 +186,7 @@ def remove_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(
         webhook_id, lambda session, one: services.delete_webhook(session, one, by())
     )
-    flash("The webhook is deleted.")
-    return lead_to("show_webhooks")
+    return lead_to("show_webhooks", says="The webhook is deleted.")
 
 
 def _change(webhook_id: str, work: Callable[[Session, Webhook], Any]) -> Any:
