@@ -46,7 +46,6 @@ from .coverage import (
     IntervalFunction,
     balanced_coverage,
     chances_of_ever_missing,
-    class_coverage,
     count_likely,
     only_likely,
     simulated_coverage,

@@ -1,7 +1,6 @@
 """The methods that an interval can be asked for, by name, and one side of them."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -25,8 +24,8 @@ class Method:
     """
 
     name: str
-    class_interval: Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
-    balanced_interval: Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
+    class_interval: IntervalFunction
+    balanced_interval: IntervalFunction
     is_guaranteed: bool
     description: str
     formula: int = 1
@@ -59,33 +58,34 @@ _GUARANTEED = (
         formula=FORMULA,
     ),
 )
-# Of a class, of the balanced accuracy, and what it is.
-_APPROXIMATIONS: dict[str, tuple[IntervalFunction, IntervalFunction, str]] = {
+# Of a class, of the balanced accuracy where the class limits are not combined, and
+# what it is.
+_APPROXIMATIONS: dict[str, tuple[IntervalFunction, IntervalFunction | None, str]] = {
     "wilson": (
         approximate.wilson,
-        approximate.balanced_wilson,
+        None,
         "Wilson's score interval; its class limits combined as standard deviations "
         "are.",
     ),
     "wilson-cc": (
         approximate.wilson_cc,
-        partial(approximate.combined, approximate.wilson_cc),
+        None,
         "Wilson's score interval with the continuity correction, a cautious "
         "approximation.",
     ),
     "agresti-coull": (
         approximate.agresti_coull,
-        partial(approximate.combined, approximate.agresti_coull),
+        None,
         "The normal approximation after about four more labels, half of them correct.",
     ),
     "jeffreys": (
         approximate.jeffreys,
-        partial(approximate.combined, approximate.jeffreys),
+        None,
         "Equal tails of the Beta distribution that Jeffreys' prior leads to.",
     ),
     "mid-p": (
         approximate.mid_p,
-        partial(approximate.combined, approximate.mid_p),
+        None,
         "Clopper-Pearson with half of the chance of what was seen, narrower and no "
         "longer safe.",
     ),
@@ -108,7 +108,13 @@ _APPROXIMATIONS: dict[str, tuple[IntervalFunction, IntervalFunction, str]] = {
     ),
 }
 _BY_NAME = {method.name: method for method in _GUARANTEED} | {
-    name: Method(name, of_class, balanced, is_guaranteed=False, description=said)
+    name: Method(
+        name,
+        of_class,
+        balanced or partial(approximate.combined, of_class),
+        is_guaranteed=False,
+        description=said,
+    )
     for name, (of_class, balanced, said) in _APPROXIMATIONS.items()
 }
 

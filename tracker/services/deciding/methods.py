@@ -238,5 +238,7 @@ def _simulated(
     draws: int,
 ) -> tuple[float, float]:
     interval = stats.get_method(method).balanced_interval
-    found = stats.simulated_coverage(interval, labelled, accuracy, level, draws=draws)
-    return float(found.coverage.holds), found.standard_error
+    found, error = stats.simulated_coverage(
+        interval, labelled, accuracy, level, draws=draws
+    )
+    return float(found.holds), error
