@@ -64,6 +64,7 @@ from .evidence.intervals import (
 )
 from .evidence.paired import (
     PairedDecision,
+    decide,
     paired_anytime,
 )
 from .exact import (
@@ -132,9 +133,7 @@ from .monitoring.thresholds import (
     simultaneous_band,
 )
 from .paired import (
-    Difference,
     boxed_paired_difference,
-    decide,
     mcnemar,
     paired_difference,
     unpaired_difference,

@@ -31,7 +31,7 @@ _FEW_UNITS = 2.0**-50
 
 
 class Interval(NamedTuple):
-    """Two bounds, arrays of one shape, with 0 <= low <= high <= 1."""
+    """Two bounds, arrays of one shape, with low <= high."""
 
     low: Floats
     high: Floats

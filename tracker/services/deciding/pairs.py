@@ -333,12 +333,12 @@ def _bound_class(
 @lru_cache(maxsize=256)
 def _bound_jointly(
     gained: tuple[int, ...], lost: tuple[int, ...], pairs: tuple[int, ...], level: float
-) -> stats.Difference:
+) -> stats.Interval:
     return stats.joint_paired_difference(gained, lost, pairs, level)
 
 
 def balance_changes(
-    differences: Sequence[float | None], bounds: stats.Difference
+    differences: Sequence[float | None], bounds: stats.Interval
 ) -> Change:
     """Return the change of the balanced accuracy; null while a class has none."""
     known = [difference for difference in differences if difference is not None]
