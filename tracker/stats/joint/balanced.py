@@ -14,7 +14,7 @@ from ..arguments import (
     checked_fraction,
     tail_share,
 )
-from ..exact import Interval, lower_bound
+from ..exact import Interval, distance_to_one, lower_bound
 from .modulus import modulus_limits
 from .outcomes import LEAST_ERROR_SUMMED, MOST_LABELS_SUMMED
 from .three import MOST_WORK, three_class_limit, work_of_three
@@ -86,7 +86,7 @@ def balanced_joint(
     sides = np.stack([correct, labelled - correct]), np.stack([labelled, labelled])
     expected = np.array([_EXPECTED_ACCURACY, 1.0 - _EXPECTED_ACCURACY])
     low, missed = _each_row(*sides, tail_share(confidence_level, 2), expected)
-    return Interval(low, _upper(missed))
+    return Interval(low, distance_to_one(missed))
 
 
 def joint_upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
@@ -101,7 +101,7 @@ def joint_upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Float
     correct, labelled = checked_class_counts(k, n)
     tail, expected = checked_fraction("error", error), 1.0 - _EXPECTED_ACCURACY
     wrong = labelled - correct
-    return _upper(_each_row(wrong, labelled, tail, np.array(expected)))
+    return distance_to_one(_each_row(wrong, labelled, tail, np.array(expected)))
 
 
 def joint_is_costly(n: Sequence[int]) -> bool:
@@ -114,15 +114,9 @@ def joint_is_costly(n: Sequence[int]) -> bool:
     counts, _ = checked_class_counts(np.asarray(n), np.asarray(n))
     labelled = tuple(sorted(int(count) for count in counts.ravel().tolist() if count))
     limit = _limit_for(labelled, _USUAL_ERROR) if labelled else None
-    if limit is _two:
+    if limit is two_class_limit:
         return sum(labelled) > _MOST_CHEAP_LABELS
     return limit is None and len(labelled) > _MOST_CHEAP_CLASSES
-
-
-def _upper(missed: Floats) -> Floats:
-    # The difference is exact but where less than one half is missed.
-    high = np.where(missed < 0.5, np.nextafter(1.0 - missed, 1.0), 1.0 - missed)
-    return np.asarray(high)
 
 
 def _each_row(
@@ -162,7 +156,9 @@ def _scaled(limit: float, known: int, classes: int) -> float:
     return math.nextafter(limit * known / classes * (1.0 - 2.0**-52), 0.0)
 
 
-def _limit_for(labelled: _Counts, error: float) -> _Limit | None:
+def _limit_for(
+    labelled: _Counts, error: float
+) -> Callable[[_Counts, _Counts, float], float] | None:
     """Return how classes with these labels, in ascending order, are bounded.
 
     None means by moments.  Choosing by what is correct would favour the method that
@@ -173,26 +169,14 @@ def _limit_for(labelled: _Counts, error: float) -> _Limit | None:
     if classes <= 3 and labelled[0] == 1 and labelled[-1] >= _MANY_BESIDE_ONE:
         return _union
     if classes == 2 and is_summed:
-        return _two
+        return two_class_limit
     if classes == 3 and is_summed and work_of_three(labelled, error) <= MOST_WORK:
-        return _three
+        return three_class_limit
     if classes > 1 and is_even and sum(labelled) <= MOST_LABELS:
-        return _equal
+        return pooled_limit
     doubts = [1.0 / of for of in labelled]
     in_doubt = math.fsum(map(math.sqrt, doubts)) ** 2 / math.fsum(doubts)
     return _union if in_doubt < _LEAST_CLASSES_IN_DOUBT else None
-
-
-def _two(k: _Counts, n: _Counts, error: float) -> float:
-    return two_class_limit((k[0], k[1]), (n[0], n[1]), error)
-
-
-def _three(k: _Counts, n: _Counts, error: float) -> float:
-    return three_class_limit((k[0], k[1], k[2]), (n[0], n[1], n[2]), error)
-
-
-def _equal(k: _Counts, n: _Counts, error: float) -> float:
-    return pooled_limit(sum(k), sum(n), error)
 
 
 def _union(k: _Counts, n: _Counts, error: float) -> float:
@@ -200,18 +184,18 @@ def _union(k: _Counts, n: _Counts, error: float) -> float:
     return math.nextafter(math.fsum(lows) / len(n), 0.0)
 
 
-def pooled_limit(correct: int, labelled: int, error: float) -> float:
+def pooled_limit(k: _Counts, n: _Counts, error: float) -> float:
     """Return what the mean accuracy exceeds, but for a chance of at most *error*.
 
-    *correct* of *labelled* are those of all classes together, each of which must
-    have as many labels as the others.  Then the mean accuracy is the mean of the
-    chances of all labels.  Among sums of independent trials with a given mean
+    All classes must have as many labels as the others, so the mean accuracy is the mean
+    of the chances of all labels.  Among sums of independent trials with a given mean
     chance, the binomial one has the largest chance to reach s where that mean is
     at most (s - 1) / N: so the exact limit for a binomial s holds once it is no
     higher than that.  It holds even where the accuracies change from label to label.
 
     W. Hoeffding, Annals of Mathematical Statistics 27 (1956), 713-721.
     """
+    correct, labelled = sum(k), sum(n)
     if correct <= 1:
         return 0.0
     least = math.nextafter((correct - 1) / labelled, 0.0)
