@@ -170,17 +170,16 @@ def _least(split: Split, shares: Floats | None) -> Floats:
     # A part is not bet: many labels of one side, for which every tilt is too steep,
     # take no more than it from what the other side proves.
     tilts = np.concatenate([tilts, np.zeros_like(tilts[:, :1])], axis=1)
-    log_nodes = np.concatenate([log_nodes, log_nodes[:1]])
+    log_nodes = np.concatenate([log_nodes, log_nodes[:, :1]], axis=1)
     log_weights = np.append(log_weights + math.log1p(-_UNBET), math.log(_UNBET))
-    right = np.stack([split.right_before, split.since - split.right_since], axis=1)
+    right = np.stack([split.right_before.T, (split.since - split.right_since).T])
     bets = Bets(
-        scores=log_nodes + tilts * right.reshape(2 * rows, 1, classes, 1),
+        scores=log_nodes + tilts * right,
         growth=np.expm1(tilts),
         labelled=np.concatenate([split.before, split.since], axis=1),
-        log_weights=np.broadcast_to(log_weights, (2 * rows, log_weights.size)),
+        log_weights=log_weights[:, None, None],
         costs=np.full((rows, 2 * classes), 0.5 / classes),
         floor=0.0,
-        sides=2,
     )
     before, since = split.steadiest(0.5)
     start = np.concatenate([before, 1.0 - since], axis=1)

@@ -39,8 +39,8 @@ _MOST_UNEVEN = 1e9
 class Mixture(NamedTuple):
     """Bets of M terms, in each of which every class has up to G nodes.
 
-    *tilts* is (rows or 1, M, classes or 1, G), *log_nodes* (M, 1, G) and
-    *log_weights* (M,).
+    *tilts* is (G, M, 1, classes or 1, rows or 1), *log_nodes* (G, M, 1, 1, 1) and
+    *log_weights* (M, 1, 1).
     """
 
     tilts: Floats
@@ -64,16 +64,22 @@ def build_mixture(
     tilts, log_nodes, log_weights = [], [], []
     for part, power, nodes in sources:
         padding = [0.0] * (most - len(nodes))
+        sizes, parts = (
+            np.array([*some, *padding])[:, None, None, None, None]
+            for some in (nodes, nodes.values())
+        )
         with np.errstate(divide="ignore"):
-            log_node = np.log([*nodes.values(), *padding])
-        directions = _directions(known**power, weights)[:, None, :, None]
-        tilts.append(_TILTS[:, None, None] * directions * np.array([*nodes, *padding]))
-        log_nodes.append(np.broadcast_to(log_node, (_TILTS.size, 1, most)))
+            log_node = np.log(parts)
+        directions = _directions(known**power, weights)
+        if shares is None and (directions == directions[:, :1]).all():
+            directions = directions[:, :1]
+        tilts.append(_TILTS[:, None, None, None] * directions.T * sizes)
+        log_nodes.append(np.broadcast_to(log_node, (most, _TILTS.size, 1, 1, 1)))
         log_weights.append(np.log(part * _tilt_weights(usual_tilt)))
     return Mixture(
         np.minimum(np.concatenate(tilts, axis=1), largest_tilt),
-        np.concatenate(log_nodes),
-        np.concatenate(log_weights),
+        np.concatenate(log_nodes, axis=1),
+        np.concatenate(log_weights)[:, None, None],
     )
 
 
@@ -87,9 +93,9 @@ def _one_class_mixture(usual_tilt: float, largest_tilt: float) -> Mixture:
                 stakes[at] = stakes.get(at, 0.0) + part * node * float(weight)
     tilts = np.array(sorted(stakes))
     return Mixture(
-        tilts[None, :, None, None],
-        np.zeros((tilts.size, 1, 1)),
-        np.log([stakes[tilt] for tilt in tilts.tolist()]),
+        tilts[None, :, None, None, None],
+        np.zeros((1, tilts.size, 1, 1, 1)),
+        np.log([stakes[tilt] for tilt in tilts.tolist()])[:, None, None],
     )
 
 
@@ -302,10 +308,10 @@ class _Rows:
             largest_tilt=LARGEST_TILT,
         )
         return Bets(
-            scores=log_nodes + tilts * self.k[:, None, :, None],
+            scores=log_nodes + tilts * np.ascontiguousarray(self.k.T),
             growth=np.expm1(tilts),
             labelled=self.n,
-            log_weights=np.broadcast_to(log_weights, (len(self.k), log_weights.size)),
+            log_weights=log_weights,
             costs=self.costs,
             floor=0.0,
         )

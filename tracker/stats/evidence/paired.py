@@ -127,13 +127,13 @@ class _Pairs(NamedTuple):
             usual_tilt=_USUAL_TILT,
             largest_tilt=_LARGEST_BET,
         )
-        won = np.log1p(bets) * self.gained[:, None, :, None]
-        scores = won + np.log1p(-bets) * self.lost[:, None, :, None]
+        won = np.log1p(bets) * self.gained.T
+        scores = won + np.log1p(-bets) * self.lost.T
         return Bets(
             scores=log_nodes + scores,
             growth=bets,
             labelled=self.pairs,
-            log_weights=log_weights[None, :],
+            log_weights=log_weights,
             costs=self.costs,
             floor=-1.0,
         )
