@@ -332,20 +332,10 @@ class _Rows:
         return np.where((wanted > seen)[:, None], higher, down[:, None] * middle)
 
     def _lower(self, needed: float) -> Floats:
-        low = np.zeros(len(self.k))
-        # With nothing correct there is never any evidence, and the bound is 0.
-        searched = np.flatnonzero(self.k.any(axis=-1))
-        if not searched.size:
-            return low
-        shares = None if self.shares is None else self.shares[searched]
-        counts = self.k[searched], self.n[searched]
-        rows = _Rows(counts, shares, self.costs[searched])
-        middle = (rows.k + 0.5) / (rows.n + 1.0)
-        spread = rows.costs * middle * (1.0 - middle) / (rows.n + 1.0)
-        size = np.sqrt(total_of(rows.costs * spread))[:, None]
+        middle = (self.k + 0.5) / (self.n + 1.0)
+        spread = self.costs * middle * (1.0 - middle) / (self.n + 1.0)
+        size = np.sqrt(total_of(self.costs * spread))[:, None]
         start = middle - math.sqrt(2.0 * (needed + 1.5)) * spread / size
         # Newton's steps come down to a rare class quicker than up from next to nothing.
         start = np.clip(start, _LEAST_START * middle, 1.0 - 1e-9)
-        found = least_mean(rows._bets(), needed, start)
-        low[searched] = np.maximum(found, 0.0)
-        return low
+        return np.maximum(least_mean(self._bets(), needed, start), 0.0)

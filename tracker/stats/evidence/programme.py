@@ -18,6 +18,7 @@ _ROUNDING = 1e-12
 # Terms that are so many nats below the largest, after so many steps, are dropped, which
 # only loses evidence.
 _NEGLIGIBLE = {1: 60.0, 4: 25.0, 8: 25.0}
+_LOOKS_AT_FLOOR = 0, 9
 
 _MOST_STEPS, _MOST_HALVINGS, _LEAST_LEFT = 40, 6, 0.125
 # Above, the Hessian costs more than the steps that it saves.
@@ -155,7 +156,7 @@ def _search(bets: Bets, start: Floats, aim: _Aim) -> Floats:
     bets = bets.lowered()
     best = np.full(len(start), bets.floor if aim.mean is None else -np.inf)
     p, rows = np.where(bets.labelled > 0, start, bets.floor), np.arange(len(start))
-    # Room for each sum anew costs more than the sum.
+    # To allocate room for each sum would cost more than the sum.
     room = np.empty((3, bets.scores.size))
     value = _value(bets, p, room)
     for step in range(_MOST_STEPS):
@@ -163,6 +164,10 @@ def _search(bets: Bets, start: Floats, aim: _Aim) -> Floats:
         best[rows] = found
         # The first step is taken in any case: the start is a guess.
         is_open = _is_open(bets, p, value, aim, found) | (step == 0)
+        if aim.mean is None and step in _LOOKS_AT_FLOOR:
+            # Where the terms that are left do not refute the floor, nothing is refuted.
+            floor = np.full_like(p, bets.floor)
+            is_open &= _value(bets, floor, room).logarithm >= aim.needed
         keep = np.flatnonzero(is_open)
         if not keep.size:
             break
