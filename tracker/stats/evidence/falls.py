@@ -66,8 +66,11 @@ class Split(NamedTuple):
 
     def log_marginal(self) -> Floats:
         """Return the log likelihood averaged over accuracies by Beta(1/2, 1/2)."""
-        before = _log_marginal(self.right_before, self.before)
-        return total_of(before + _log_marginal(self.right_since, self.since))
+        before, since = (
+            betaln(right + 0.5, counted - right + 0.5) - betaln(0.5, 0.5)
+            for right, counted in (self[:2], self[2:])
+        )
+        return total_of(before + since)
 
     def log_ratio(self) -> Floats:
         """Return the log likelihood ratio of a change in each class against none.
@@ -215,8 +218,3 @@ def _log_chance(right: Floats, counted: Floats, chance: Floats) -> Floats:
 
 def _log_likelihood(right: Floats, counted: Floats) -> Floats:
     return _log_chance(right, counted, right / np.maximum(counted, 1.0))
-
-
-def _log_marginal(right: Floats, counted: Floats) -> Floats:
-    beta = betaln(right + 0.5, counted - right + 0.5)
-    return np.asarray(beta - betaln(0.5, 0.5))

@@ -1,7 +1,6 @@
 """Intervals and evidence that hold after every label, by mixtures fixed before any."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,25 +35,17 @@ _EQUAL = (0.2, 0.0, _WIDE)
 _MOST_UNEVEN = 1e9
 
 
-class Mixture(NamedTuple):
-    """Bets of M terms, in each of which every class has up to G nodes.
-
-    *tilts* is (G, M, 1, classes or 1, rows or 1), *log_nodes* (G, M, 1, 1, 1) and
-    *log_weights* (M, 1, 1).
-    """
-
-    tilts: Floats
-    log_nodes: Floats
-    log_weights: Floats
-
-
 def build_mixture(
     shares: Floats | None, weights: Floats, *, usual_tilt: float, largest_tilt: float
-) -> Mixture:
+) -> tuple[Floats, Floats, Floats]:
     """Return the bets on a mean with *weights*, by the *shares* of its classes.
 
     Both are (rows or 1, K).  Without shares only the source that needs none has its
     part of the stake, and the rest is not bet.
+
+    Of M terms, in each of which every class has up to G nodes, it returns the tilts,
+    (G, M, 1, classes or 1, rows or 1), and the logarithms of the weights of nodes,
+    (G, M, 1, 1, 1), and of terms, (M, 1, 1).
     """
     if weights.shape[-1] == 1:
         return _one_class_mixture(usual_tilt, largest_tilt)
@@ -76,14 +67,16 @@ def build_mixture(
         tilts.append(_TILTS[:, None, None, None] * directions.T * sizes)
         log_nodes.append(np.broadcast_to(log_node, (most, _TILTS.size, 1, 1, 1)))
         log_weights.append(np.log(part * _tilt_weights(usual_tilt)))
-    return Mixture(
+    return (
         np.minimum(np.concatenate(tilts, axis=1), largest_tilt),
         np.concatenate(log_nodes, axis=1),
         np.concatenate(log_weights)[:, None, None],
     )
 
 
-def _one_class_mixture(usual_tilt: float, largest_tilt: float) -> Mixture:
+def _one_class_mixture(
+    usual_tilt: float, largest_tilt: float
+) -> tuple[Floats, Floats, Floats]:
     """Return the bets on one class, whose share is known: all sources agree."""
     stakes: dict[float, float] = {}
     for part, _, nodes in (*_SOURCES, _EQUAL):
@@ -92,7 +85,7 @@ def _one_class_mixture(usual_tilt: float, largest_tilt: float) -> Mixture:
                 at = min(float(tilt) * size, largest_tilt)
                 stakes[at] = stakes.get(at, 0.0) + part * node * float(weight)
     tilts = np.array(sorted(stakes))
-    return Mixture(
+    return (
         tilts[None, :, None, None, None],
         np.zeros((1, tilts.size, 1, 1, 1)),
         np.log([stakes[tilt] for tilt in tilts.tolist()])[:, None, None],
@@ -109,8 +102,7 @@ def _directions(shares: Floats, weights: Floats) -> Floats:
     shares, weights = np.broadcast_arrays(shares, weights)
     known = shares / total_of(shares)[:, None]
     directions = weights / known
-    scaled: Floats = directions / np.sqrt(total_of(known * directions**2))[:, None]
-    return scaled
+    return np.asarray(directions / np.sqrt(total_of(known * directions**2))[:, None])
 
 
 def checked_shares(name: str, shares: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
@@ -235,11 +227,15 @@ class _Rows:
     """Counts by row, (R, K), with the classes in an order that counts alone decide."""
 
     def __init__(
-        self, counts: tuple[Floats, Floats], shares: Floats | None, costs: Floats
+        self,
+        correct: Floats,
+        labelled: Floats,
+        shares: Floats | None,
+        costs: Floats,
+        shape: tuple[int, ...] = (),
     ) -> None:
-        self.k, self.n = counts
-        self.shares, self.costs = shares, costs
-        self.shape: tuple[int, ...] = (len(self.k),)
+        self.k, self.n = correct, labelled
+        self.shares, self.costs, self.shape = shares, costs, shape
 
     @classmethod
     def of(
@@ -258,16 +254,26 @@ class _Rows:
             for array in (correct, labelled, known, costs)
         )
         costs = costs / total_of(costs)[:, None]
-        rows = cls((correct, labelled), None if shares is None else known, costs)
-        rows.shape = shape[:-1]
-        return rows
+        kept = None if shares is None else known
+        return cls(correct, labelled, kept, costs, shape[:-1])
 
     def interval(self, confidence_level: float) -> Interval:
         needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
         low, high = np.zeros(len(self.k)), np.ones(len(self.k))
         for rows in self._blocks(sides=2):
-            found = self._part(rows)._with_mirrored()._lower(needed)
-            low[rows], missed = np.split(found, 2)
+            part = self._part(rows)
+            # Behind them those with right and wrong exchanged, whose classes are in
+            # another order.
+            other = _Rows.of(part.n - part.k, part.n, part.shares, part.costs)
+            both = _Rows(
+                np.concatenate([part.k, other.k]),
+                np.concatenate([part.n, other.n]),
+                None
+                if part.shares is None or other.shares is None
+                else np.concatenate([part.shares, other.shares]),
+                np.concatenate([part.costs, other.costs]),
+            )
+            low[rows], missed = np.split(both._lower(needed), 2)
             high[rows] = np.minimum(np.nextafter(1.0 - missed, 2.0), 1.0)
         return Interval(low.reshape(self.shape), high.reshape(self.shape))
 
@@ -287,17 +293,7 @@ class _Rows:
 
     def _part(self, rows: slice) -> "_Rows":
         shares = None if self.shares is None else self.shares[rows]
-        return _Rows((self.k[rows], self.n[rows]), shares, self.costs[rows])
-
-    def _with_mirrored(self) -> "_Rows":
-        """Return the rows, and behind them those with right and wrong exchanged."""
-        # Their classes are in another order.
-        other = _Rows.of(self.n - self.k, self.n, self.shares, self.costs)
-        shares = None
-        if self.shares is not None and other.shares is not None:
-            shares = np.concatenate([self.shares, other.shares])
-        counts = np.concatenate([self.k, other.k]), np.concatenate([self.n, other.n])
-        return _Rows(counts, shares, np.concatenate([self.costs, other.costs]))
+        return _Rows(self.k[rows], self.n[rows], shares, self.costs[rows])
 
     def _bets(self) -> Bets:
         has_one_mean = self.shares is None and (self.costs == self.costs[0, 0]).all()
