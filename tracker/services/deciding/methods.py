@@ -118,7 +118,13 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
                 coverage=_cover(name, estimate),
             )
         )
-    return sorted(readings, key=_rank)
+    return sorted(
+        readings,
+        key=lambda one: (
+            not one.method.is_guaranteed,
+            one.coverage is not None and one.coverage.is_far_too_low,
+        ),
+    )
 
 
 def can_sum_balanced(estimate: Estimate) -> bool:
@@ -160,12 +166,6 @@ def labels_that_exact_needs(
         estimate.correct, estimate.labelled, joint.width, estimate.confidence_level
     )
     return None if more is None else sum(more)
-
-
-def _rank(reading: MethodReading) -> tuple[bool, bool]:
-    coverage = reading.coverage
-    is_far = coverage is not None and coverage.is_far_too_low
-    return not reading.method.is_guaranteed, is_far
 
 
 def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
