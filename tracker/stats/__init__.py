@@ -97,15 +97,11 @@ from .measures import (
 from .methods import (
     METHODS,
     Method,
-    Side,
     balanced_interval,
-    class_bounds,
     class_intervals,
     completed_interval,
     count_unanswered,
     get_method,
-    keep_side,
-    one_sided_level,
 )
 from .monitoring.labelers import (
     ACCEPTABLE_RATE,
@@ -148,7 +144,6 @@ from .planning import (
 from .rechecks import (
     Cell,
     Drawn,
-    Rechecked,
     draw_times,
     label_error_bound,
     recheck_accuracies,

@@ -70,8 +70,7 @@ def labels_to_certify(  # noqa: PLR0913 - the counts at hand, and what is suppos
 
     *k* of *n* labels are correct already; of none, unless they are given.  The
     further ones are correct with a probability of *accuracy*.  The chance rises and
-    falls with the number of labels as a saw does, since one more may be allowed to
-    be wrong or not; the answer is the number from which on the chance is always at
+    falls with the number of labels as a saw does; from the answer on it is always at
     least *power*.  It is 0 when the target is certified now, and None when the
     accuracy does not exceed the target or it takes more than 10**7 labels in all.
 

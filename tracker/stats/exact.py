@@ -47,11 +47,10 @@ def class_accuracy(k: int, n: int) -> float | None:
 
 
 def lower_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
-    """Return what the accuracy exceeds, but for a chance of at most *error*.
+    """Return the one-sided lower Clopper-Pearson bound at level 1 - *error*.
 
-    *k* correct among *n* labelled broadcast; the bound has the broadcast shape,
-    in [0, 1].  It is the one-sided Clopper-Pearson bound, rounded down: whatever
-    the true accuracy, the bound is above it with a probability of at most
+    *k* correct among *n* labelled broadcast; the bound has the broadcast shape, in
+    [0, 1].  Whatever the true accuracy, it is above it with a probability of at most
     *error*, floating point included.  Without labels it is 0.
 
     Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < error < 1.
@@ -61,14 +60,9 @@ def lower_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
 
 
 def upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
-    """Return what the accuracy stays below, but for a chance of at most *error*.
+    """Return the one-sided upper Clopper-Pearson bound at level 1 - *error*.
 
-    *k* correct among *n* labelled broadcast; the bound has the broadcast shape,
-    in [0, 1].  It is the one-sided Clopper-Pearson bound, rounded up: whatever
-    the true accuracy, the bound is below it with a probability of at most
-    *error*, floating point included.  Without labels it is 1.
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < error < 1.
+    It is to *k* wrong labels what `lower_bound` is to right ones, and 1 without labels.
     """
     correct, labelled = checked_counts(k, n)
     return _upper(correct, labelled, checked_fraction("error", error))
@@ -233,14 +227,12 @@ def window_intervals(
 
     *correct* and *labelled* broadcast; both bounds have that shape.  Coverage is at
     least *confidence_level* even where the chance of being right changes from label
-    to label, for a window that was fixed before its labels were seen; all of *shown*
-    windows together are covered as often.  One window of many that is picked for what
-    it shows is not.
+    to label, for a window that was fixed before its labels were seen, and for all of
+    *shown* windows together.
 
     It is the interval of Clopper and Pearson, but the lower bound is at most
     (k - 1) / n and the upper one at least (k + 1) / n.  Up to there unequal chances
-    make a high count no likelier than equal ones.  At usual levels that matters for
-    a single right label or a single wrong one, where the bound becomes 0 or 1.
+    make a high count no likelier than equal ones.
 
     Raises ValueError as `clopper_pearson` and `shared_level` do.
 

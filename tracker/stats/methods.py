@@ -200,7 +200,11 @@ def class_bounds(
     """
     if side != "both":
         confidence_level = one_sided_level(confidence_level)
-    return keep_side(class_intervals(method, k, n, confidence_level), side)
+    low, high = class_intervals(method, k, n, confidence_level)
+    return Interval(
+        np.zeros_like(low) if side == "upper" else low,
+        np.ones_like(high) if side == "lower" else high,
+    )
 
 
 def completed_interval(  # noqa: PLR0913 - counts, and what is missing of them.
@@ -216,9 +220,8 @@ def completed_interval(  # noqa: PLR0913 - counts, and what is missing of them.
 
     *interval* is one of a class or the balanced one, whose bounds rise with a right
     label and fall with a wrong one, as those of `exact` and `anytime` do.  At most
-    *wrong* of the missing ones could be wrong labels of a class, and at most *right*
-    could be right ones; both have the shape of the counts.  The missing ones count as
-    wrong in the lower bound, and as right in the upper one.
+    *wrong* of the missing ones, which count in the lower bound, could be wrong, and at
+    most *right*, which count in the upper one, right; both have the counts' shape.
     """
     k, n = np.asarray(correct), np.asarray(labelled)
     low, _ = interval(k, n + np.asarray(wrong), confidence_level)
@@ -238,13 +241,3 @@ def count_unanswered(
     """
     right = np.asarray(predicted, dtype=np.int64)
     return right.sum() - right, right
-
-
-def keep_side(interval: Interval, side: Side) -> Interval:
-    """Return *interval* with the bound that is not wanted at 0 or 1."""
-    low, high = interval
-    if side == "lower":
-        return Interval(low, np.ones_like(high))
-    if side == "upper":
-        return Interval(np.zeros_like(low), high)
-    return interval

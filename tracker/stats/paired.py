@@ -258,9 +258,8 @@ def boxed_paired_difference(
     The last axis of *b*, *c* and *n* runs over the K classes, of which there may be
     one; their meaning is that of `paired_difference`, and the bounds have the shape
     that remains.  They come from an exact interval for each of the 2K chances of
-    gaining and of losing, each of which may fail with a 2K-th of the error; so
-    coverage is at least *confidence_level* for all true chances.  It takes no time,
-    and the interval is about half again as wide as that of `paired_difference`.
+    gaining and of losing, at a 2K-th of the error; so coverage is at least
+    *confidence_level*.  It takes no time, and is about half again as wide.
 
     Raises ValueError unless 0 <= b and c, b + c <= n <= 10**9 and
     0 < confidence_level < 1, and for more than 2048 classes.

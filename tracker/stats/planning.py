@@ -165,13 +165,12 @@ def labels_to_narrow(
 ) -> tuple[int, ...] | None:
     """Return how many more labels of each class bring a balanced *interval* to width.
 
-    *width* is high - low.  Accuracies are taken to stay what they are now, 0.5
-    without labels.  Labels go where they take most off the variance of the balanced
-    accuracy: the classes are filled up to a number in proportion to the standard
-    deviation of one label, whichever have fewer.  The answer exceeds the fewest
-    labels of that kind by about half a percent at most.  All are 0 when the interval
-    at hand is narrow enough; None means more than 10**7 labels of a class.  Four to
-    six intervals are usual, and 42 the most that are computed.
+    *width* is high - low.  Accuracies are taken to stay what they are now, 0.5 without
+    labels.  The classes are filled up to a number in proportion to the standard
+    deviation of one label, whichever have fewer; the answer exceeds the fewest labels
+    of that kind by about half a percent at most.  All are 0 when the interval at hand
+    is narrow enough; None means more than 10**7 labels of a class.  At most 42
+    intervals are computed.
 
     Raises ValueError unless 0 <= k <= n in each, width and confidence_level lie between
     0 and 1, and for as many classes as *interval* is not for.
@@ -218,13 +217,12 @@ def labels_to_decide(
 ) -> tuple[int, ...] | None:
     """Return how many more labels of each class decide whether *target* is met.
 
-    It is decided once the interval of `balanced_anytime`, with the same *shares*,
-    lies on one side of the target.  How the labels are shared among the classes, and
-    their accuracies, are taken to stay what they are now; the answer exceeds the
-    fewest labels by about half a percent at most.  All are 0 when it is decided now.
-    None means that no number decides: the accuracy is at the target, it is unknown
-    for a class without labels, or more than 10**7 labels are needed.  Four to six
-    intervals are usual, and 41 the most that are computed.
+    It is decided once the interval of `balanced_anytime`, with the same *shares*, lies
+    on one side of the target.  The parts of the classes and their accuracies are taken
+    to stay what they are now; the answer exceeds the fewest labels by about half a
+    percent at most.  All are 0 when it is decided now.  None means that no number
+    decides: the accuracy is at the target, it is unknown for a class without labels, or
+    more than 10**7 labels are needed.  At most 41 intervals are computed.
 
     Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n in each, and
     target and confidence_level lie between 0 and 1.

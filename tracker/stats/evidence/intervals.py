@@ -166,20 +166,17 @@ def balanced_anytime(
 
     The last axis of *k* and *n* runs over the K classes; both bounds have the shape
     that remains, in [0, 1].  The intervals after 1, 2, 3... labels hold the true
-    balanced accuracy *all at once* with a probability of at least
-    *confidence_level*, floating point included, whatever rule decides by the
-    results so far which class is labelled next and when to stop.  Each bound alone
-    is ever wrong with at most half of the error.  Where the accuracy of a class
-    changes from label to label, all this holds for the mean over classes of the
-    average that it had at their labels so far.
+    balanced accuracy *all at once* with a probability of at least *confidence_level*,
+    floating point included, whatever rule decides by the results so far which class is
+    labelled next and when to stop.  Each bound alone is ever wrong with at most half of
+    the error.  Where the accuracy of a class changes from label to label, this holds
+    for the mean over classes of the average that it had at their labels so far.
 
-    *shares* are how much of the labels each class is expected to get, positive and
-    in any unit; they broadcast with the counts.  They must have been fixed before
-    the first label that is counted.  Shares that turn out wrong make the interval
-    wider, never false; without them a fifth of the stake is bet, on equal ones.
-
-    With *weights*, positive and fixed beforehand too, the interval is for the mean
-    of the accuracies by these weights.
+    *shares* are how much of the labels each class is expected to get, positive and in
+    any unit; they broadcast with the counts, and must have been fixed before the first
+    label that is counted.  Wrong ones make the interval wider, never false; without
+    them a fifth of the stake is bet, on equal ones.  With *weights*, positive and fixed
+    beforehand too, the interval is for the mean of the accuracies by these weights.
 
     The bounds depend neither on the order of the classes nor on how many rows are
     computed at once, to the last bit.

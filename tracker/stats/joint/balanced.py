@@ -53,9 +53,8 @@ def balanced_joint(
     class accuracies, floating point included.  So coverage is at least
     *confidence_level*, as it is for `balanced_union`.
 
-    The labels alone decide how a bound is found, before what is correct is seen;
-    else the guarantee would be lost.  A class without labels may have any accuracy,
-    so the rest are bounded without it:
+    The labels alone decide how a bound is found, else the guarantee would be lost.  A
+    class without labels may have any accuracy, so the rest are bounded without it:
 
     * two or three classes of which one has a single label and another ten or more:
       the union bound;
@@ -66,12 +65,10 @@ def balanced_joint(
     * all others: Buehler's limit with the chance bounded by exponential moments, or
       the union bound where nearly all doubt is about one class.
 
-    It is usually narrower than `balanced_union`, and rarely wider.  The bounds
-    depend neither on the order of the classes nor on how many rows are computed at
-    once, to the last bit.  Rows bounded by moments are computed together, others
-    one by one, and `joint_is_costly` tells which take long.  With right and wrong
-    exchanged the bounds are mirrored, but for unequal classes bounded by moments.
-    One more correct label may, rarely, lower a bound a little: the box moves as well.
+    The bounds depend neither on the order of the classes nor on how many rows are
+    computed at once, to the last bit; `joint_is_costly` tells which take long.  With
+    right and wrong exchanged they are mirrored, but for unequal classes bounded by
+    moments.  One more correct label may, rarely, lower a bound a little: the box moves.
 
     Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
     and 0 < confidence_level < 1.
@@ -90,13 +87,9 @@ def balanced_joint(
 
 
 def joint_upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
-    """Return what the balanced accuracy stays below, but for a chance of *error*.
+    """Return the upper bound of `balanced_joint`, which errs with a chance of *error*.
 
-    It is the upper bound of `balanced_joint`, one-sided: whatever the class
-    accuracies, the bound is below their mean with a probability of at most *error*.
-
-    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
-    and 0 < error < 1.
+    Raises ValueError as that does, and unless 0 < error < 1.
     """
     correct, labelled = checked_class_counts(k, n)
     tail, expected = checked_fraction("error", error), 1.0 - _EXPECTED_ACCURACY

@@ -111,9 +111,8 @@ def lowest_in_band(
     """Return what `lowest_threshold` does, for a *target* that was typed.
 
     Who types one may have seen the counts, and the order of that search holds for one
-    target only: false answers would come up to four times as often as stated.  Here
-    the lower bounds of all thresholds hold at once, at a G-th of the error each, so
-    that every target that anyone may type is certified together.
+    target only.  Here the lower bounds of all thresholds hold at once, at a G-th of the
+    error each, so that every target that anyone may type is certified together.
     """
     checked_fraction("target", target)
     band = simultaneous_band(correct, labelled, confidence_level, side="lower")
