@@ -42,8 +42,7 @@ class Classes(NamedTuple):
         """Return that of gains less losses, at chances whose last axis is classes."""
         mean = self.gain * gained - self.loss * lost
         square = self.gain**2 * gained + self.loss**2 * lost
-        summed: Floats = ((square - mean * mean) / self.labelled) @ self.times
-        return summed
+        return np.asarray(((square - mean * mean) / self.labelled) @ self.times)
 
 
 class Moments:
@@ -130,8 +129,8 @@ class Moments:
 
     def _logs(self, p: Floats) -> Floats:
         square = self._square + p * (2.0 * self._mixed + p * self._own)
-        logs: Floats = self._n / 2.0 * np.log(np.maximum(square, 0.0) + self._doubt)
-        return logs
+        logs = self._n / 2.0 * np.log(np.maximum(square, 0.0) + self._doubt)
+        return np.asarray(logs)
 
 
 _MOST_CLASSES = 4096

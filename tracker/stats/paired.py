@@ -83,8 +83,7 @@ def _is_beyond(
     )
     variance = n * np.maximum(2.0 * chance + difference * (1.0 - difference), 0.0)
     excess = b - c - n * difference
-    beyond: npt.NDArray[np.bool_] = (excess > 0) & (excess * excess >= z * z * variance)
-    return beyond
+    return np.asarray((excess > 0) & (excess * excess >= z * z * variance))
 
 
 def _score_limit(b: Floats, c: Floats, n: Floats, z: float) -> Floats:
@@ -151,8 +150,7 @@ def _region(b: int, c: int, n: int, share: float) -> Floats:
     if b + c:
         inside[c] = min(inside[c], b)
     # A region that is not a staircase is filled up to one, which is always safe.
-    region: Floats = np.minimum.accumulate(inside[::-1])[::-1]
-    return region
+    return np.asarray(np.minimum.accumulate(inside[::-1])[::-1])
 
 
 def _span(problem: _Problem, difference: float) -> tuple[float, float]:
@@ -246,8 +244,7 @@ def mcnemar(b: npt.ArrayLike, c: npt.ArrayLike) -> Floats:
     fewer, more = np.minimum(gained, lost), np.maximum(gained, lost)
     # Twice the chance of so few heads, or fewer, in as many tosses of a coin.
     doubled = 2.0 * betainc(np.maximum(more, 1.0), fewer + 1.0, 0.5)
-    p_value: Floats = np.where(more == fewer, 1.0, np.minimum(doubled, 1.0))
-    return p_value
+    return np.where(more == fewer, 1.0, np.minimum(doubled, 1.0))
 
 
 def boxed_paired_difference(

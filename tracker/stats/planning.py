@@ -123,8 +123,7 @@ def _greedy_plan(
     last = order[sufficient[0] if sufficient.size else -1]
     # Classes in the same position get the same step, whichever comes first.
     bought = rate >= rate.ravel()[last] * (1.0 - 1e-9)
-    plan: Floats = np.where(bought, np.maximum(cost, 0.0), 0.0).sum(axis=1)
-    return plan
+    return np.asarray(np.where(bought, np.maximum(cost, 0.0), 0.0).sum(axis=1))
 
 
 def mean_width(n: Floats, accuracy: Floats, share: float, nodes: int) -> Floats:

@@ -288,8 +288,11 @@ def _describe(
             one[1], one[-1], missing[name], anchors, level
         )
     now, then = (
-        _rate(found.right_now, found.judged_now),
-        _rate(found.right_then, found.judged_then),
+        Rate(right=right, judged=judged, rate=right / judged)
+        for right, judged in (
+            (found.right_now, found.judged_now),
+            (found.right_then, found.judged_then),
+        )
     )
     intervals["mix"] = stats.mix_shift(
         (now.right, now.judged), (then.right, then.judged), intervals["mix"]
@@ -318,10 +321,6 @@ def _describe(
         now=now,
         **shifts,
     )
-
-
-def _rate(right: int, judged: int) -> Rate:
-    return Rate(right=right, judged=judged, rate=right / judged)
 
 
 def _sum_up(

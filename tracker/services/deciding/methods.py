@@ -103,21 +103,12 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
     error would be more than a point: at least its level is proved.
     """
     readings = []
+    counts, shares = ([estimate.correct], [estimate.labelled]), [estimate.shares]
     for name in stats.METHODS:
-        scores = score(
-            [estimate.correct],
-            [estimate.labelled],
-            name,
-            method_level(name, estimate.confidence_level, estimate.population.kind),
-            [estimate.shares],
-        )
-        readings.append(
-            MethodReading(
-                method=stats.get_method(name),
-                balanced=scores[0][0],
-                coverage=_cover(name, estimate),
-            )
-        )
+        level = method_level(name, estimate.confidence_level, estimate.population.kind)
+        balanced = score(*counts, name, level, shares)[0][0]
+        coverage = _cover(name, estimate)
+        readings.append(MethodReading(stats.get_method(name), balanced, coverage))
     return sorted(
         readings,
         key=lambda one: (
@@ -130,7 +121,8 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
 def can_sum_balanced(estimate: Estimate) -> bool:
     """Return whether `sum_balanced` finds anything, without summing."""
     labelled = estimate.labelled
-    return all(labelled) and _is_summed(labelled)
+    outcomes = math.prod(n + 1 for n in labelled)
+    return len(labelled) == 2 and all(labelled) and outcomes <= stats.MOST_OUTCOMES
 
 
 def sum_balanced(estimate: Estimate) -> list[Coverage]:
@@ -177,7 +169,7 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     is_guaranteed = stats.get_method(method).is_guaranteed
     budget = _GUARANTEED if is_guaranteed else _APPROXIMATE
     most = int(budget.milliseconds / _milliseconds(method, labelled))
-    if _is_summed(labelled) and stats.count_likely(labelled, truth) <= most:
+    if can_sum_balanced(estimate) and stats.count_likely(labelled, truth) <= most:
         found = _sum_coverage(method, labelled, truth, level)
         return BalancedCoverage(found.holds, 0.0, level)
     if most < budget.fewest_draws:
@@ -187,12 +179,6 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     if error > budget.largest_error:
         return None
     return BalancedCoverage(max(holds, level) if is_guaranteed else holds, error, level)
-
-
-def _is_summed(labelled: Sequence[int]) -> bool:
-    return (
-        len(labelled) == 2 and math.prod(n + 1 for n in labelled) <= stats.MOST_OUTCOMES
-    )
 
 
 def _milliseconds(method: str, labelled: Sequence[int]) -> float:

@@ -355,7 +355,14 @@ def _strongest_of(
     for look in sorted(looks, key=lambda look: -look.most_surplus):
         if best is not None and look.most_surplus <= most:
             break
-        evidence = _evidence_of(look)
+        splits, shares = look.splits, look.number.shares
+        if look.reference is None:
+            evidence = log_evidence_of_fall(splits, shares)
+        else:
+            counted = splits.since.astype(np.int64)
+            wrong = counted - splits.right_since.astype(np.int64)
+            above = 1.0 - look.reference
+            evidence = log_evidence_above(wrong, counted, above, shares=shares)
         total = _log_sum(evidence + look.log_weights - _ROUNDING)
         surplus = total - _ROUNDING - look.needed
         if surplus > most or (best is None and surplus >= 0):
@@ -363,25 +370,10 @@ def _strongest_of(
     if best is None:
         return None
     look, evidence = best
-    since = int(look.days[np.argmax(evidence)])
-    first, last = _located(look.number, start, errors)
-    return AccuracyChange(
-        look.direction,
-        look.number.scope,
-        since,
-        min(first, since),
-        max(last, since),
-        look.reference,
-    )
-
-
-def _evidence_of(look: _Look) -> Floats:
-    splits, shares = look.splits, look.number.shares
-    if look.reference is None:
-        return log_evidence_of_fall(splits, shares)
-    counted = splits.since.astype(np.int64)
-    wrong = counted - splits.right_since.astype(np.int64)
-    return log_evidence_above(wrong, counted, 1.0 - look.reference, shares=shares)
+    number, since = look.number, int(look.days[np.argmax(evidence)])
+    first, last = _located(number, start, errors)
+    ends = min(first, since), max(last, since)
+    return AccuracyChange(look.direction, number.scope, since, *ends, look.reference)
 
 
 def _located(number: _Number, start: int | None, errors: _Errors) -> tuple[int, int]:

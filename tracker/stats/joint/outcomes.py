@@ -289,9 +289,9 @@ def to_coefficients(count: int) -> Floats:
     """Return the matrix from values at the nodes to Chebyshev coefficients."""
     orders = np.arange(count)
     angles = (orders + 0.5) * np.pi / count
-    matrix: Floats = 2.0 / count * np.cos(orders[:, np.newaxis] * angles)
+    matrix = 2.0 / count * np.cos(orders[:, np.newaxis] * angles)
     matrix[0] /= 2.0
-    return matrix
+    return np.asarray(matrix)
 
 
 def amplification(count: int) -> float:

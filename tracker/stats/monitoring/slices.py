@@ -304,9 +304,8 @@ class _Slice:
 
 def _log_mean(logs: Floats) -> Floats:
     top = logs.max(axis=-1, keepdims=True)
-    means: Floats = np.log(np.exp(logs - top).mean(axis=-1))
-    found: Floats = top[..., 0] + means - _FEW_UNITS
-    return found
+    means = np.log(np.exp(logs - top).mean(axis=-1))
+    return np.asarray(top[..., 0] + means - _FEW_UNITS)
 
 
 def discoveries(logs: Sequence[float], hypotheses: int, error: float) -> list[bool]:
