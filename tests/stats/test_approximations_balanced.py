@@ -13,8 +13,8 @@ from tracker.stats.approximations import (
     balanced_bootstrap,
     balanced_normal,
     balanced_posterior,
-    balanced_wilson,
 )
+from tracker.stats.methods import get_method
 
 # The published limits are of differences d of two shares.  With the second share
 # counted from the other end, d = 2 * (balanced accuracy) - 1.
@@ -22,7 +22,7 @@ with (Path(__file__).parent / "approximations_balanced.csv").open(newline="") as
     ROWS = list(csv.DictReader(file))
 
 METHODS = {
-    "wilson": balanced_wilson,
+    "wilson": get_method("wilson").balanced_interval,
     "normal": balanced_normal,
     "bootstrap": balanced_bootstrap,
     "posterior": balanced_posterior,

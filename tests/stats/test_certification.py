@@ -12,9 +12,8 @@ from scipy.stats import binom
 from tracker.stats.arguments import tail_share
 from tracker.stats.certification import (
     chance_to_certify,
-    fewest_correct_to_certify,
+    fewest_correct,
     labels_to_certify,
-    labels_to_certify_without_errors,
     next_class,
 )
 from tracker.stats.exact import clopper_pearson, lower_bound
@@ -24,7 +23,7 @@ SHARE = tail_share(0.95, 2)
 
 @pytest.mark.parametrize(("target", "labels"), [(0.9, 36), (0.95, 72), (0.99, 368)])
 def test_the_labels_without_an_error_are_the_published_ones(target, labels):
-    assert labels_to_certify_without_errors(target, 0.95) == labels
+    assert labels_to_certify(target, 1.0, 0.999, 0.95) == labels
     assert clopper_pearson(labels, labels, 0.95).low > target
     assert clopper_pearson(labels - 1, labels - 1, 0.95).low <= target
 
@@ -42,7 +41,7 @@ def test_the_labels_for_a_power_are_the_published_ones(target, accuracy, labels)
 @pytest.mark.parametrize("target", [0.01, 0.5, 0.9, 0.95])
 def test_the_fewest_correct_are_where_the_lower_bound_crosses(n, target):
     above = np.flatnonzero(lower_bound(np.arange(n + 1), n, SHARE) > target)
-    fewest = fewest_correct_to_certify(n, target, 0.95)
+    fewest = fewest_correct(n, target, SHARE)
     assert fewest == (int(above[0]) if above.size else None)
 
 
@@ -51,7 +50,7 @@ def test_a_false_target_is_certified_as_rarely_as_is_promised(target):
     # The double called 0.95 lies below 95 %, so the promise is the decimal's.
     promised = Fraction(25, 1000)
     for n in (3, 10, 40, 80):
-        k = fewest_correct_to_certify(n, float(target), 0.95)
+        k = fewest_correct(n, float(target), SHARE)
         if k is None:
             assert target**n > promised * Fraction(999_999, 1_000_000)
             continue
@@ -66,7 +65,7 @@ def test_a_false_target_is_certified_as_rarely_as_is_promised(target):
 
 
 def test_without_labels_nothing_is_certified():
-    assert fewest_correct_to_certify(0, 0.5, 0.95) is None
+    assert fewest_correct(0, 0.5, SHARE) is None
     assert chance_to_certify(0, 0.5, 0.95, accuracy=1.0) == 0
 
 
@@ -156,7 +155,6 @@ def test_what_is_certified_needs_no_label_and_what_is_hopeless_has_no_plan():
     assert labels_to_certify(0.9, 0.9001, 0.8, 0.95) is None
     assert labels_to_certify(0.9, 0.95, 0.8, 0.95, k=9 * 10**7, n=10**8) is None
     assert labels_to_certify(1 - 1e-9, 1.0, 0.8, 0.95) is None
-    assert labels_to_certify_without_errors(1 - 1e-9, 0.95) is None
 
 
 def test_a_plan_of_millions_is_made_as_well():
@@ -169,7 +167,7 @@ def test_a_plan_of_millions_is_made_as_well():
 def test_a_perfect_detector_needs_no_more_than_labels_without_an_error():
     for target, power in itertools.product((0.5, 0.9, 0.99), (0.1, 0.8, 0.999)):
         labels = labels_to_certify(target, 1.0, power, 0.95)
-        assert labels == labels_to_certify_without_errors(target, 0.95)
+        assert labels == math.ceil(math.log(SHARE) / math.log(target))
 
 
 def test_more_power_a_higher_target_and_more_certainty_take_more_labels():
@@ -207,7 +205,7 @@ def test_what_is_no_share_is_refused_by_name_and_value(wrong):
     with pytest.raises(ValueError, match=f"power .* not {wrong!r}"):
         labels_to_certify(0.9, 0.95, wrong, 0.95)
     with pytest.raises(ValueError, match=f"confidence_level .* not {wrong!r}"):
-        fewest_correct_to_certify(10, 0.9, wrong)
+        chance_to_certify(10, 0.9, wrong)
 
 
 def test_what_cannot_be_is_refused_by_name():
@@ -220,7 +218,7 @@ def test_what_cannot_be_is_refused_by_name():
     with pytest.raises(ValueError, match="n must not be negative"):
         chance_to_certify(-1, 0.9, 0.95)
     with pytest.raises(ValueError, match="n must not exceed 10"):
-        fewest_correct_to_certify(10**10, 0.9, 0.95)
+        chance_to_certify(10**9, 0.9, 0.95, n=1)
     with pytest.raises(ValueError, match="one list each"):
         next_class(np.array([], dtype=int), np.array([], dtype=int))
     for costs in ([1], [1, 0], [1, math.inf], [1, math.nan]):

@@ -84,7 +84,7 @@ def test_no_chance_of_a_sum_as_high_exceeds_its_bound(k, n):
         for tilt in (2.0, 5.0, 9.0):
             rows = (part[None] for part in (labelled, weights, *box, score))
             bound = Bound.of(np.array([tilt]), tuple(rows), (16, 32, 48))
-            first = np.full((1, bound.frequencies), tilt / 2)
+            first = np.full((1, max(bound.steps)), tilt / 2)
             for _ in range(25):
                 p = rng.uniform(*box) if rng.random() < 0.5 else rng.choice(box, axis=0)
                 parts = [chances(of, x) for of, x in zip(n, p, strict=True)]
@@ -184,7 +184,9 @@ def test_rounding_of_exponents_is_added_to_them(monkeypatch):
 @pytest.mark.parametrize(("classes", "each"), [(4, 2), (3, 4), (2, 9)])
 def test_pooled_counts_keep_their_promise_for_unequal_classes(classes, each):
     labelled = classes * each
-    limits = np.array([pooled_limit(s, labelled, 0.05) for s in range(labelled + 1)])
+    limits = np.array(
+        [pooled_limit((s,), (labelled,), 0.05) for s in range(labelled + 1)]
+    )
     some = np.linspace(0, 1, 11)
     worst = 0.0
     for truth in itertools.combinations_with_replacement(some, classes):
@@ -200,10 +202,10 @@ def test_pooled_counts_keep_their_promise_for_unequal_classes(classes, each):
 
 def test_pooled_limits_are_exact_ones_but_for_the_lowest_counts():
     for s in range(201):
-        low = pooled_limit(s, 200, 0.025)
+        low = pooled_limit((s,), (200,), 0.025)
         assert low == min(float(lower_bound(s, 200, 0.025)), max(s - 1, 0) / 200) or (
             low == pytest.approx((s - 1) / 200, rel=1e-15)
         )
-    assert pooled_limit(1, 200, 0.025) == pooled_limit(0, 200, 0.025) == 0
+    assert pooled_limit((1,), (200,), 0.025) == pooled_limit((0,), (200,), 0.025) == 0
     # With an error of one half the exact limit would be too high.
-    assert pooled_limit(2, 4, 0.9) < 1 / 4 < float(lower_bound(2, 4, 0.9))
+    assert pooled_limit((2,), (4,), 0.9) < 1 / 4 < float(lower_bound(2, 4, 0.9))

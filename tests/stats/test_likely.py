@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from tests.stats.expectations import class_coverage
 from tracker.stats.coverage import (
     NEGLIGIBLE,
     balanced_coverage,
-    class_coverage,
     count_likely,
     likely_counts,
     only_likely,

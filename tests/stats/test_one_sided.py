@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tracker.stats.coverage import class_coverage
+from tests.stats.expectations import class_coverage
 from tracker.stats.exact import lower_bound, upper_bound
 from tracker.stats.methods import (
     METHODS,

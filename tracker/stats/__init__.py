@@ -46,7 +46,6 @@ from .coverage import (
     IntervalFunction,
     balanced_coverage,
     chances_of_ever_missing,
-    class_coverage,
     count_likely,
     only_likely,
     simulated_coverage,
@@ -65,6 +64,7 @@ from .evidence.intervals import (
 )
 from .evidence.paired import (
     PairedDecision,
+    decide,
     paired_anytime,
 )
 from .exact import (
@@ -97,15 +97,11 @@ from .measures import (
 from .methods import (
     METHODS,
     Method,
-    Side,
     balanced_interval,
-    class_bounds,
     class_intervals,
     completed_interval,
     count_unanswered,
     get_method,
-    keep_side,
-    one_sided_level,
 )
 from .monitoring.labelers import (
     ACCEPTABLE_RATE,
@@ -133,9 +129,7 @@ from .monitoring.thresholds import (
     simultaneous_band,
 )
 from .paired import (
-    Difference,
     boxed_paired_difference,
-    decide,
     mcnemar,
     paired_difference,
     unpaired_difference,
@@ -150,7 +144,6 @@ from .planning import (
 from .rechecks import (
     Cell,
     Drawn,
-    Rechecked,
     draw_times,
     label_error_bound,
     recheck_accuracies,

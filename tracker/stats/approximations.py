@@ -1,4 +1,12 @@
-"""Approximate intervals of one accuracy and of the balanced accuracy."""
+"""Approximate intervals of one accuracy and of the balanced accuracy.
+
+Those of one class take *k* correct among *n* labelled, which broadcast; both bounds
+have the broadcast shape, in [0, 1], and without labels they are 0 and 1.  They raise
+ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+
+Those of the balanced accuracy take counts whose last axis runs over 2 to 4096 classes;
+the bounds have the shape that remains, and are 0 and 1 while a class has no labels.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,100 +15,69 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, ndtri
 
-from .arguments import (
-    Floats,
-    checked_class_counts,
-    checked_counts,
-    checked_fraction,
-)
+from .arguments import Floats, checked_class_counts, checked_counts, half_error
 from .exact import Interval
 from .laws import beta_quantile, binom
+
+_Limit = Callable[[Floats, Floats, float], Floats]
+_RowLimits = Callable[[Floats, Floats, float], tuple[float, float]]
 
 
 def wilson(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
     """Return Wilson's score interval for *k* correct among *n* labelled.
 
-    *k* and *n* broadcast; both bounds have the broadcast shape, in [0, 1].  This is
-    an approximation: with 50 labels there are accuracies that it holds only 84 %
-    of the time at a level of 95 %.  Without labels it is [0, 1].
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    With 50 labels there are accuracies that it holds only 84 % of the time at a level
+    of 95 %.
 
     E. B. Wilson, Journal of the American Statistical Association 22 (1927), 209-212.
     """
-    correct, labelled = checked_counts(k, n)
-    z = _deviate(confidence_level)
-    low = _wilson_low(correct, labelled, z)
-    high = 1.0 - _wilson_low(labelled - correct, labelled, z)
-    return _settled(labelled, low, high)
+    return _mirrored(_wilson_low, k, n, confidence_level)
 
 
 def wilson_cc(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return Wilson's score interval with the continuity correction.
-
-    *k* correct among *n* labelled broadcast; both bounds have the broadcast shape,
-    in [0, 1].  This is an approximation, if a cautious one.  Without labels it is
-    [0, 1].
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    """Return Wilson's score interval with the continuity correction, which is cautious.
 
     R. G. Newcombe, Statistics in Medicine 17 (1998), 857-872, method 4.
     """
-    correct, labelled = checked_counts(k, n)
-    z = _deviate(confidence_level)
-    low = _wilson_cc_low(correct, labelled, z)
-    high = 1.0 - _wilson_cc_low(labelled - correct, labelled, z)
-    return _settled(labelled, low, high)
+    return _mirrored(_wilson_cc_low, k, n, confidence_level)
 
 
 def agresti_coull(
     k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
 ) -> Interval:
-    """Return the interval of Agresti and Coull for *k* correct among *n* labelled.
+    """Return the interval of Agresti and Coull, clipped to [0, 1].
 
-    *k* and *n* broadcast; both bounds have the broadcast shape, and are clipped to
-    [0, 1].  It is the normal approximation after z**2 more labels, half of them
-    correct, where z is the deviate of the level: four more at 95 %.  Without labels
-    it is [0, 1].
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    It is the normal approximation after z**2 more labels, half of them correct, where
+    z is the deviate of the level: four more at 95 %.
 
     A. Agresti and B. A. Coull, The American Statistician 52 (1998), 119-126.
     """
     correct, labelled = checked_counts(k, n)
-    z = _deviate(confidence_level)
+    z = _deviate(half_error(confidence_level))
     enlarged = labelled + z * z
     centre = (correct + z * z / 2.0) / enlarged
     half = z * np.sqrt(centre * (1.0 - centre) / enlarged)
-    return _settled(labelled, centre - half, centre + half)
+    return _settled(labelled == 0, centre - half, centre + half)
 
 
 def normal(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return the normal approximation for *k* correct among *n* labelled.
+    """Return the normal approximation, clipped to [0, 1].
 
-    *k* and *n* broadcast; both bounds have the broadcast shape, and are clipped to
-    [0, 1].  This is a poor approximation: with 50 labels and a true accuracy of
-    0.99 it holds the truth 39 % of the time at a level of 95 %.  Without labels
-    it is [0, 1].
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    It is poor: with 50 labels and a true accuracy of 0.99 it holds the truth 39 % of
+    the time at a level of 95 %.
     """
     correct, labelled = checked_counts(k, n)
     share = correct / np.maximum(labelled, 1.0)
     spread = np.sqrt(share * (1.0 - share) / np.maximum(labelled, 1.0))
-    half = _deviate(confidence_level) * spread
-    return _settled(labelled, share - half, share + half)
+    half = _deviate(half_error(confidence_level)) * spread
+    return _settled(labelled == 0, share - half, share + half)
 
 
 def jeffreys(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return Jeffreys' equal-tailed interval for *k* correct among *n* labelled.
+    """Return Jeffreys' equal-tailed interval.
 
-    *k* and *n* broadcast; both bounds have the broadcast shape, in [0, 1].  They are
-    quantiles of Beta(k + 1/2, n - k + 1/2), but for a low of 0 where nothing and a
-    high of 1 where everything is correct.  This is an approximation.  Without
-    labels it is [0, 1].
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    The bounds are quantiles of Beta(k + 1/2, n - k + 1/2), but for a low of 0 where
+    nothing and a high of 1 where everything is correct.
 
     L. D. Brown, T. T. Cai and A. DasGupta, Statistical Science 16 (2001), 101-133.
     """
@@ -108,107 +85,95 @@ def jeffreys(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Int
     low, high = _beta_limits(correct, labelled, 0.5, confidence_level)
     low = np.where(correct == 0, 0.0, low)
     high = np.where(correct == labelled, 1.0, high)
-    return _settled(labelled, low, high)
+    return _settled(labelled == 0, low, high)
 
 
 def posterior(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return the credible interval for *k* correct among *n* labelled.
+    """Return the credible interval by a uniform prior.
 
-    *k* and *n* broadcast; both bounds have the broadcast shape, in [0, 1].  They cut
-    equal tails from Beta(k + 1, n - k + 1), which is what to believe after the labels
-    if before them every accuracy was as likely as any other.  The interval covers
-    what it says on average over such accuracies, not for each.  Without labels it
-    is [0, 1].
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    The bounds cut equal tails from Beta(k + 1, n - k + 1).  The interval covers what it
+    says on average over accuracies that are all equally likely, not for each.
 
     K. H. Brodersen, C. S. Ong, K. E. Stephan and J. M. Buhmann, 20th International
     Conference on Pattern Recognition (2010), 3121-3124.
     """
     correct, labelled = checked_counts(k, n)
-    return _settled(labelled, *_beta_limits(correct, labelled, 1.0, confidence_level))
+    limits = _beta_limits(correct, labelled, 1.0, confidence_level)
+    return _settled(labelled == 0, *limits)
 
 
 def bootstrap(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return the percentile bootstrap interval for *k* correct among *n* labelled.
+    """Return the percentile bootstrap interval, of infinitely many rounds.
 
-    *k* and *n* broadcast; both bounds have the broadcast shape, in [0, 1].  Drawing n
-    of n labels again and again, with replacement, gives the binomial distribution
-    with the accuracy that was seen; its quantiles are where infinitely many rounds
-    would end, so none is drawn.  This is a poor approximation: a perfect score has
-    the interval [1, 1].  Without labels it is [0, 1].
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    Drawing n of n labels with replacement gives the binomial distribution with the
+    accuracy that was seen, whose quantiles need no draws.  It is poor: a perfect score
+    has the interval [1, 1].
 
     B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), ch. 10.
     """
     correct, labelled = checked_counts(k, n)
-    tail = _tail(confidence_level)
+    tail = half_error(confidence_level)
     most = np.maximum(labelled, 1.0)
     low, high = (
         binom.ppf(chance, labelled, correct / most) / most
         for chance in (tail, 1.0 - tail)
     )
-    return _settled(labelled, low, high)
+    return _settled(labelled == 0, low, high)
 
 
 def mid_p(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return the mid-P interval for *k* correct among *n* labelled.
-
-    *k* and *n* broadcast; both bounds have the broadcast shape, in [0, 1].  It is the
-    exact interval with only half of the chance of what was seen counted into
-    each tail, and an approximation for it.  Without labels it is [0, 1].
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < confidence_level < 1.
+    """Return the mid-P interval: the exact one with half the chance of what was seen.
 
     R. G. Newcombe, Statistics in Medicine 17 (1998), 857-872, method 6.
     """
+    return _mirrored(_mid_p_low, k, n, confidence_level)
+
+
+def _mirrored(
+    lower: _Limit, k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
+) -> Interval:
+    """Return the interval whose upper limit is the lower one of what is wrong."""
     correct, labelled = checked_counts(k, n)
-    tail = _tail(confidence_level)
-    low = _mid_p_low(correct, labelled, tail)
-    high = 1.0 - _mid_p_low(labelled - correct, labelled, tail)
-    return _settled(labelled, low, high)
+    tail = half_error(confidence_level)
+    missed = lower(labelled - correct, labelled, tail)
+    return _settled(labelled == 0, lower(correct, labelled, tail), 1.0 - missed)
 
 
-def _tail(confidence_level: float) -> float:
-    return (1.0 - checked_fraction("confidence_level", confidence_level)) / 2.0
+def _deviate(tail: float) -> float:
+    return -float(ndtri(tail))
 
 
-def _deviate(confidence_level: float) -> float:
-    return -float(ndtri(_tail(confidence_level)))
-
-
-def _settled(n: Floats, low: Floats, high: Floats) -> Interval:
+def _settled(is_unknown: npt.ArrayLike, low: Floats, high: Floats) -> Interval:
     return Interval(
-        np.where(n == 0, 0.0, np.clip(low, 0.0, 1.0)),
-        np.where(n == 0, 1.0, np.clip(high, 0.0, 1.0)),
+        np.where(is_unknown, 0.0, np.clip(low, 0.0, 1.0)),
+        np.where(is_unknown, 1.0, np.clip(high, 0.0, 1.0)),
     )
 
 
-def _wilson_low(k: Floats, n: Floats, z: float) -> Floats:
+def _wilson_low(k: Floats, n: Floats, tail: float) -> Floats:
     # Not the textbook's difference, which loses digits where it is small, but that
     # over its conjugate.
+    z = _deviate(tail)
     square = z * z
     spread = z * np.sqrt(square / 4.0 + k * (n - k) / np.maximum(n, 1.0))
     numerator = k * k * (1.0 + square / np.maximum(n, 1.0))
-    low: Floats = numerator / ((k + square / 2.0 + spread) * (n + square))
-    return low
+    return np.asarray(numerator / ((k + square / 2.0 + spread) * (n + square)))
 
 
-def _wilson_cc_low(k: Floats, n: Floats, z: float) -> Floats:
+def _wilson_cc_low(k: Floats, n: Floats, tail: float) -> Floats:
+    z = _deviate(tail)
     most, square = np.maximum(n, 1.0), z * z
     share = k / most
     inside = square - 2.0 - 1.0 / most + 4.0 * share * (n - k + 1.0)
     spread = z * np.sqrt(np.maximum(inside, 0.0))
     low = (2.0 * k + square - 1.0 - spread) / (2.0 * (n + square))
-    corrected: Floats = np.where(k == 0, 0.0, low)
-    return corrected
+    return np.where(k == 0, 0.0, low)
 
 
 def _beta_limits(
     k: Floats, n: Floats, prior: float, confidence_level: float
 ) -> tuple[Floats, Floats]:
-    tail = _tail(confidence_level)
+    tail = half_error(confidence_level)
     a, b = k + prior, n - k + prior
     return beta_quantile(a, b, tail), 1.0 - beta_quantile(b, a, tail)
 
@@ -248,42 +213,21 @@ _NEGLIGIBLE = 1e-12
 # the nearest node.
 _BOOTSTRAP_STEPS = 512
 
-_ClassInterval = Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
-_Part = tuple[int, Floats]
-_RowLimits = Callable[[Floats, Floats, float], tuple[float, float]]
-
-
-def balanced_wilson(
-    k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Interval:
-    """Return the combination of the Wilson limits of the classes.
-
-    The arguments and what is returned are those of `combined`.  This is an
-    approximation: with ten labels of each of two classes there are accuracies that
-    it holds 84 % of the time at a level of 95 %.
-
-    R. G. Newcombe, Statistics in Medicine 17 (1998), 873-890, method 10.
-    """
-    return combined(wilson, k, n, confidence_level)
-
 
 def combined(
-    interval: _ClassInterval,
+    interval: Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval],
     k: npt.ArrayLike,
     n: npt.ArrayLike,
     confidence_level: float,
 ) -> Interval:
     """Return class intervals combined to one for the balanced accuracy.
 
-    The last axis of *k* and *n* runs over the classes; both bounds have the shape
-    that remains, in [0, 1].  The distances from the accuracies to their limits are
-    combined as standard deviations are.  This is an approximation.  While a class
-    has no labels it is [0, 1].
+    The distances from the accuracies to their limits are combined as standard
+    deviations are.  By Wilson's limits, with ten labels of each of two classes, there
+    are accuracies that it holds 84 % of the time at a level of 95 %.
 
-    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
-    and 0 < confidence_level < 1.
-
-    G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008), 1693-1702.
+    G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008), 1693-1702; for Wilson's
+    limits R. G. Newcombe, Statistics in Medicine 17 (1998), 873-890, method 10.
     """
     correct, labelled = checked_class_counts(k, n)
     low, high = interval(k, n, confidence_level)
@@ -292,8 +236,8 @@ def combined(
     below, above = np.maximum(shares - low, 0.0), np.maximum(high - shares, 0.0)
     classes = correct.shape[-1]
     centre = shares.mean(axis=-1)
-    return _balanced_settled(
-        labelled,
+    return _settled(
+        ~labelled.all(axis=-1),
         centre - np.sqrt((below**2).sum(axis=-1)) / classes,
         centre + np.sqrt((above**2).sum(axis=-1)) / classes,
     )
@@ -304,20 +248,16 @@ def balanced_normal(
 ) -> Interval:
     """Return the normal approximation for the mean of the class accuracies.
 
-    The last axis of *k* and *n* runs over the classes; both bounds have the shape
-    that remains, and are clipped to [0, 1].  This is a poor approximation: perfect
-    classes have the interval [1, 1].  While a class has no labels it is [0, 1].
-
-    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
-    and 0 < confidence_level < 1.
+    The bounds are clipped to [0, 1].  It is poor: perfect classes have the interval
+    [1, 1].
     """
     correct, labelled = checked_class_counts(k, n)
     most = np.maximum(labelled, 1.0)
     shares = correct / most
     spread = np.sqrt((shares * (1.0 - shares) / most).sum(axis=-1))
-    half = -float(ndtri(_tail(confidence_level))) * spread / correct.shape[-1]
+    half = _deviate(half_error(confidence_level)) * spread / correct.shape[-1]
     centre = shares.mean(axis=-1)
-    return _balanced_settled(labelled, centre - half, centre + half)
+    return _settled(~labelled.all(axis=-1), centre - half, centre + half)
 
 
 def balanced_bootstrap(
@@ -325,15 +265,9 @@ def balanced_bootstrap(
 ) -> Interval:
     """Return the percentile interval of a bootstrap within each class.
 
-    The last axis of *k* and *n* runs over the classes; both bounds have the shape
-    that remains, in [0, 1].  Drawing the labels of each class again and again, with
-    replacement, makes the balanced accuracy a mean of independent binomial shares;
-    their distributions are added up instead of being drawn from, so the interval is
-    that of infinitely many rounds.  This is a poor approximation: perfect classes
-    have the interval [1, 1].  While a class has no labels it is [0, 1].
-
-    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
-    and 0 < confidence_level < 1.
+    The balanced accuracy of labels drawn again is a mean of independent binomial
+    shares, whose distributions are added up: the interval is that of infinitely many
+    rounds.  It is poor: perfect classes have the interval [1, 1].
 
     B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), ch. 10.
     """
@@ -345,14 +279,9 @@ def balanced_posterior(
 ) -> Interval:
     """Return the credible interval for the mean of the class accuracies.
 
-    The last axis of *k* and *n* runs over the classes; both bounds have the shape
-    that remains, in [0, 1].  They cut equal tails from the distribution of the mean
-    of independent Beta(k + 1, n - k + 1), which are added up numerically.  This is a
-    poor approximation: with perfect classes it is drawn so far towards 1/2 that it
-    never holds an accuracy near 1.  While a class has no labels it is [0, 1].
-
-    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
-    and 0 < confidence_level < 1.
+    The bounds cut equal tails from the distribution of the mean of independent
+    Beta(k + 1, n - k + 1), which are added up numerically.  It is poor: with perfect
+    classes it is drawn so far towards 1/2 that it never holds an accuracy near 1.
 
     K. H. Brodersen, C. S. Ong, K. E. Stephan and J. M. Buhmann, 20th International
     Conference on Pattern Recognition (2010), 3121-3124.
@@ -360,26 +289,18 @@ def balanced_posterior(
     return _by_row(_posterior_limits, k, n, confidence_level)
 
 
-def _balanced_settled(n: Floats, low: Floats, high: Floats) -> Interval:
-    is_unknown = ~n.all(axis=-1)
-    return Interval(
-        np.where(is_unknown, 0.0, np.clip(low, 0.0, 1.0)),
-        np.where(is_unknown, 1.0, np.clip(high, 0.0, 1.0)),
-    )
-
-
 def _by_row(
     limits: _RowLimits, k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
 ) -> Interval:
     correct, labelled = checked_class_counts(k, n)
-    tail = _tail(confidence_level)
+    tail = half_error(confidence_level)
     low = np.zeros(correct.shape[:-1])
     high = np.ones(correct.shape[:-1])
     # Each row has a grid of its own.
     for row in np.argwhere(labelled.all(axis=-1)):
         at = tuple(row)
         low[at], high[at] = limits(correct[at], labelled[at], tail)
-    return _balanced_settled(labelled, low, high)
+    return _settled(~labelled.all(axis=-1), low, high)
 
 
 def _posterior_limits(k: Floats, n: Floats, tail: float) -> tuple[float, float]:
@@ -435,7 +356,9 @@ def _bootstrap_limits(k: Floats, n: Floats, tail: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _sum_of(parts: Sequence[_Part], centre: float, size: int) -> tuple[int, Floats]:
+def _sum_of(
+    parts: Sequence[tuple[int, Floats]], centre: float, size: int
+) -> tuple[int, Floats]:
     # The grid holds tens of standard deviations; what lies beyond them is wrapped
     # around it and is next to nothing.
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)

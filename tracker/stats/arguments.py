@@ -59,6 +59,21 @@ def checked_class_counts(ks: npt.ArrayLike, ns: npt.ArrayLike) -> tuple[Floats, 
     return correct, labelled
 
 
+def checked_pairs(
+    b: npt.ArrayLike, c: npt.ArrayLike, n: npt.ArrayLike
+) -> tuple[Floats, Floats, Floats]:
+    """Return *b* gained and *c* lost of *n* pairs as float arrays of one shape.
+
+    Raises ValueError as `checked_counts` does, and where b + c exceeds n.
+    """
+    gained, pairs = checked_counts(b, n)
+    lost, pairs = checked_counts(c, pairs.astype(np.int64))
+    gained, lost, pairs = np.broadcast_arrays(gained, lost, pairs)
+    if (gained + lost > pairs).any():
+        raise ValueError(f"b + c must not exceed n, but are {b!r}, {c!r} of {n!r:.80}")
+    return gained, lost, pairs
+
+
 def checked_count_pair(k: int, n: int) -> tuple[int, int]:
     """Return one class's *k* and *n* as plain integers.
 
@@ -79,6 +94,22 @@ def checked_fraction(name: str, value: float) -> float:
     if not is_number or not 0 < value < 1:
         raise ValueError(f"{name} must be a number between 0 and 1, not {value!r}")
     return float(value)
+
+
+def half_error(confidence_level: float) -> float:
+    """Return half the chance of error, as it is computed for approximations."""
+    return (1.0 - checked_fraction("confidence_level", confidence_level)) / 2.0
+
+
+def checked_accuracy(accuracy: npt.ArrayLike, name: str = "accuracy") -> Floats:
+    """Return *accuracy* as a float array.
+
+    Raises ValueError, with *name*, unless all of it lies in [0, 1].
+    """
+    found = np.asarray(accuracy, dtype=np.float64)
+    if not ((found >= 0) & (found <= 1)).all():
+        raise ValueError(f"{name} must lie between 0 and 1, not {accuracy!r:.80}")
+    return found
 
 
 def tail_share(confidence_level: float, tails: int) -> float:

@@ -9,6 +9,7 @@ from scipy.special import betainc
 
 from .arguments import (
     Floats,
+    checked_accuracy,
     checked_count_pair,
     checked_counts,
     checked_fraction,
@@ -19,44 +20,6 @@ from .planning import MOST_PLANNED, first_holding
 
 # Numbers of wrong labels that are tried at once, beyond which nothing is expected.
 _MOST_AT_ONCE = 20_000
-
-
-def fewest_correct_to_certify(
-    n: int, target: float, confidence_level: float
-) -> int | None:
-    """Return how many of *n* labels must be correct to certify *target*.
-
-    A target is certified when the lower end of the exact interval lies above it.
-    The answer is the smallest count that does so, None when not even n of n do.  It
-    agrees with `lower_bound` by definition, so that an accuracy of no more than the
-    target is certified with a chance of at most (1 - confidence_level) / 2.
-
-    Raises ValueError unless 0 <= n <= 10**9, and target and confidence_level lie
-    between 0 and 1.
-    """
-    _, n = checked_count_pair(0, n)
-    target = checked_fraction("target", target)
-    return _fewest_correct(n, target, tail_share(confidence_level, 2))
-
-
-def labels_to_certify_without_errors(
-    target: float, confidence_level: float
-) -> int | None:
-    """Return after how many labels, all of them correct, *target* is certified.
-
-    It is the smallest n with target**n <= (1 - confidence_level) / 2, and no fewer
-    labels can certify the target.  None means more than 10**7.
-
-    Raises ValueError unless target and confidence_level lie between 0 and 1.
-    """
-    target = checked_fraction("target", target)
-    share = tail_share(confidence_level, 2)
-    labels = math.log(share) / math.log(target)
-    if labels > MOST_PLANNED:
-        return None
-    return _exactly(
-        lambda n: _certifies(n, n, target, share), max(1, math.ceil(labels))
-    )
 
 
 def chance_to_certify(  # noqa: PLR0913 - the counts at hand, and what is supposed.
@@ -83,8 +46,10 @@ def chance_to_certify(  # noqa: PLR0913 - the counts at hand, and what is suppos
     _, more = checked_count_pair(0, more)
     if accuracy is None:
         accuracy = k / n if n else 0.5
-    accuracy = _checked_accuracy(accuracy)
-    fewest = fewest_correct_to_certify(n + more, target, confidence_level)
+    accuracy = float(checked_accuracy(accuracy))
+    _, total = checked_count_pair(0, n + more)
+    target = checked_fraction("target", target)
+    fewest = fewest_correct(total, target, tail_share(confidence_level, 2))
     if fewest is None:
         return 0.0
     spare = np.asarray(more - max(fewest - k, 0), dtype=np.float64)
@@ -105,8 +70,7 @@ def labels_to_certify(  # noqa: PLR0913 - the counts at hand, and what is suppos
 
     *k* of *n* labels are correct already; of none, unless they are given.  The
     further ones are correct with a probability of *accuracy*.  The chance rises and
-    falls with the number of labels as a saw does, since one more may be allowed to
-    be wrong or not; the answer is the number from which on the chance is always at
+    falls with the number of labels as a saw does; from the answer on it is always at
     least *power*.  It is 0 when the target is certified now, and None when the
     accuracy does not exceed the target or it takes more than 10**7 labels in all.
 
@@ -115,11 +79,13 @@ def labels_to_certify(  # noqa: PLR0913 - the counts at hand, and what is suppos
     """
     k, n = checked_count_pair(k, n)
     target, power = checked_fraction("target", target), checked_fraction("power", power)
-    accuracy, share = _checked_accuracy(accuracy), tail_share(confidence_level, 2)
+    accuracy = float(checked_accuracy(accuracy))
+    share = tail_share(confidence_level, 2)
     if _certifies(k, n, target, share):
         return 0
-    least = labels_to_certify_without_errors(target, confidence_level)
-    if accuracy <= target or least is None or n >= MOST_PLANNED:
+    # No fewer labels can certify the target than so many that are all correct.
+    least = math.log(share) / math.log(target)
+    if accuracy <= target or least > MOST_PLANNED or n >= MOST_PLANNED:
         return None
 
     def is_enough(wrong: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -129,7 +95,7 @@ def labels_to_certify(  # noqa: PLR0913 - the counts at hand, and what is suppos
         chance = _chance_of_at_most(allowed - (n - k), labels, accuracy)
         return np.asarray(chance >= power)
 
-    fewest = _fewest_correct(n, target, share)
+    fewest = fewest_correct(n, target, share)
     allowed = -1 if fewest is None else n - fewest
     most = math.ceil(MOST_PLANNED * (1.0 - target)) + 1
     allowed = first_holding(
@@ -181,7 +147,13 @@ def _certifies(k: int, n: int, target: float, share: float) -> bool:
     return bool(lower_bound(k, n, share) > target)
 
 
-def _fewest_correct(n: int, target: float, share: float) -> int | None:
+def fewest_correct(n: int, target: float, share: float) -> int | None:
+    """Return how many of *n* labels must be correct to certify *target*.
+
+    It is certified when `lower_bound`, at an error of *share*, lies above it, so an
+    accuracy of no more than the target is certified with a chance of at most *share*.
+    None when not even n of n do.
+    """
     if not _certifies(n, n, target, share):
         return None
     guess = first_holding(
@@ -228,9 +200,3 @@ def _exactly(holds: Callable[[int], bool], guess: int) -> int:
     while guess > 0 and holds(guess - 1):
         guess -= 1
     return guess
-
-
-def _checked_accuracy(accuracy: float) -> float:
-    if not 0 <= accuracy <= 1:
-        raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy!r}")
-    return float(accuracy)

@@ -7,7 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import Floats, checked_class_counts, checked_fraction
+from .arguments import (
+    Floats,
+    checked_accuracy,
+    checked_class_counts,
+    checked_fraction,
+)
 from .exact import Interval
 from .laws import binom
 
@@ -16,9 +21,6 @@ IntervalFunction = Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
 
 MOST_OUTCOMES = 10**6
 """Outcomes up to which they are summed."""
-
-MOST_LOOKS = 10**5
-"""Labels up to which looking after every one of them is followed."""
 
 
 class Coverage(NamedTuple):
@@ -32,27 +34,6 @@ class Coverage(NamedTuple):
     above: Floats
     below: Floats
     width: Floats
-
-
-def class_coverage(
-    interval: IntervalFunction, n: int, accuracy: npt.ArrayLike, confidence_level: float
-) -> Coverage:
-    """Return how often an *interval* of one class holds the truth after *n* labels.
-
-    The parts of the result have the shape of *accuracy*, which is the truth.  All
-    numbers of correct labels are summed over, so the figures are exact but for
-    rounding.
-
-    Raises ValueError unless 0 <= n < 10**6 and accuracies lie in [0, 1].
-    """
-    truth = _checked_accuracy(accuracy)
-    _refuse_too_many(n + 1)
-    k = np.arange(n + 1)
-    low, high = interval(k, n, confidence_level)
-    figures = np.empty((4, truth.size))
-    for index, p in enumerate(truth.ravel().tolist()):
-        figures[:, index] = _figures(binom.pmf(k, n, p), low, high, p)
-    return Coverage(*figures.reshape(4, *truth.shape))
 
 
 def balanced_coverage(
@@ -71,11 +52,13 @@ def balanced_coverage(
     Raises ValueError unless there are fewer than 10**6 such pairs and accuracies
     lie in [0, 1].
     """
-    truth = _checked_accuracy(accuracy)
+    truth = checked_accuracy(accuracy)
     first, second = n
     if not truth.ndim or truth.shape[-1] != 2:
         raise ValueError(f"accuracy must end with two classes, not {truth.shape}")
-    _refuse_too_many((first + 1) * (second + 1))
+    outcomes = (first + 1) * (second + 1)
+    if not 1 <= outcomes <= MOST_OUTCOMES:
+        raise ValueError(f"n must have between 1 and 10**6 outcomes, not {outcomes}")
     k = np.moveaxis(np.indices((first + 1, second + 1)), 0, -1)
     low, high = interval(k, np.array(n), confidence_level)
     pairs = truth.reshape(-1, 2)
@@ -85,7 +68,14 @@ def balanced_coverage(
             binom.pmf(np.arange(first + 1), first, p),
             binom.pmf(np.arange(second + 1), second, q),
         )
-        figures[:, index] = _figures(chance, low, high, (p + q) / 2.0)
+        mean = (p + q) / 2.0
+        above, below = low > mean, high < mean
+        figures[:, index] = (
+            chance[~(above | below)].sum(),
+            chance[above].sum(),
+            chance[below].sum(),
+            (chance * (high - low)).sum(),
+        )
     return Coverage(*figures.reshape(4, *truth.shape[:-1]))
 
 
@@ -101,7 +91,7 @@ def chances_of_ever_missing(
     Raises ValueError unless 1 <= n <= 10**5 and 0 < accuracy < 1.
     """
     accuracy = checked_fraction("accuracy", accuracy)
-    if not 1 <= n <= MOST_LOOKS:
+    if not 1 <= n <= 10**5:
         raise ValueError(f"n must lie between 1 and 10**5, not {n!r}")
     first, chance, missed = 0, np.ones(1), np.zeros(n)
     for labelled in range(1, n + 1):
@@ -119,30 +109,6 @@ def chances_of_ever_missing(
             break
         first, chance = int(k[alive[0]]), step[alive[0] : alive[-1] + 1]
     return np.asarray(np.cumsum(missed), dtype=np.float64)
-
-
-def _figures(
-    chance: Floats, low: Floats, high: Floats, truth: float
-) -> tuple[float, float, float, float]:
-    above, below = low > truth, high < truth
-    return (
-        float(chance[~(above | below)].sum()),
-        float(chance[above].sum()),
-        float(chance[below].sum()),
-        float((chance * (high - low)).sum()),
-    )
-
-
-def _checked_accuracy(accuracy: npt.ArrayLike) -> Floats:
-    truth = np.asarray(accuracy, dtype=np.float64)
-    if not ((truth >= 0) & (truth <= 1)).all():
-        raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy!r:.80}")
-    return truth
-
-
-def _refuse_too_many(outcomes: int) -> None:
-    if not 1 <= outcomes <= MOST_OUTCOMES:
-        raise ValueError(f"n must have between 1 and 10**6 outcomes, not {outcomes}")
 
 
 NEGLIGIBLE = 1e-12
@@ -175,9 +141,9 @@ def only_likely(
 ) -> IntervalFunction:
     """Return *interval*, but computed for the likely outcomes alone.
 
-    It takes what `class_coverage` hands to it, for one class, or `balanced_coverage`
-    for two, with these *ns* and *accuracies*.  For all other outcomes it is [0, 1],
-    which changes no figure by more than `NEGLIGIBLE`.
+    It takes all outcomes of classes with these *ns* and *accuracies*, an axis for each
+    class, as `balanced_coverage` hands them to it.  For those that are not likely it is
+    [0, 1], which changes no figure by more than `NEGLIGIBLE`.
     """
     ranges = [likely_counts(n, p) for n, p in zip(ns, accuracies, strict=True)]
     inside = tuple(slice(counts.start, counts.stop) for counts in ranges)
@@ -194,22 +160,7 @@ def only_likely(
     return limited
 
 
-MOST_DRAWS = 10**5
-"""Samples up to which a simulation is run."""
-
 _SEED = 20240501
-
-
-class Simulated(NamedTuple):
-    """What an interval did to a truth in a number of samples.
-
-    *standard_error* is that of the share of samples whose interval holds the truth.
-    It is never 0: where all samples agree, one more is supposed to have differed.
-    """
-
-    coverage: Coverage
-    standard_error: float
-    draws: int
 
 
 def simulated_coverage(
@@ -219,8 +170,11 @@ def simulated_coverage(
     confidence_level: float,
     *,
     draws: int,
-) -> Simulated:
+) -> tuple[Coverage, float]:
     """Return how often a balanced *interval* held the truth in *draws* samples.
+
+    With it comes the standard error of the share that does.  It is never 0: where all
+    samples agree, one more is supposed to have differed.
 
     *n* holds the labels of each of the K classes, and *accuracy* their true
     accuracies, whose mean is the truth.  The samples are drawn with a fixed seed, so
@@ -234,9 +188,8 @@ def simulated_coverage(
     truth = np.asarray(accuracy, dtype=np.float64)
     if labelled.ndim != 1 or truth.shape != labelled.shape:
         raise ValueError(f"accuracy must be {labelled.size} numbers, not {truth.shape}")
-    if not ((truth >= 0) & (truth <= 1)).all():
-        raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy!r:.80}")
-    if not 1 <= draws <= MOST_DRAWS:
+    checked_accuracy(accuracy)
+    if not 1 <= draws <= 10**5:
         raise ValueError(f"draws must lie between 1 and 10**5, not {draws!r}")
     counts = labelled.astype(np.int64)
     drawn = np.random.default_rng(_SEED).binomial(counts, truth, (draws, counts.size))
@@ -248,14 +201,6 @@ def simulated_coverage(
     # One sample more or less of each kind keeps the error from being nothing.
     spread = (missed + 0.5) / (draws + 1.0)
     # Quotients of whole numbers: 372 of 400 are 0.93, and no hair less.
-    figures = (
-        np.asarray(part / draws, dtype=np.float64)
-        for part in (
-            draws - missed,
-            times[above].sum(),
-            times[below].sum(),
-            times @ (high - low),
-        )
-    )
-    error = math.sqrt(spread * (1.0 - spread) / draws)
-    return Simulated(Coverage(*figures), error, draws)
+    sums = draws - missed, times[above].sum(), times[below].sum(), times @ (high - low)
+    figures = (np.asarray(part / draws, dtype=np.float64) for part in sums)
+    return Coverage(*figures), math.sqrt(spread * (1.0 - spread) / draws)

@@ -31,7 +31,7 @@ _FEW_UNITS = 2.0**-50
 
 
 class Interval(NamedTuple):
-    """Two bounds, arrays of one shape, with 0 <= low <= high <= 1."""
+    """Two bounds, arrays of one shape, with low <= high."""
 
     low: Floats
     high: Floats
@@ -47,11 +47,10 @@ def class_accuracy(k: int, n: int) -> float | None:
 
 
 def lower_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
-    """Return what the accuracy exceeds, but for a chance of at most *error*.
+    """Return the one-sided lower Clopper-Pearson bound at level 1 - *error*.
 
-    *k* correct among *n* labelled broadcast; the bound has the broadcast shape,
-    in [0, 1].  It is the one-sided Clopper-Pearson bound, rounded down: whatever
-    the true accuracy, the bound is above it with a probability of at most
+    *k* correct among *n* labelled broadcast; the bound has the broadcast shape, in
+    [0, 1].  Whatever the true accuracy, it is above it with a probability of at most
     *error*, floating point included.  Without labels it is 0.
 
     Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < error < 1.
@@ -61,14 +60,9 @@ def lower_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
 
 
 def upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
-    """Return what the accuracy stays below, but for a chance of at most *error*.
+    """Return the one-sided upper Clopper-Pearson bound at level 1 - *error*.
 
-    *k* correct among *n* labelled broadcast; the bound has the broadcast shape,
-    in [0, 1].  It is the one-sided Clopper-Pearson bound, rounded up: whatever
-    the true accuracy, the bound is below it with a probability of at most
-    *error*, floating point included.  Without labels it is 1.
-
-    Raises ValueError unless 0 <= k <= n <= 10**9 and 0 < error < 1.
+    It is to *k* wrong labels what `lower_bound` is to right ones, and 1 without labels.
     """
     correct, labelled = checked_counts(k, n)
     return _upper(correct, labelled, checked_fraction("error", error))
@@ -122,10 +116,11 @@ def _upper(correct: Floats, labelled: Floats, share: float) -> Floats:
     # a bound near 0.
     high += 2.0**-52
     np.minimum(high, 1.0, out=high)
-    wrong = np.flatnonzero(~_is_proven(a, b, _distance_to_one(high), share))
+    # The complement, betaincc, would take the bound itself and five times as long.
+    wrong = np.flatnonzero(~_is_proven(a, b, distance_to_one(high), share))
     if wrong.size:
         high[wrong] = _crossing(
-            lambda x: ~_is_proven(a[wrong], b[wrong], _distance_to_one(x), share),
+            lambda x: ~_is_proven(a[wrong], b[wrong], distance_to_one(x), share),
             wrong.size,
         )[1]
     hopeless = np.flatnonzero(k == 0)
@@ -138,20 +133,16 @@ def _upper(correct: Floats, labelled: Floats, share: float) -> Floats:
 
 def _is_proven(a: Floats, b: Floats, x: Floats, share: float) -> npt.NDArray[np.bool_]:
     # NaN compares as false, so what cannot be computed is not believed.
-    proven: npt.NDArray[np.bool_] = betainc(a, b, x) <= share * _FORWARD_MARGIN
-    return proven
+    return np.asarray(betainc(a, b, x) <= share * _FORWARD_MARGIN)
 
 
-def _distance_to_one(high: Floats) -> Floats:
-    # The complement, betaincc, would take the bound itself and five times as long.
-    # The distance is exact above one half; below, one unit up overstates the tail.
-    distance: Floats = np.where(high < 0.5, np.nextafter(1.0 - high, 1.0), 1.0 - high)
-    return distance
+def distance_to_one(bound: Floats) -> Floats:
+    """Return 1 - *bound*, which is exact above one half, and below it rounded up."""
+    return np.where(bound < 0.5, np.nextafter(1.0 - bound, 1.0), 1.0 - bound)
 
 
 def _log_share_per_label(share: float, n: Floats) -> Floats:
-    exponent: Floats = math.log(share) / np.maximum(n, 1.0) * (1.0 + _FEW_UNITS)
-    return exponent
+    return math.log(share) / np.maximum(n, 1.0) * (1.0 + _FEW_UNITS)
 
 
 def _crossing(
@@ -196,12 +187,9 @@ def balanced_union(
 
     The last axis of *k* and *n* runs over the K classes; both bounds have the shape
     that remains, in [0, 1].  Each class bound may fail with probability
-    (1 - confidence_level) / (2K), so by the union bound the averages fail with
-    at most 1 - confidence_level: coverage is at least *confidence_level* for all
-    true accuracies, floating point included.
-
-    The bounds depend neither on the order of the classes nor on how many rows
-    are computed at once, to the last bit.
+    (1 - confidence_level) / (2K), so coverage is at least *confidence_level* for all
+    true accuracies, floating point included.  The bounds depend neither on the order of
+    the classes nor on how many rows are computed at once, to the last bit.
 
     Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
     and 0 < confidence_level < 1.
@@ -239,14 +227,12 @@ def window_intervals(
 
     *correct* and *labelled* broadcast; both bounds have that shape.  Coverage is at
     least *confidence_level* even where the chance of being right changes from label
-    to label, for a window that was fixed before its labels were seen; all of *shown*
-    windows together are covered as often.  One window of many that is picked for what
-    it shows is not.
+    to label, for a window that was fixed before its labels were seen, and for all of
+    *shown* windows together.
 
     It is the interval of Clopper and Pearson, but the lower bound is at most
     (k - 1) / n and the upper one at least (k + 1) / n.  Up to there unequal chances
-    make a high count no likelier than equal ones.  At usual levels that matters for
-    a single right label or a single wrong one, where the bound becomes 0 or 1.
+    make a high count no likelier than equal ones.
 
     Raises ValueError as `clopper_pearson` and `shared_level` do.
 
@@ -308,16 +294,10 @@ def binomial_tail(
     right = np.arange(edge + step, stop + 1 + step, step, dtype=np.float64)
     edges = np.unique(np.clip(np.concatenate([left, right]), 0, n + 1))
     below = np.where(edges > 0, bdtr(np.maximum(edges - 1, 0), n, accuracy), 0.0)
-    tail = bdtr(k, n, accuracy) if side == "fewer" else _at_least(k, n, accuracy)
     first, last = edges[:-1], edges[1:] - 1
-    return Tail(
-        first=first,
-        last=last,
-        chance=np.asarray(np.diff(below)),
-        is_marked=np.asarray(last <= k if side == "fewer" else first >= k),
-        probability=float(tail),
-    )
-
-
-def _at_least(k: int, n: int, accuracy: float) -> float:
-    return float(bdtrc(k - 1, n, accuracy)) if k else 1.0
+    is_marked, probability = last <= k, float(bdtr(k, n, accuracy))
+    if side == "more":
+        is_marked = first >= k
+        probability = float(bdtrc(k - 1, n, accuracy)) if k else 1.0
+    chance = np.asarray(np.diff(below))
+    return Tail(first, last, chance, np.asarray(is_marked), probability)

@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from .arguments import Floats, checked_counts, tail_share
-from .exact import lower_bound, upper_bound
+from .arguments import Floats, checked_pairs, tail_share
+from .exact import Interval, lower_bound, upper_bound
 from .joint.balanced import joint_upper_bound
 from .joint.modulus import FALL, coefficients
-from .paired import Difference
 
 # Far more than the rounding of a squared modulus, in parts of its largest terms, and
 # of a sum over classes, in parts of the sum of what is added.
@@ -25,16 +24,6 @@ class Box(NamedTuple):
     gained_high: Floats
     lost_low: Floats
     lost_high: Floats
-
-    @property
-    def gained_corners(self) -> Floats:
-        """The chances of gaining at the four corners of each class's box."""
-        return np.stack([self.gained_low] * 2 + [self.gained_high] * 2, axis=-1)
-
-    @property
-    def lost_corners(self) -> Floats:
-        """The chances of losing at the same corners."""
-        return np.stack([self.lost_low, self.lost_high] * 2, axis=-1)
 
 
 class Classes(NamedTuple):
@@ -53,16 +42,7 @@ class Classes(NamedTuple):
         """Return that of gains less losses, at chances whose last axis is classes."""
         mean = self.gain * gained - self.loss * lost
         square = self.gain**2 * gained + self.loss**2 * lost
-        summed: Floats = ((square - mean * mean) / self.labelled) @ self.times
-        return summed
-
-
-class Extremes(NamedTuple):
-    """What is largest, by point and frequency, and where: the latter without turns."""
-
-    values: Floats
-    gained: Floats
-    lost: Floats
+        return np.asarray(((square - mean * mean) / self.labelled) @ self.times)
 
 
 class Moments:
@@ -94,15 +74,20 @@ class Moments:
         self._own = free.real**2 + free.imag**2
         largest = (1.0 + np.abs(gain) + np.abs(loss))[..., np.newaxis]
         self._doubt = _FEW_UNITS * largest * largest
-        self._gained, self._lost = box.gained_corners, box.lost_corners
+        # And its four corners.
+        self._gained = np.repeat(self._held[:, 2:], 2, axis=-1)
+        self._lost = np.tile(self._held[:, :2], 2)
         ends = self._logs(self._low)[..., :2], self._logs(self._high)[..., :2]
         self._corners = np.concatenate(ends, axis=-1)
 
-    def largest(self, prices: Floats, lost_prices: Floats) -> Extremes:
+    def largest(
+        self, prices: Floats, lost_prices: Floats
+    ) -> tuple[Floats, Floats, Floats]:
         """Return bounds for the sums over classes of log|...| - price (g-q) - lost q.
 
         *prices* and *lost_prices* are at least 0; their rows are points, with a price
-        for each frequency.
+        for each frequency.  With the bounds come the chances of gaining and of losing
+        of each class at which the sum without turns is largest.
 
         In the plane of 1 + g A + q B its logarithm is harmonic; or A and B are in
         line, and it changes in one direction only.  Less a linear function it is
@@ -114,7 +99,12 @@ class Moments:
         lost_price = lost_prices[..., np.newaxis, np.newaxis]
         along = np.concatenate([price, price] + [lost_price - price] * 2, axis=-1)
         across = np.concatenate([lost_price - price] * 2 + [price, price], axis=-1)
-        p = self._stationary(along)
+        middle = self._mixed / self._own
+        spread = self._square / self._own - middle * middle
+        with np.errstate(divide="ignore"):
+            half = self._n / (2.0 * np.abs(along))
+        root = half + np.sqrt(np.maximum(half * half - spread, 0.0))
+        p = np.clip(np.copysign(root, along) - middle, self._low, self._high)
         edges = self._logs(p) - along * p - across * self._held
         corners = (
             self._corners
@@ -126,34 +116,21 @@ class Moments:
         sizes = np.abs(most) + 2.0 * (prices + lost_prices)[..., np.newaxis]
         slack = _FEW_UNITS * (self._times.size + 8.0) * (sizes @ self._times)
         at = values[:, 0].argmax(axis=-1)[..., np.newaxis]
-        return Extremes(
+        held = np.broadcast_to(self._held, p[:, 0].shape)
+        gained = [p[:, 0, :, :2], held[..., 2:], held[..., 2:].repeat(2, axis=-1)]
+        lost = [held[..., :2], p[:, 0, :, 2:], *[held[..., :2]] * 2]
+        return (
             most @ self._times + slack,
-            self._choose(at, p[:, 0, :, :2], self._held[:, 2:], self._gained),
-            self._choose(at, self._held[:, :2], p[:, 0, :, 2:], self._lost),
+            *(
+                np.take_along_axis(np.concatenate(part, axis=-1), at, -1)[..., 0]
+                for part in (gained, lost)
+            ),
         )
-
-    def _stationary(self, slope: Floats) -> Floats:
-        middle = self._mixed / self._own
-        spread = self._square / self._own - middle * middle
-        with np.errstate(divide="ignore"):
-            half = self._n / (2.0 * np.abs(slope))
-        root = half + np.sqrt(np.maximum(half * half - spread, 0.0))
-        at = np.copysign(root, slope) - middle
-        return np.asarray(np.clip(at, self._low, self._high))
 
     def _logs(self, p: Floats) -> Floats:
         square = self._square + p * (2.0 * self._mixed + p * self._own)
-        logs: Floats = self._n / 2.0 * np.log(np.maximum(square, 0.0) + self._doubt)
-        return logs
-
-    @staticmethod
-    def _choose(at: npt.NDArray[np.intp], *candidates: Floats) -> Floats:
-        shape = at.shape[:-1]
-        every = np.concatenate(
-            [np.broadcast_to(one, (*shape, one.shape[-1])) for one in candidates], -1
-        )
-        chosen: Floats = np.take_along_axis(every, at, axis=-1)[..., 0]
-        return chosen
+        logs = self._n / 2.0 * np.log(np.maximum(square, 0.0) + self._doubt)
+        return np.asarray(logs)
 
 
 _MOST_CLASSES = 4096
@@ -161,7 +138,7 @@ _MOST_CLASSES = 4096
 
 def joint_paired_difference(
     b: npt.ArrayLike, c: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Difference:
+) -> Interval:
     """Return how much the balanced accuracy changed, for all classes at once.
 
     The last axis of *b*, *c* and *n* runs over the K classes, of which there may be
@@ -179,11 +156,7 @@ def joint_paired_difference(
     Raises ValueError unless 0 <= b and c, b + c <= n <= 10**9, there are 1 to 4096
     classes and 0 < confidence_level < 1.
     """
-    gained, pairs = checked_counts(b, n)
-    lost, pairs = checked_counts(c, pairs.astype(np.int64))
-    gained, lost, pairs = np.broadcast_arrays(gained, lost, pairs)
-    if (gained + lost > pairs).any():
-        raise ValueError(f"b + c must not exceed n, but are {b!r}, {c!r} of {n!r:.80}")
+    gained, lost, pairs = checked_pairs(b, c, n)
     classes = pairs.shape[-1] if pairs.ndim else 0
     if not 1 <= classes <= _MOST_CLASSES:
         raise ValueError(
@@ -196,7 +169,7 @@ def joint_paired_difference(
         one, other, of = gained[row], lost[row], pairs[row]
         low[row] = _lower(one, other, of, share)
         high[row] = -_lower(other, one, of, share)
-    return Difference(low, high)
+    return Interval(low, high)
 
 
 def _lower(b: Floats, c: Floats, n: Floats, error: float) -> float:
@@ -373,7 +346,7 @@ class _Bound:
         self._offset = doubt - self._tilt * seen.total
         # The lines that were tried, by point and frequency.
         self._slopes = self._heights = np.zeros((0, max(steps)))
-        self._worst: list[tuple[Floats, Floats]] = []
+        self._worst: list[list[Floats]] = []
 
     def search(self, total: float, prices: Floats) -> Floats:
         """Try multipliers around *prices*, and return the best without turns.
@@ -386,11 +359,11 @@ class _Bound:
         for _ in range(_HALVINGS):
             points = np.maximum(at + step * _STENCIL[:, np.newaxis], 0.0)
             slopes, lost_prices = points[..., 0], points[..., 1]
-            found = self._moments.largest(slopes, lost_prices)
-            heights = found.values + lost_prices * self._seen.most_lost
+            values, *worst = self._moments.largest(slopes, lost_prices)
+            heights = values + lost_prices * self._seen.most_lost
             self._slopes = np.concatenate([self._slopes, slopes])
             self._heights = np.concatenate([self._heights, heights])
-            self._worst.append((found.gained, found.lost))
+            self._worst.append(worst)
             best = (slopes * total + heights).argmin(axis=0)
             at, step = points[best, frequencies], step / 2.0
         return np.asarray(at[0] / self._tilt)

@@ -6,11 +6,17 @@ class they depend on how frequent the classes are, so labels that were drawn cla
 class, or picked on purpose, say nothing about them.
 
 The *method* is any of the methods of a class, or `WINDOW_METHOD`, the exact one for a
-span of labels within which the accuracy may have changed.
+span of labels within which the accuracy may have changed.  What it promises for the
+accuracy of a class the interval promises: with `exact` and `anytime` a guaranteed
+coverage.
 
 Counts are those of classes: *correct* holds how many queries of a class were
 predicted as it, *labelled* how many have it as their label, and *predicted* how many
-labelled queries have it as their prediction.
+labelled queries have it as their prediction.  They broadcast, and both bounds have that
+shape, or for means over the classes, 2 to 4096 on the last axis, the one that remains;
+they lie in [0, 1].  The order of the classes makes no difference, to the last bit.
+
+All raise ValueError as `class_intervals` does.
 """
 
 import numpy as np
@@ -41,13 +47,8 @@ def precision_intervals(
 ) -> Interval:
     """Return the interval of how often a prediction of a class is right.
 
-    *correct* and *predicted* broadcast; both bounds have that shape, in [0, 1].
     Given how many labelled queries were predicted as a class, the right ones among
-    them are binomial, so the interval promises what *method* does for the accuracy
-    of a class: with `exact` and `anytime` a guaranteed coverage.  Without a
-    prediction of the class it is [0, 1].
-
-    Raises ValueError as `class_intervals` does.
+    them are binomial.  Without a prediction of the class it is [0, 1].
     """
     return _intervals(method, correct, predicted, confidence_level)
 
@@ -61,14 +62,7 @@ def macro_precision_interval(
 ) -> Interval:
     """Return the interval of the mean of the precisions of all classes.
 
-    The last axis of *correct* and *predicted* runs over the K classes; both bounds
-    have the shape that remains, in [0, 1].  Each class has its interval at a K-th of
-    the error, and the bounds are averaged, so the union bound keeps the promise of
-    *method* for all of them.  The order of the classes makes no difference, to the
-    last bit.
-
-    Raises ValueError unless there are 2 to 4096 classes, and as `class_intervals`
-    does.
+    Each class has its interval at a K-th of the error, and the bounds are averaged.
     """
     classes = checked_class_counts(correct, predicted)[0].shape[-1]
     level = shared_level(confidence_level, classes)
@@ -85,12 +79,8 @@ def overall_interval(
     """Return the interval of how often the detector is right, whatever the class.
 
     The last axis of *correct* and *labelled* runs over the classes, or over any parts
-    of the labels; both bounds have the shape that remains.  The right ones of all
-    labelled queries are binomial, so the interval promises what *method* does for one
-    class.  It is also that of the micro-averaged precision, recall and F1, which are
-    the same number.
-
-    Raises ValueError as `class_intervals` does.
+    of the labels, whose right ones in all are binomial.  It is also the interval of the
+    micro-averaged precision, recall and F1, which are the same number.
     """
     ks, ns = checked_counts(correct, labelled)
     right, total = ks.sum(axis=-1), ns.sum(axis=-1)
@@ -104,8 +94,7 @@ def f1_scores(
 ) -> Floats:
     """Return the F1 score of each class, NaN where a class never occurred.
 
-    The arguments broadcast.  The score is 2 tp / (2 tp + fp + fn), the harmonic mean
-    of precision and recall.
+    It is 2 tp / (2 tp + fp + fn), the harmonic mean of precision and recall.
 
     Raises ValueError unless 0 <= correct <= labelled and correct <= predicted.
     """
@@ -124,13 +113,12 @@ def f1_intervals(
 ) -> Interval:
     """Return the interval of the F1 score of each class.
 
-    The arguments broadcast; both bounds have that shape, in [0, 1].  Of the queries
-    that have a class as label or as prediction, those that have it as both are
-    binomial with some share J, and F1 = 2J / (1 + J) grows with it.  So the interval
-    of J by *method*, mapped and rounded outward, keeps its promise: with `exact` and
-    `anytime` a guaranteed coverage.  Where a class never occurred it is [0, 1].
+    Of the queries that have a class as label or as prediction, those that have it as
+    both are binomial with some share J, and F1 = 2J / (1 + J) grows with it: the
+    interval of J is mapped and rounded outward.  Where a class never occurred it is
+    [0, 1].
 
-    Raises ValueError as `f1_scores` and `class_intervals` do.
+    Raises ValueError as `f1_scores` does, too.
     """
     tp, either = _hits(correct, labelled, predicted)
     low, high = _intervals(
@@ -151,13 +139,11 @@ def macro_f1_interval(
 ) -> Interval:
     """Return the interval of the mean of the F1 scores of all classes.
 
-    The last axis of the arguments runs over the K classes; both bounds have the
-    shape that remains, in [0, 1].  Each class has its interval at a K-th of the
-    error, and the bounds are averaged: a mistake counts in two classes, and the
-    union bound holds however classes depend on each other.  The order of the classes
-    makes no difference, to the last bit.
+    Each class has its interval at a K-th of the error, and the bounds are averaged: a
+    mistake counts in two classes, and the union bound holds however classes depend on
+    each other.
 
-    Raises ValueError unless there are 2 to 4096 classes, and as `f1_intervals` does.
+    Raises ValueError as `f1_intervals` does.
     """
     classes = checked_class_counts(correct, labelled)[0].shape[-1]
     level = shared_level(confidence_level, classes)

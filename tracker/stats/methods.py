@@ -1,7 +1,6 @@
 """The methods that an interval can be asked for, by name, and one side of them."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -25,8 +24,8 @@ class Method:
     """
 
     name: str
-    class_interval: Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
-    balanced_interval: Callable[[npt.ArrayLike, npt.ArrayLike, float], Interval]
+    class_interval: IntervalFunction
+    balanced_interval: IntervalFunction
     is_guaranteed: bool
     description: str
     formula: int = 1
@@ -59,33 +58,34 @@ _GUARANTEED = (
         formula=FORMULA,
     ),
 )
-# Of a class, of the balanced accuracy, and what it is.
-_APPROXIMATIONS: dict[str, tuple[IntervalFunction, IntervalFunction, str]] = {
+# Of a class, of the balanced accuracy where the class limits are not combined, and
+# what it is.
+_APPROXIMATIONS: dict[str, tuple[IntervalFunction, IntervalFunction | None, str]] = {
     "wilson": (
         approximate.wilson,
-        approximate.balanced_wilson,
+        None,
         "Wilson's score interval; its class limits combined as standard deviations "
         "are.",
     ),
     "wilson-cc": (
         approximate.wilson_cc,
-        partial(approximate.combined, approximate.wilson_cc),
+        None,
         "Wilson's score interval with the continuity correction, a cautious "
         "approximation.",
     ),
     "agresti-coull": (
         approximate.agresti_coull,
-        partial(approximate.combined, approximate.agresti_coull),
+        None,
         "The normal approximation after about four more labels, half of them correct.",
     ),
     "jeffreys": (
         approximate.jeffreys,
-        partial(approximate.combined, approximate.jeffreys),
+        None,
         "Equal tails of the Beta distribution that Jeffreys' prior leads to.",
     ),
     "mid-p": (
         approximate.mid_p,
-        partial(approximate.combined, approximate.mid_p),
+        None,
         "Clopper-Pearson with half of the chance of what was seen, narrower and no "
         "longer safe.",
     ),
@@ -108,7 +108,13 @@ _APPROXIMATIONS: dict[str, tuple[IntervalFunction, IntervalFunction, str]] = {
     ),
 }
 _BY_NAME = {method.name: method for method in _GUARANTEED} | {
-    name: Method(name, of_class, balanced, is_guaranteed=False, description=said)
+    name: Method(
+        name,
+        of_class,
+        balanced or partial(approximate.combined, of_class),
+        is_guaranteed=False,
+        description=said,
+    )
     for name, (of_class, balanced, said) in _APPROXIMATIONS.items()
 }
 
@@ -194,7 +200,11 @@ def class_bounds(
     """
     if side != "both":
         confidence_level = one_sided_level(confidence_level)
-    return keep_side(class_intervals(method, k, n, confidence_level), side)
+    low, high = class_intervals(method, k, n, confidence_level)
+    return Interval(
+        np.zeros_like(low) if side == "upper" else low,
+        np.ones_like(high) if side == "lower" else high,
+    )
 
 
 def completed_interval(  # noqa: PLR0913 - counts, and what is missing of them.
@@ -210,9 +220,8 @@ def completed_interval(  # noqa: PLR0913 - counts, and what is missing of them.
 
     *interval* is one of a class or the balanced one, whose bounds rise with a right
     label and fall with a wrong one, as those of `exact` and `anytime` do.  At most
-    *wrong* of the missing ones could be wrong labels of a class, and at most *right*
-    could be right ones; both have the shape of the counts.  The missing ones count as
-    wrong in the lower bound, and as right in the upper one.
+    *wrong* of the missing ones, which count in the lower bound, could be wrong, and at
+    most *right*, which count in the upper one, right; both have the counts' shape.
     """
     k, n = np.asarray(correct), np.asarray(labelled)
     low, _ = interval(k, n + np.asarray(wrong), confidence_level)
@@ -232,13 +241,3 @@ def count_unanswered(
     """
     right = np.asarray(predicted, dtype=np.int64)
     return right.sum() - right, right
-
-
-def keep_side(interval: Interval, side: Side) -> Interval:
-    """Return *interval* with the bound that is not wanted at 0 or 1."""
-    low, high = interval
-    if side == "lower":
-        return Interval(low, np.ones_like(high))
-    if side == "upper":
-        return Interval(np.zeros_like(low), high)
-    return interval

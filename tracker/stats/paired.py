@@ -1,25 +1,16 @@
 """Intervals of differences of accuracies: paired, and of two samples."""
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, ndtri
 
-from .arguments import (
-    Floats,
-    checked_count_pair,
-    checked_counts,
-    tail_share,
-)
+from .arguments import Floats, checked_counts, checked_pairs, tail_share
 from .coverage import IntervalFunction
-from .evidence.intervals import anytime
-from .exact import balanced_union, lower_bound, upper_bound
+from .exact import Interval, balanced_union, lower_bound, upper_bound
 from .laws import binom
-
-MOST_PAIRS = 10**5
-"""Pairs of labelled queries up to which the interval is computed."""
 
 # What part of a tail pays for the box within which the nuisance is searched, and
 # what part of it may be omitted at the ends of a sum.
@@ -39,16 +30,9 @@ _MOST_CELLS = 20_000
 _MOST_AT_ONCE = 2**19
 
 
-class Difference(NamedTuple):
-    """Two bounds for new minus old, arrays of one shape, -1 <= low <= high <= 1."""
-
-    low: Floats
-    high: Floats
-
-
 def paired_difference(
     b: npt.ArrayLike, c: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Difference:
+) -> Interval:
     """Return the exact interval for how much more accurate the new version is.
 
     Of *n* labelled queries that were put to both versions, only the new one was
@@ -69,7 +53,9 @@ def paired_difference(
     D. D. Boos, Journal of the American Statistical Association 89 (1994),
     1012-1016.
     """
-    gained, lost, pairs = _checked_pairs(b, c, n)
+    gained, lost, pairs = checked_pairs(b, c, n)
+    if (pairs > 10**5).any():
+        raise ValueError(f"n must not exceed 10**5, not {n!r:.80}")
     share = tail_share(confidence_level, 2)
     low, high = np.full(pairs.shape, -1.0), np.full(pairs.shape, 1.0)
     for at in np.ndindex(pairs.shape):
@@ -77,20 +63,7 @@ def paired_difference(
         if of:
             low[at] = _lower(more, fewer, of, share)
             high[at] = -_lower(fewer, more, of, share)
-    return Difference(low, high)
-
-
-def _checked_pairs(
-    b: npt.ArrayLike, c: npt.ArrayLike, n: npt.ArrayLike
-) -> tuple[Floats, Floats, Floats]:
-    gained, pairs = checked_counts(b, n)
-    lost, pairs = checked_counts(c, pairs.astype(np.int64))
-    gained, lost, pairs = np.broadcast_arrays(gained, lost, pairs)
-    if (gained + lost > pairs).any():
-        raise ValueError(f"b + c must not exceed n, but are {b!r}, {c!r} of {n!r:.80}")
-    if (pairs > MOST_PAIRS).any():
-        raise ValueError(f"n must not exceed 10**5, not {n!r:.80}")
-    return gained, lost, pairs
+    return Interval(low, high)
 
 
 def _is_beyond(
@@ -110,8 +83,7 @@ def _is_beyond(
     )
     variance = n * np.maximum(2.0 * chance + difference * (1.0 - difference), 0.0)
     excess = b - c - n * difference
-    beyond: npt.NDArray[np.bool_] = (excess > 0) & (excess * excess >= z * z * variance)
-    return beyond
+    return np.asarray((excess > 0) & (excess * excess >= z * z * variance))
 
 
 def _score_limit(b: Floats, c: Floats, n: Floats, z: float) -> Floats:
@@ -178,8 +150,7 @@ def _region(b: int, c: int, n: int, share: float) -> Floats:
     if b + c:
         inside[c] = min(inside[c], b)
     # A region that is not a staircase is filled up to one, which is always safe.
-    region: Floats = np.minimum.accumulate(inside[::-1])[::-1]
-    return region
+    return np.asarray(np.minimum.accumulate(inside[::-1])[::-1])
 
 
 def _span(problem: _Problem, difference: float) -> tuple[float, float]:
@@ -273,29 +244,24 @@ def mcnemar(b: npt.ArrayLike, c: npt.ArrayLike) -> Floats:
     fewer, more = np.minimum(gained, lost), np.maximum(gained, lost)
     # Twice the chance of so few heads, or fewer, in as many tosses of a coin.
     doubled = 2.0 * betainc(np.maximum(more, 1.0), fewer + 1.0, 0.5)
-    p_value: Floats = np.where(more == fewer, 1.0, np.minimum(doubled, 1.0))
-    return p_value
+    return np.where(more == fewer, 1.0, np.minimum(doubled, 1.0))
 
 
 def boxed_paired_difference(
     b: npt.ArrayLike, c: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
-) -> Difference:
+) -> Interval:
     """Return how much the balanced accuracy changed, on however many same queries.
 
     The last axis of *b*, *c* and *n* runs over the K classes, of which there may be
     one; their meaning is that of `paired_difference`, and the bounds have the shape
     that remains.  They come from an exact interval for each of the 2K chances of
-    gaining and of losing, each of which may fail with a 2K-th of the error; so
-    coverage is at least *confidence_level* for all true chances.  It takes no time,
-    and the interval is about half again as wide as that of `paired_difference`.
+    gaining and of losing, at a 2K-th of the error; so coverage is at least
+    *confidence_level*.  It takes no time, and is about half again as wide.
 
     Raises ValueError unless 0 <= b and c, b + c <= n <= 10**9 and
     0 < confidence_level < 1, and for more than 2048 classes.
     """
-    gained, _ = checked_counts(b, n)
-    lost, pairs = checked_counts(c, n)
-    if (gained + lost > pairs).any():
-        raise ValueError(f"b + c must not exceed n, but are {b!r}, {c!r} of {n!r:.80}")
+    checked_pairs(b, c, n)
     # The chance of gaining less that of losing, for whose intervals it makes no
     # difference that the two are counted on the same queries.
     return unpaired_difference((b, n), (c, n), confidence_level)
@@ -307,7 +273,7 @@ def unpaired_difference(
     confidence_level: float,
     *,
     interval: IntervalFunction = balanced_union,
-) -> Difference:
+) -> Interval:
     """Return how much the balanced accuracy changed, from different queries.
 
     *new* and *old* each hold the correct and the labelled, whose last axes run over
@@ -330,45 +296,7 @@ def unpaired_difference(
     k = np.concatenate([k_new, n_old - k_old], axis=-1).astype(np.int64)
     n = np.concatenate([n_new, n_old], axis=-1).astype(np.int64)
     low, high = interval(k, n, confidence_level)
-    return Difference(
+    return Interval(
         np.asarray(np.maximum(np.nextafter(2.0 * low - 1.0, -2.0), -1.0)),
         np.asarray(np.minimum(np.nextafter(2.0 * high - 1.0, 2.0), 1.0)),
     )
-
-
-Verdict = Literal["better", "worse", "undecided"]
-_EVEN = 0.5
-
-
-class Decision(NamedTuple):
-    """Bounds for the share of disagreements that the new version wins, and a verdict.
-
-    The verdict is what the bounds say: better above one half, worse below.
-    """
-
-    verdict: Verdict
-    low: float
-    high: float
-
-
-def decide(won: int, lost: int, confidence_level: float) -> Decision:
-    """Return whether the new version is better, to be looked at after every label.
-
-    Of the inputs on which the versions disagree, in random order, the new one alone
-    was right about *won* and the old one alone about *lost*.  Inputs on which both
-    were wrong tell nothing and are not counted.  While the new version is no more
-    accurate, it wins each that is counted with a chance of at most one half, given
-    all before: so whatever is looked at, and whenever labelling stops, *better* is
-    ever said wrongly with a probability of at most (1 - confidence_level) / 2, and
-    the same holds for *worse*.  Accuracy is overall accuracy, with every input alike.
-
-    Raises ValueError unless won and lost are from 0 to 10**9 in all and
-    0 < confidence_level < 1.
-
-    J. Ville, Etude critique de la notion de collectif (1939).
-    """
-    won, decided = checked_count_pair(won, won + lost)
-    low, high = (float(side) for side in anytime(won, decided, confidence_level))
-    if low > _EVEN:
-        return Decision("better", low, high)
-    return Decision("worse" if high < _EVEN else "undecided", low, high)

@@ -25,33 +25,13 @@ MOST_PLANNED = 10**7
 
 # Against the sum over all outcomes, the mean width is off by 1e-10 of its value
 # with 24 nodes and by 3e-4 with 4.
-_NODES = 24
+NODES = 24
 _COARSE_NODES = 4
 
 _GROWTH = 1.25
 _FIRST_STEP = 8.0
 _TRIMMING_STEPS = 1024
 _NOTHING = 1e-9
-
-
-def expected_width(
-    n: npt.ArrayLike, accuracy: npt.ArrayLike, confidence_level: float
-) -> Floats:
-    """Return the mean width of the exact interval after *n* labels.
-
-    *n* labels of a class whose true accuracy is *accuracy* broadcast; the mean
-    is over the binomial distribution of the correct ones.
-
-    Raises ValueError unless 0 <= n <= 10**7 and accuracies lie in [0, 1].
-    """
-    labels = np.asarray(n, dtype=np.float64)
-    truth = np.asarray(accuracy, dtype=np.float64)
-    if not ((labels >= 0) & (labels <= MOST_PLANNED)).all():
-        raise ValueError(f"n must lie between 0 and 10**7, not {n!r:.80}")
-    if not ((truth >= 0) & (truth <= 1)).all():
-        raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy!r:.80}")
-    labels, truth = np.broadcast_arrays(labels, truth)
-    return _mean_width(labels, truth, tail_share(confidence_level, 2), _NODES)
 
 
 def labels_to_reach_width(
@@ -77,7 +57,7 @@ def labels_to_reach_width(
 
     def is_enough(labels: int) -> bool:
         planned = np.asarray(labels, dtype=np.float64)
-        return bool(_mean_width(planned, accuracy, share, _NODES) <= width)
+        return bool(mean_width(planned, accuracy, share, NODES) <= width)
 
     if n >= MOST_PLANNED or not is_enough(MOST_PLANNED):
         return None
@@ -89,12 +69,11 @@ def labels_to_reach_balanced_width(
 ) -> tuple[int, ...] | None:
     """Return how many more labels of each class bring the balanced interval to width.
 
-    *width* is high - low of the interval that `balanced_union` returns.  The
-    labels go, in steps that grow with the class, to whichever class they narrow
-    the interval most per label; the plan is then cut down in proportion, to a
-    thousandth, until the expected width is just enough.  Accuracies are taken to
-    stay what they are now (0.5 without labels).  All are 0 when the interval at
-    hand is narrow enough; None means more than 10**7 labels of a class.
+    *width* is high - low of the interval that `balanced_union` returns.  Labels go
+    where they narrow it most; the plan is cut down in proportion, to a thousandth,
+    until the expected width is just enough.  Accuracies are taken to stay what they are
+    now (0.5 without labels).  All are 0 when the interval at hand is narrow enough;
+    None means more than 10**7 labels of a class.
 
     Raises ValueError unless there are two classes or more, 0 <= k <= n in each,
     and width and confidence_level lie between 0 and 1.
@@ -110,7 +89,7 @@ def labels_to_reach_balanced_width(
     accuracy = np.where(labelled > 0, correct / np.maximum(labelled, 1.0), 0.5)
 
     def is_enough(extra: Floats) -> bool:
-        widths = _mean_width(labelled + extra, accuracy, share, _NODES)
+        widths = mean_width(labelled + extra, accuracy, share, NODES)
         return bool(widths.mean() <= width)
 
     # The coarse widths may promise a little too much, which the room above them covers.
@@ -119,13 +98,9 @@ def labels_to_reach_balanced_width(
     if not is_enough(np.ceil(plan)):
         return None
     steps = min(int(plan.max()) + 1, _TRIMMING_STEPS)
-    too_few, enough = 0, steps
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if is_enough(np.ceil(plan * (middle / steps))):
-            enough = middle
-        else:
-            too_few = middle
+    enough = first_holding(
+        lambda part: is_enough(np.ceil(plan * (part / steps))), above=0, last=steps
+    )
     return tuple(int(extra) for extra in np.ceil(plan * (enough / steps)))
 
 
@@ -136,7 +111,7 @@ def _greedy_plan(
     steps = int(np.log(MOST_PLANNED / _FIRST_STEP) / np.log(_GROWTH)) + 1
     grown = np.ceil(first[:, np.newaxis] * _GROWTH ** np.arange(steps))
     sizes = np.minimum(np.column_stack([labelled, grown]), MOST_PLANNED)
-    widths = _mean_width(sizes, accuracy[:, np.newaxis], share, _COARSE_NODES)
+    widths = mean_width(sizes, accuracy[:, np.newaxis], share, _COARSE_NODES)
     cost, gain = np.diff(sizes), -np.diff(widths)
     rate = np.where(cost > 0, gain / np.maximum(cost, 1.0), 0.0)
     # The first few labels of a class narrow nothing by themselves; without looking
@@ -148,15 +123,17 @@ def _greedy_plan(
     last = order[sufficient[0] if sufficient.size else -1]
     # Classes in the same position get the same step, whichever comes first.
     bought = rate >= rate.ravel()[last] * (1.0 - 1e-9)
-    plan: Floats = np.where(bought, np.maximum(cost, 0.0), 0.0).sum(axis=1)
-    return plan
+    return np.asarray(np.where(bought, np.maximum(cost, 0.0), 0.0).sum(axis=1))
 
 
-def _mean_width(n: Floats, accuracy: Floats, share: float, nodes: int) -> Floats:
-    # Gauss quadrature for the binomial distribution itself, from the recurrence
-    # of the Krawtchouk polynomials: a sum over all outcomes would be just as
-    # exact and takes a thousand times as long for a million labels.  With as
-    # many nodes as outcomes it is that sum; the surplus nodes get no weight.
+def mean_width(n: Floats, accuracy: Floats, share: float, nodes: int) -> Floats:
+    """Return the mean width of the exact interval, *share* the error of each side.
+
+    *n* labels and the true *accuracy* have one shape.  The mean is a Gauss quadrature
+    for the binomial distribution, from the recurrence of the Krawtchouk polynomials: a
+    sum over all outcomes takes a thousand times as long for a million labels.  With as
+    many nodes as outcomes it is that sum; the surplus nodes get no weight.
+    """
     n, accuracy = n[..., np.newaxis], accuracy[..., np.newaxis]
     degree = np.arange(nodes)
     centre = accuracy * (n - degree) + degree * (1.0 - accuracy)
@@ -167,20 +144,15 @@ def _mean_width(n: Floats, accuracy: Floats, share: float, nodes: int) -> Floats
     matrix[..., step, step - 1] = np.sqrt(coupling)
     correct, vectors = np.linalg.eigh(matrix)
     weights = vectors[..., 0, :] ** 2
-    widths = _width(np.clip(correct, 0.0, n), n, share)
-    mean: Floats = np.sum(weights * widths, axis=-1)
-    return mean
-
-
-def _width(k: Floats, n: Floats, share: float) -> Floats:
     # Between integers the bounds are the same functions; a plan needs no rounding
     # outward.
+    k = np.clip(correct, 0.0, n)
     wrong = n - k
     low = beta_quantile(np.maximum(k, _NOTHING), wrong + 1.0, share)
     missed = beta_quantile(np.maximum(wrong, _NOTHING), k + 1.0, share)
-    width: Floats = 1.0 - np.where(wrong < _NOTHING, 0.0, missed)
-    width -= np.where(k < _NOTHING, 0.0, low)
-    return width
+    widths = 1.0 - np.where(wrong < _NOTHING, 0.0, missed)
+    widths -= np.where(k < _NOTHING, 0.0, low)
+    return np.asarray(np.sum(weights * widths, axis=-1))
 
 
 def labels_to_narrow(
@@ -192,13 +164,12 @@ def labels_to_narrow(
 ) -> tuple[int, ...] | None:
     """Return how many more labels of each class bring a balanced *interval* to width.
 
-    *width* is high - low.  Accuracies are taken to stay what they are now, 0.5
-    without labels.  Labels go where they take most off the variance of the balanced
-    accuracy: the classes are filled up to a number in proportion to the standard
-    deviation of one label, whichever have fewer.  The answer exceeds the fewest
-    labels of that kind by about half a percent at most.  All are 0 when the interval
-    at hand is narrow enough; None means more than 10**7 labels of a class.  Four to
-    six intervals are usual, and 42 the most that are computed.
+    *width* is high - low.  Accuracies are taken to stay what they are now, 0.5 without
+    labels.  The classes are filled up to a number in proportion to the standard
+    deviation of one label, whichever have fewer; the answer exceeds the fewest labels
+    of that kind by about half a percent at most.  All are 0 when the interval at hand
+    is narrow enough; None means more than 10**7 labels of a class.  At most 42
+    intervals are computed.
 
     Raises ValueError unless 0 <= k <= n in each, width and confidence_level lie between
     0 and 1, and for as many classes as *interval* is not for.
@@ -245,13 +216,12 @@ def labels_to_decide(
 ) -> tuple[int, ...] | None:
     """Return how many more labels of each class decide whether *target* is met.
 
-    It is decided once the interval of `balanced_anytime`, with the same *shares*,
-    lies on one side of the target.  How the labels are shared among the classes, and
-    their accuracies, are taken to stay what they are now; the answer exceeds the
-    fewest labels by about half a percent at most.  All are 0 when it is decided now.
-    None means that no number decides: the accuracy is at the target, it is unknown
-    for a class without labels, or more than 10**7 labels are needed.  Four to six
-    intervals are usual, and 41 the most that are computed.
+    It is decided once the interval of `balanced_anytime`, with the same *shares*, lies
+    on one side of the target.  The parts of the classes and their accuracies are taken
+    to stay what they are now; the answer exceeds the fewest labels by about half a
+    percent at most.  All are 0 when it is decided now.  None means that no number
+    decides: the accuracy is at the target, it is unknown for a class without labels, or
+    more than 10**7 labels are needed.  At most 41 intervals are computed.
 
     Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n in each, and
     target and confidence_level lie between 0 and 1.
@@ -262,10 +232,10 @@ def labels_to_decide(
     target = checked_fraction("target", target)
 
     def reach_of(k: Floats, n: Floats) -> float:
-        low, high = balanced_anytime(
+        found = balanced_anytime(
             k.astype(np.int64), n.astype(np.int64), confidence_level, shares=shares
         )
-        return _reach(k, n, target, (low, high))
+        return _reach(k, n, target, found)
 
     reach = reach_of(right, total)
     if reach < 0:
@@ -279,14 +249,11 @@ def labels_to_decide(
         return np.rint(counts * (right / total)), counts
 
     enough = least_enough(
-        lambda size: reach_of(*planned(size)),
-        (now, reach),
-        MOST_PLANNED,
+        lambda size: reach_of(*planned(size)), (now, reach), MOST_PLANNED
     )
     if enough is None:
         return None
-    more = np.maximum(planned(enough)[1] - total, 0.0)
-    return tuple(int(labels) for labels in more)
+    return tuple(int(more) for more in np.maximum(planned(enough)[1] - total, 0.0))
 
 
 def pairs_to_decide(
@@ -376,28 +343,24 @@ def least_enough(
     is at most a half percent, or 1, too large where the reach falls steadily; four
     to six sizes are tried as a rule, and never more than 40.
     """
-    few, many = first, (last + 1.0, math.nan)
+    # The logarithm of the width is nearly a line, with a slope of about -1/2, in that
+    # of the size.
+    (few, outside), (many, inside) = first, (last + 1.0, math.nan)
     for step in range(_MOST_STEPS):
-        is_near = many[0] - few[0] <= max(1.0, 2.0 * _CLOSE_ENOUGH * few[0])
-        if is_near or many[1] > -_CLOSE_ENOUGH:
+        is_near = many - few <= max(1.0, 2.0 * _CLOSE_ENOUGH * few)
+        if is_near or inside > -_CLOSE_ENOUGH:
             break
-        size = float(math.ceil(_guess(few, many, step)))
-        size = min(max(size, few[0] + 1.0), many[0] - 1.0)
+        if math.isnan(inside):
+            guess = few * math.exp(min(2.0 * outside + _CLOSE_ENOUGH, 40.0))
+        elif step % 3 == 2 or not math.isfinite(outside):
+            guess = math.sqrt(few * many)
+        else:
+            share = (outside + _CLOSE_ENOUGH / 2.0) / (outside - inside)
+            guess = few * (many / few) ** min(share, 1.0)
+        size = min(max(float(math.ceil(guess)), few + 1.0), many - 1.0)
         found = reach(size)
-        few, many = (few, (size, found)) if found < 0 else ((size, found), many)
-    return many[0] if many[0] <= last else None
-
-
-def _guess(few: tuple[float, float], many: tuple[float, float], step: int) -> float:
-    """Return where an interval should be just narrow enough.
-
-    The logarithm of the width is nearly a line, with a slope of about -1/2, in that
-    of the labels.
-    """
-    (left, outside), (right, inside) = few, many
-    if math.isnan(inside):
-        return left * math.exp(min(2.0 * outside + _CLOSE_ENOUGH, 40.0))
-    if step % 3 == 2 or not math.isfinite(outside):
-        return math.sqrt(left * right)
-    share = (outside + _CLOSE_ENOUGH / 2.0) / (outside - inside)
-    return float(left * (right / left) ** min(share, 1.0))
+        if found < 0:
+            many, inside = size, found
+        else:
+            few, outside = size, found
+    return many if many <= last else None

@@ -1,6 +1,16 @@
 """Intervals from the rounds of a study that trained the detector many times.
 
 None of them is guaranteed: rounds share their data, so they are not independent.
+
+The last axes of the arguments run over the rounds, and broadcast: *validation* are the
+accuracies on what a round did not train on, *training* those on its whole training set,
+and *no_information* those that it would have had if predictions and labels were paired
+at random.  Both bounds have the shape that remains, in [0, 1].
+
+All raise ValueError unless there are two rounds or more, accuracies lie in [0, 1] and
+0 < confidence_level < 1.
+
+S. Raschka, Creating Confidence Intervals for Machine Learning Classifiers (2022).
 """
 
 import math
@@ -9,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from .arguments import Floats, checked_fraction
+from .arguments import Floats, checked_accuracy, half_error
 from .exact import Interval
 
 # A training set drawn with replacement holds this part of the data: 1 - 1/e.
@@ -17,35 +27,19 @@ _PART_DRAWN = 0.632
 
 
 def bootstrap_t(validation: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return the t interval of one more bootstrap round.
+    """Return the t interval of one more bootstrap round, clipped to [0, 1].
 
-    The last axis of *validation* runs over the accuracies that the rounds had on
-    what they did not train on; both bounds have the shape that remains, and are
-    clipped to [0, 1].  The deviation is that of a round, not that of their mean, so
-    more rounds make the interval no narrower.  This is an approximation.
-
-    Raises ValueError unless there are two rounds or more, accuracies lie in [0, 1]
-    and 0 < confidence_level < 1.
-
-    S. Raschka, Creating Confidence Intervals for Machine Learning Classifiers
-    (2022), method 2.1.
+    The deviation is that of a round, not that of their mean, so more rounds make the
+    interval no narrower.  It is Raschka's method 2.1.
     """
     return _t_interval(_checked_rounds("validation", validation), confidence_level, 1)
 
 
 def seeds_t(accuracy: npt.ArrayLike, confidence_level: float) -> Interval:
-    """Return the t interval for the mean accuracy over all random seeds.
+    """Return the t interval for the mean accuracy over all seeds, clipped to [0, 1].
 
-    The last axis of *accuracy* runs over the seeds that were tried, each with its
-    accuracy on the same test set; both bounds have the shape that remains, and are
-    clipped to [0, 1].  Only the luck of the seed is covered, not that of the test
-    set.  This is an approximation.
-
-    Raises ValueError unless there are two seeds or more, accuracies lie in [0, 1]
-    and 0 < confidence_level < 1.
-
-    S. Raschka, Creating Confidence Intervals for Machine Learning Classifiers
-    (2022), method 4.
+    *accuracy* holds that of each seed that was tried, on the same test set.  Only the
+    luck of the seed is covered, not that of the test set.  It is Raschka's method 4.
     """
     rounds = _checked_rounds("accuracy", accuracy)
     return _t_interval(rounds, confidence_level, rounds.shape[-1])
@@ -54,14 +48,7 @@ def seeds_t(accuracy: npt.ArrayLike, confidence_level: float) -> Interval:
 def bootstrap_percentile(
     validation: npt.ArrayLike, confidence_level: float
 ) -> Interval:
-    """Return the percentiles of the bootstrap rounds.
-
-    The last axis of *validation* runs over the accuracies that the rounds had on
-    what they did not train on; both bounds have the shape that remains, in [0, 1].
-    Between rounds they are interpolated.  This is an approximation.
-
-    Raises ValueError unless there are two rounds or more, accuracies lie in [0, 1]
-    and 0 < confidence_level < 1.
+    """Return the percentiles of the bootstrap rounds, interpolated between them.
 
     B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), ch. 10.
     """
@@ -77,22 +64,12 @@ def point_632(
 ) -> Interval:
     """Return the percentiles of the bootstrap rounds, corrected by the .632 rule.
 
-    The last axes of *validation* and *training* run over the accuracies that the
-    rounds had on what they did not train on and on the whole training set; they
-    broadcast, and both bounds have the shape that remains, in [0, 1].  A round sees
-    63.2 % of the data and so does too badly on the rest: 0.632 of its validation
-    accuracy and 0.368 of its training accuracy are taken.  This is an
-    approximation; in a simulation by Raschka with the weights *is_swapped* it held
-    the truth 83 % of the time at a level of 95 %.
+    A round sees 63.2 % of the data and so does too badly on the rest: 0.632 of its
+    validation accuracy and 0.368 of its training accuracy are taken.  With *is_swapped*
+    the two weights change places, as in Raschka's article (method 2.3); in a simulation
+    by him that held the truth 83 % of the time at a level of 95 %.
 
-    With *is_swapped* the two weights change places, as in Raschka's article.
-
-    Raises ValueError unless there are two rounds or more, accuracies lie in [0, 1]
-    and 0 < confidence_level < 1.
-
-    B. Efron, Journal of the American Statistical Association 78 (1983), 316-331;
-    S. Raschka, Creating Confidence Intervals for Machine Learning Classifiers
-    (2022), method 2.3.
+    B. Efron, Journal of the American Statistical Association 78 (1983), 316-331.
     """
     rounds = corrected_632(validation, training, is_swapped=is_swapped)
     return _percentiles(rounds, confidence_level)
@@ -108,20 +85,13 @@ def point_632_plus(
 ) -> Interval:
     """Return the percentiles of the bootstrap rounds, corrected by the .632+ rule.
 
-    The arguments and what is returned are those of `point_632`; *no_information*
-    holds the accuracies that the rounds would have had if predictions and labels
-    were paired at random.  The further a round fell from its training accuracy
-    towards that one, the more weight its validation accuracy gets: from 0.632 for
-    none of the way to 1 for all of it.  This is an approximation.
-
-    With *is_swapped* the two weights change places, as in Raschka's article.
-
-    Raises ValueError unless there are two rounds or more, accuracies lie in [0, 1]
-    and 0 < confidence_level < 1.
+    The further a round fell from its training accuracy towards that without
+    information, the more weight its validation accuracy gets: from 0.632 for none of
+    the way to 1 for all of it.  *is_swapped* is as for `point_632` (Raschka's method
+    2.4).
 
     B. Efron and R. Tibshirani, Journal of the American Statistical Association 92
-    (1997), 548-560; S. Raschka, Creating Confidence Intervals for Machine Learning
-    Classifiers (2022), method 2.4.
+    (1997), 548-560.
     """
     rounds = corrected_632_plus(
         validation, training, no_information, is_swapped=is_swapped
@@ -165,7 +135,7 @@ def _mixed(
 
 
 def _t_interval(rounds: Floats, confidence_level: float, averaged: int) -> Interval:
-    tail = (1.0 - checked_fraction("confidence_level", confidence_level)) / 2.0
+    tail = half_error(confidence_level)
     deviate = -float(stdtrit(rounds.shape[-1] - 1, tail))
     centre = rounds.mean(axis=-1)
     half = deviate * rounds.std(axis=-1, ddof=1) / math.sqrt(averaged)
@@ -176,7 +146,7 @@ def _t_interval(rounds: Floats, confidence_level: float, averaged: int) -> Inter
 
 
 def _percentiles(rounds: Floats, confidence_level: float) -> Interval:
-    tail = (1.0 - checked_fraction("confidence_level", confidence_level)) / 2.0
+    tail = half_error(confidence_level)
     low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=-1)
     return Interval(np.asarray(low), np.asarray(high))
 
@@ -185,6 +155,4 @@ def _checked_rounds(name: str, value: npt.ArrayLike) -> Floats:
     rounds = np.asarray(value, dtype=np.float64)
     if not rounds.ndim or rounds.shape[-1] < 2:
         raise ValueError(f"{name} must hold two rounds or more, not {value!r:.80}")
-    if not ((rounds >= 0) & (rounds <= 1)).all():
-        raise ValueError(f"{name} must lie between 0 and 1, not {value!r:.80}")
-    return rounds
+    return checked_accuracy(value, name)

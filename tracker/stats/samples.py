@@ -3,7 +3,6 @@
 import numpy as np
 import numpy.typing as npt
 
-from .exact import Interval
 from .measures import overall_interval
 from .methods import balanced_interval
 
@@ -23,7 +22,8 @@ def accuracy_interval(
     """
     truth, predicted = _columns(y_true, y_pred)
     correct = (truth == predicted).sum(keepdims=True)
-    return _as_floats(overall_interval(correct, [truth.size], confidence_level))
+    low, high = overall_interval(correct, [truth.size], confidence_level)
+    return float(low), float(high)
 
 
 def balanced_accuracy_interval(
@@ -53,11 +53,8 @@ def balanced_accuracy_interval(
     is_class = truth[:, None] == classes
     correct = (is_class & (truth == predicted)[:, None]).sum(0)
     counted = is_class.sum(0)
-    return _as_floats(balanced_interval(method, correct, counted, confidence_level))
-
-
-def _as_floats(found: Interval) -> tuple[float, float]:
-    return float(found.low), float(found.high)
+    low, high = balanced_interval(method, correct, counted, confidence_level)
+    return float(low), float(high)
 
 
 def _columns(

@@ -5,8 +5,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from tracker.stats.approximations import balanced_wilson
 from tracker.stats.exact import balanced_union
+from tracker.stats.methods import get_method
 from tracker.stats.paired import (
     boxed_paired_difference,
     mcnemar,
@@ -90,7 +90,8 @@ def test_the_box_takes_any_number_of_queries_and_classes():
 def test_a_published_difference_of_two_shares_is_met():
     # Newcombe 1998, Statistics in Medicine 17:873, table II, method 10.
     new, old = ([9], [10]), ([3], [10])
-    low, high = unpaired_difference(new, old, 0.95, interval=balanced_wilson)
+    wilson = get_method("wilson").balanced_interval
+    low, high = unpaired_difference(new, old, 0.95, interval=wilson)
     assert low == pytest.approx(0.1705, abs=5e-5)
     assert high == pytest.approx(0.809, abs=5e-5)
 

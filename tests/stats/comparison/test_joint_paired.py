@@ -72,7 +72,7 @@ def test_no_part_of_the_moments_is_above_its_bound():
         classes = some_classes(rng, 3)
         tilt = rng.uniform(0.3, 8)
         prices = rng.uniform(0, 2 * tilt, (2, 4, 8)) * rng.integers(0, 2, (2, 4, 8))
-        bounds = Moments(classes, tilt, 8).largest(*prices).values
+        bounds, *_ = Moments(classes, tilt, 8).largest(*prices)
         turned = tilt * (1 + 2j * np.pi / FALL * np.arange(8))
         box, exact = classes.box, np.zeros((4, 8))
         for j in range(3):

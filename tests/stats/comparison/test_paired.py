@@ -10,7 +10,8 @@ import pytest
 from scipy.special import ndtri
 
 from tracker.stats import paired
-from tracker.stats.paired import Difference, paired_difference
+from tracker.stats.exact import Interval
+from tracker.stats.paired import paired_difference
 
 with (Path(__file__).parent / "paired.csv").open(newline="") as file:
     ROWS = list(csv.DictReader(file))
@@ -23,7 +24,7 @@ def tango(b, c, n, level):
     """
     b, c, n = (np.asarray(array, dtype=float) for array in (b, c, n))
     z = -float(ndtri((1 - level) / 2))
-    return Difference(paired._score_limit(b, c, n, z), -paired._score_limit(c, b, n, z))
+    return Interval(paired._score_limit(b, c, n, z), -paired._score_limit(c, b, n, z))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['b']}-{row['c']}")

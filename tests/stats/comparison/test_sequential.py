@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tracker.stats.evidence.intervals import anytime
-from tracker.stats.paired import decide
+from tracker.stats.evidence.paired import decide
 
 
 def first_winning(labels, level=0.95):

@@ -211,17 +211,17 @@ def list_anchors(
 ) -> AnchorList:
     """Return the anchors of an investigation, and what each still needs."""
     found = _get(session, detector, number)
-    return AnchorList(
-        items=[
-            Anchor(
-                query=dump_id("iq", row.id),
-                input=row.input,
-                times=times,
-                needs=_needs(row, detector),
-            )
-            for row, _, times in _read_anchors(session, found)
-        ]
-    )
+    items = []
+    for row, _, times in _read_anchors(session, found):
+        needs = ["judge then"] if row.judged_then is None else []
+        if row.now is None:
+            needs.append("rerun")
+        else:
+            needs += ["judge now"] if row.judged_now is None else []
+            needs += ["label"] if _truth(row, detector) is None else []
+        query = dump_id("iq", row.id)
+        items.append(Anchor(query=query, input=row.input, times=times, needs=needs))
+    return AnchorList(items=items)
 
 
 def _get(
@@ -241,15 +241,6 @@ def _read_anchors(
     """Return each anchor, whether it was right by the old judge, and its times."""
     drawn = {query_id: more for query_id, *more in found.anchors}
     return [(row, *drawn[row.id]) for row in storage.list_anchors(session, found)]
-
-
-def _needs(row: Any, detector: Detector) -> list[str]:
-    needs = ["judge then"] if row.judged_then is None else []
-    if row.now is None:
-        return [*needs, "rerun"]
-    if row.judged_now is None:
-        needs.append("judge now")
-    return needs if _truth(row, detector) is not None else [*needs, "label"]
 
 
 def _effects(row: Any, was_right: int, detector: Detector) -> dict[str, int | None]:
@@ -297,8 +288,11 @@ def _describe(
             one[1], one[-1], missing[name], anchors, level
         )
     now, then = (
-        _rate(found.right_now, found.judged_now),
-        _rate(found.right_then, found.judged_then),
+        Rate(right=right, judged=judged, rate=right / judged)
+        for right, judged in (
+            (found.right_now, found.judged_now),
+            (found.right_then, found.judged_then),
+        )
     )
     intervals["mix"] = stats.mix_shift(
         (now.right, now.judged), (then.right, then.judged), intervals["mix"]
@@ -329,10 +323,6 @@ def _describe(
     )
 
 
-def _rate(right: int, judged: int) -> Rate:
-    return Rate(right=right, judged=judged, rate=right / judged)
-
-
 def _sum_up(
     then: Rate,
     now: Rate,
@@ -347,7 +337,9 @@ def _sum_up(
     named = [one for one in _SOURCES if is_shown(intervals[_SOURCES[one]])]
     for name in named:
         bounds = rounding.outward(*intervals[_SOURCES[name]], 3)
-        low, high = (_write_points(bound.scaleb(2)) for bound in bounds)
+        low, high = (
+            f"{bound.scaleb(2):+}".replace("-", "\N{MINUS SIGN}") for bound in bounds
+        )
         said += f"The {name} moved it by {low} to {high} points. "
     others = [one for one in _SOURCES if one not in named]
     if others:
@@ -358,20 +350,12 @@ def _sum_up(
     return said.strip()
 
 
-def _write_points(points: Any) -> str:
-    return f"{points:+}".replace("-", "\N{MINUS SIGN}")
-
-
 def _say(name: str, intervals: Mapping[str, tuple[float, float]]) -> str:
-    if name in {"system", "truth"}:
-        if is_shown(intervals["truth"]):
-            return "the system moved"
-        if is_shown(intervals["system"]):
-            return (
-                "the judge likes the new outputs differently; people have not "
-                "confirmed it"
-            )
-        return "no move of the system is shown"
-    if is_shown(intervals[name]):
-        return f"the {name} moved"
-    return f"no move of the {name} is shown"
+    source = "system" if name == "truth" else name
+    if is_shown(intervals["truth" if source == "system" else source]):
+        return f"the {source} moved"
+    if source == "system" and is_shown(intervals["system"]):
+        return (
+            "the judge likes the new outputs differently; people have not confirmed it"
+        )
+    return f"no move of the {source} is shown"

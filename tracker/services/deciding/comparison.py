@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 from sqlalchemy.orm import Session
 
@@ -201,15 +202,14 @@ def _say(
     if found is None:
         return f"Nothing shows yet whether {new} is better than {old}."
     measure = read_measure(found.measure)
-    when = f"When the truth is {measure.of}, " if measure.of else ""
-    same = ""
-    if measure.kind == BALANCED:
-        same = f", {counting_the_same(detector.classes)}"
     low, high, _ = in_points(found.low, found.high)
-    whatever = ""
+    said = f"When the truth is {measure.of}, " if measure.of else ""
+    said += f"{new} is right {than(low, high, old)}"
+    if measure.kind == BALANCED:
+        said += f", {counting_the_same(detector.classes)}"
     if awaited:
-        whatever = f", whatever the label of {plural(awaited, 'input')} will be"
-    return f"{when}{new} is right {than(low, high, old)}{same}{whatever}."
+        said += f", whatever the label of {plural(awaited, 'input')} will be"
+    return f"{said}."
 
 
 def _refuse(
@@ -248,29 +248,23 @@ def _refuse_unstated(estimates: Sequence[Estimate]) -> str | None:
     """Return why there is no decision, if unstated labels would have made one."""
     # Labels of inputs that both have are counted of both.
     unstated = max(one.unstated + one.unstated_left_out for one in estimates)
-    return refuse_unstated(unstated) if unstated and not _are_live(estimates) else None
-
-
-def _are_live(estimates: Sequence[Estimate]) -> bool:
-    return all(one.population.kind == LIVE for one in estimates)
-
-
-def _alone(column: list[int]) -> list[list[int]]:
-    # The last axis runs over classes that are averaged; here each stands alone.
-    return [[number] for number in column]
+    are_live = all(one.population.kind == LIVE for one in estimates)
+    return refuse_unstated(unstated) if unstated and not are_live else None
 
 
 def _build_unpaired(old: Estimate, new: Estimate, level: float) -> Unpaired:
     was, now = ((list(one.correct), list(one.labelled)) for one in (old, new))
-    each = unpaired_difference(
-        (_alone(now[0]), _alone(now[1])), (_alone(was[0]), _alone(was[1])), level
-    )
+    # The last axis runs over classes that are averaged; here each stands alone.
+    alone = [np.array(counts)[..., np.newaxis] for counts in (now, was)]
+    each = unpaired_difference(tuple(alone[0]), tuple(alone[1]), level)
     classes = [
         UnpairedClassChange(
             name=before.name,
             old=Score(**before.model_dump(exclude={"name"})),
             new=Score(**after.model_dump(exclude={"name"})),
-            difference=_subtract(after.accuracy, before.accuracy),
+            difference=None
+            if after.accuracy is None or before.accuracy is None
+            else after.accuracy - before.accuracy,
             low=low,
             high=high,
         )
@@ -288,10 +282,6 @@ def _build_unpaired(old: Estimate, new: Estimate, level: float) -> Unpaired:
     )
 
 
-def _subtract(new: float | None, old: float | None) -> float | None:
-    return None if new is None or old is None else new - old
-
-
 def _judge_unpaired(
     session: Session,
     detector: Detector,
@@ -304,8 +294,8 @@ def _judge_unpaired(
     An input that both were put to has one label, so their results depend on each
     other.  Of two intervals, each wrong half as often, that does not matter.
     """
-    are_there = count_unlabelled(session, detector, versions) == NOTHING
-    if not (are_there and _are_live(estimates)):
+    are_live = all(one.population.kind == LIVE for one in estimates)
+    if not are_live or count_unlabelled(session, detector, versions) != NOTHING:
         return "undecided"
     half = shared_level(level, 2)
     was, now = (

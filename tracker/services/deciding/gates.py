@@ -7,7 +7,7 @@ versions have passed, whatever labels they share.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -27,7 +27,7 @@ from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import PopulationWord
 from tracker.services.fields import Input, Level, VersionName
 from tracker.services.versions import choose_versions
-from tracker.shapes import Accuracy, Shape
+from tracker.shapes import Shape
 from tracker.stats import family_level
 from tracker.storage.detectors import Detector, lock_versions
 from tracker.words import DECIDING_METHOD, EDITOR, REPLAYED, UNSTATED, Verdict
@@ -146,9 +146,11 @@ def _ask_family(
     now = [found.population, choice.not_worse_than, detector.measure]
     now += [name for name, _ in detector.also]
     if what is not None and what != now:
+        population, old, measure, *_ = what
+        against = "" if old is None else f" against {old}"
         raise ConflictError(
-            f"the family asked about {version.name} by {_say_question(what)}; ask the "
-            "same again, or without family"
+            f"the family asked about {version.name} by {population} labels{against}, "
+            f"measure {measure}; ask the same again, or without family"
         )
     if found.population == REPLAYED:
         # What is missing is known of other versions, and would tell when to ask.
@@ -161,12 +163,6 @@ def _ask_family(
     version.family = [number, passed, now, has_passed or found.verdict == "met"]
     basis = f"{found.basis} As version {number:,} of the family, {passed:,} passed."
     return found.model_copy(update={"basis": basis})
-
-
-def _say_question(what: Sequence[Any]) -> str:
-    population, old, *measures = what
-    against = "" if old is None else f" against {old}"
-    return f"{population} labels{against}, measure {measures[0]}"
 
 
 def _ask(
@@ -240,7 +236,13 @@ def _check_estimate(
     decisions = [estimate.decision, *estimate.also]
     checks = [_check_target(one) for one in decisions if one is not None]
     if max_width is not None:
-        checks.append(_check_width(score_own(estimate, measure), max_width))
+        width = score_own(estimate, measure).width
+        # More labels make it narrower: too wide is not yet a failure.
+        verdict: Verdict = "met" if width <= max_width else "undecided"
+        wide = f"{100 * width:.2f} points wide, at most {100 * max_width:g} wanted"
+        checks.append(
+            Check(name="max-width", verdict=verdict, message=f"the interval is {wide}")
+        )
     return checks
 
 
@@ -263,34 +265,14 @@ def _check_target(decision: Decision) -> Check:
     )
 
 
-def _check_width(own: Accuracy, most: float) -> Check:
-    width = own.width
-    # More labels make it narrower: too wide is not yet a failure.
-    return Check(
-        name="max-width",
-        verdict="met" if width <= most else "undecided",
-        message=f"the interval is {100 * width:.2f} points wide, at most "
-        f"{100 * most:g} wanted",
-    )
-
-
-def _say_why_undecided(comparison: Comparison) -> str:
-    new, old = comparison.new, comparison.old
-    if comparison.paired is None:
-        return f"{new} and {old} have no labelled input in common"
-    return f"the inputs that {new} and {old} share say nothing of the measure"
-
-
 def _check_change(comparison: Comparison) -> Check:
     new, old, decision = comparison.new, comparison.old, comparison.decision
-    if decision is None:
-        return Check(
-            name="not-worse-than",
-            verdict="undecided",
-            message=_say_why_undecided(comparison),
-        )
-    return Check(
-        name="not-worse-than",
-        verdict=_OF_COMPARISON[decision.verdict],
-        message=f"{new} against {old}: {decision.verdict}. {comparison.sentence}",
-    )
+    verdict: Verdict = "undecided"
+    if decision is not None:
+        verdict = _OF_COMPARISON[decision.verdict]
+        message = f"{new} against {old}: {decision.verdict}. {comparison.sentence}"
+    elif comparison.paired is None:
+        message = f"{new} and {old} have no labelled input in common"
+    else:
+        message = f"the inputs that {new} and {old} share say nothing of the measure"
+    return Check(name="not-worse-than", verdict=verdict, message=message)

@@ -103,28 +103,26 @@ def read_methods(estimate: Estimate) -> list[MethodReading]:
     error would be more than a point: at least its level is proved.
     """
     readings = []
+    counts, shares = ([estimate.correct], [estimate.labelled]), [estimate.shares]
     for name in stats.METHODS:
-        scores = score(
-            [estimate.correct],
-            [estimate.labelled],
-            name,
-            method_level(name, estimate.confidence_level, estimate.population.kind),
-            [estimate.shares],
-        )
-        readings.append(
-            MethodReading(
-                method=stats.get_method(name),
-                balanced=scores[0][0],
-                coverage=_cover(name, estimate),
-            )
-        )
-    return sorted(readings, key=_rank)
+        level = method_level(name, estimate.confidence_level, estimate.population.kind)
+        balanced = score(*counts, name, level, shares)[0][0]
+        coverage = _cover(name, estimate)
+        readings.append(MethodReading(stats.get_method(name), balanced, coverage))
+    return sorted(
+        readings,
+        key=lambda one: (
+            not one.method.is_guaranteed,
+            one.coverage is not None and one.coverage.is_far_too_low,
+        ),
+    )
 
 
 def can_sum_balanced(estimate: Estimate) -> bool:
     """Return whether `sum_balanced` finds anything, without summing."""
     labelled = estimate.labelled
-    return all(labelled) and _is_summed(labelled)
+    outcomes = math.prod(n + 1 for n in labelled)
+    return len(labelled) == 2 and all(labelled) and outcomes <= stats.MOST_OUTCOMES
 
 
 def sum_balanced(estimate: Estimate) -> list[Coverage]:
@@ -162,12 +160,6 @@ def labels_that_exact_needs(
     return None if more is None else sum(more)
 
 
-def _rank(reading: MethodReading) -> tuple[bool, bool]:
-    coverage = reading.coverage
-    is_far = coverage is not None and coverage.is_far_too_low
-    return not reading.method.is_guaranteed, is_far
-
-
 def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     labelled = estimate.labelled
     if not all(labelled):
@@ -177,7 +169,7 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     is_guaranteed = stats.get_method(method).is_guaranteed
     budget = _GUARANTEED if is_guaranteed else _APPROXIMATE
     most = int(budget.milliseconds / _milliseconds(method, labelled))
-    if _is_summed(labelled) and stats.count_likely(labelled, truth) <= most:
+    if can_sum_balanced(estimate) and stats.count_likely(labelled, truth) <= most:
         found = _sum_coverage(method, labelled, truth, level)
         return BalancedCoverage(found.holds, 0.0, level)
     if most < budget.fewest_draws:
@@ -187,12 +179,6 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     if error > budget.largest_error:
         return None
     return BalancedCoverage(max(holds, level) if is_guaranteed else holds, error, level)
-
-
-def _is_summed(labelled: Sequence[int]) -> bool:
-    return (
-        len(labelled) == 2 and math.prod(n + 1 for n in labelled) <= stats.MOST_OUTCOMES
-    )
 
 
 def _milliseconds(method: str, labelled: Sequence[int]) -> float:
@@ -238,5 +224,7 @@ def _simulated(
     draws: int,
 ) -> tuple[float, float]:
     interval = stats.get_method(method).balanced_interval
-    found = stats.simulated_coverage(interval, labelled, accuracy, level, draws=draws)
-    return float(found.coverage.holds), found.standard_error
+    found, error = stats.simulated_coverage(
+        interval, labelled, accuracy, level, draws=draws
+    )
+    return float(found.holds), error

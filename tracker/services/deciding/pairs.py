@@ -134,12 +134,9 @@ def decide_pairs(  # noqa: PLR0913, PLR0917 - what is counted of the pairs.
     that are *awaited* will get a label, of any class, and either may be right then.
     """
     measure = read_measure(detector.measure)
-    by_class = {count.label: count for count in counts}
-    tallies = [
-        by_class.get(name, PairCount(name, 0, 0, 0)) for name in detector.classes
-    ]
     if measure.kind == PRECISION:
         return None
+    tallies = _tally(detector, counts)
     if measure.kind == RECALL:
         tallies = [one for one in tallies if one.label == measure.of]
     pairs = [one.pairs for one in tallies]
@@ -175,6 +172,12 @@ def decide_pairs(  # noqa: PLR0913, PLR0917 - what is counted of the pairs.
         high=best.high,
         labels_to_decide=more if verdict == "undecided" else 0,
     )
+
+
+def _tally(detector: Detector, counts: Sequence[PairCount]) -> list[PairCount]:
+    """Return the counts of every class, in order."""
+    by_class = {count.label: count for count in counts}
+    return [by_class.get(name, PairCount(name, 0, 0, 0)) for name in detector.classes]
 
 
 def _complete(
@@ -222,10 +225,9 @@ def build_paired(
     detector: Detector, counts: Sequence[PairCount], drawn: Drawn, level: float
 ) -> Paired | None:
     """Return what was counted of the pairs, and *drawn* in addition, with bounds."""
-    counted = {count.label: count for count in counts}
-    if not counted and not any(drawn):
+    if not counts and not any(drawn):
         return None
-    tallies = [counted.get(name, PairCount(name, 0, 0, 0)) for name in detector.classes]
+    tallies = _tally(detector, counts)
     pairs = [tally.pairs for tally in tallies]
     gained = [tally.gained for tally in tallies]
     lost = [tally.lost for tally in tallies]
@@ -333,12 +335,12 @@ def _bound_class(
 @lru_cache(maxsize=256)
 def _bound_jointly(
     gained: tuple[int, ...], lost: tuple[int, ...], pairs: tuple[int, ...], level: float
-) -> stats.Difference:
+) -> stats.Interval:
     return stats.joint_paired_difference(gained, lost, pairs, level)
 
 
 def balance_changes(
-    differences: Sequence[float | None], bounds: stats.Difference
+    differences: Sequence[float | None], bounds: stats.Interval
 ) -> Change:
     """Return the change of the balanced accuracy; null while a class has none."""
     known = [difference for difference in differences if difference is not None]

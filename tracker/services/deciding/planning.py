@@ -48,16 +48,6 @@ def labels_for_balanced(estimate: Estimate, width: float) -> tuple[int, ...] | N
     )
 
 
-def labels_for_class(estimate: Estimate, one: shapes.Score, width: float) -> int | None:
-    """Return how many more labels of a class bring its interval to width.
-
-    It is the one that decides if the estimate is by that, and else the exact one.
-    """
-    is_deciding = estimate.method == words.DECIDING_METHOD
-    level = estimate.shown_level
-    return _narrow_class(one.correct, one.labelled, width, level, is_deciding)
-
-
 @lru_cache(maxsize=256)
 def narrow_balanced(  # noqa: PLR0913, PLR0917 - counts, and the interval of them.
     ks: tuple[int, ...],
@@ -79,7 +69,7 @@ def narrow_balanced(  # noqa: PLR0913, PLR0917 - counts, and the interval of the
 
 @lru_cache(maxsize=4096)
 def _narrow_class(
-    k: int, n: int, width: float, level: float, is_deciding: bool
+    k: int, n: int, width: float, level: float, *, is_deciding: bool
 ) -> int | None:
     if not is_deciding:
         return stats.labels_to_reach_width(k, n, width, level)
@@ -279,7 +269,13 @@ def _plan_class(
         name=one.name,
         correct=k,
         labelled=n,
-        for_width=labels_for_class(estimate, one, goal.width),
+        for_width=_narrow_class(
+            k,
+            n,
+            goal.width,
+            estimate.shown_level,
+            is_deciding=estimate.method == words.DECIDING_METHOD,
+        ),
         for_balanced_width=for_balanced,
         to_certify=to_certify,
         chance_to_certify=chance,

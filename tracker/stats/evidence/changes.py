@@ -32,8 +32,6 @@ _ROUNDING, _COARSE_ROUNDING = 1e-9, 1e-6
 _WHOLE_STAKE = 0.75
 _DAYS_STAKE = _REPLAY_STAKE = (1.0 - _WHOLE_STAKE) / 2.0
 _MEASURE_SHARE, _CLASSES_SHARE = 0.5, 0.5
-# No replay takes part in changes: what they leave is for a stated reference.
-_REFERENCE_STAKE = _REPLAY_STAKE
 
 Ints = npt.NDArray[np.int64]
 Counts = tuple[npt.ArrayLike, npt.ArrayLike]
@@ -189,10 +187,6 @@ class _Errors(NamedTuple):
     # What the measure is compared with, too.
     reference: float | None
 
-    def needed(self, start: int | None, share: float) -> float:
-        """Return the log evidence that proves a change after *start*."""
-        return -math.log(self.each_direction * _stake(start, self.birth) * share)
-
 
 class _Number(NamedTuple):
     """Counts of one number by day, (D, K): without the days that have no label."""
@@ -296,13 +290,11 @@ def _looks_at(whole: _Number, start: int | None, errors: _Errors) -> Iterator[_L
     # No start may be so far away that its intervals would have no error.
     weights = np.where(np.abs(days - errors.birth) > _FURTHEST, -np.inf, weights)
     falls = Split.of(number.right, number.counted)
-    needed = errors.needed(start, number.share)
+    error = errors.each_direction * _stake(start, errors.birth) * number.share
+    needed = -math.log(error)
     ratio = falls.log_ratio()
-    sides: tuple[tuple[Direction, Split], ...] = (
-        ("dropped", falls),
-        ("rose", falls.mirrored()),
-    )
-    for direction, splits in sides:
+    directions: tuple[Direction, ...] = ("dropped", "rose")
+    for direction, splits in zip(directions, (falls, falls.mirrored()), strict=True):
         has_fallen = splits.has_fallen()
         bound = np.where(has_fallen, ratio, -np.inf)
         if number.right.shape[1] > 1 and _log_sum(bound + weights) >= needed:
@@ -326,7 +318,8 @@ def _look_below(number: _Number, start: int | None, errors: _Errors) -> Iterator
     weights = np.diff(_up_to(number.days, None, errors.birth), prepend=0.0) / 2.0
     weights[0] = weights[0] + 0.5 if start is None else 0.0
     weights[1:][splits.take(slice(1, None)).mean_before() < reference] = 0.0
-    needed = -math.log(errors.each_direction * _REFERENCE_STAKE)
+    # No replay takes part in changes: its part is for a stated reference.
+    needed = -math.log(errors.each_direction * _REPLAY_STAKE)
     with np.errstate(divide="ignore"):
         logs = np.log(weights)
     look = _Look(number, "dropped", splits, logs, number.days, needed, 0.0, reference)
@@ -349,9 +342,9 @@ def _strongest(
 ) -> AccuracyChange | None:
     looks = [look for one in numbers for look in _looks_at(one, start, errors)]
     found = _strongest_of(looks, start, errors)
-    if found is None and errors.reference is not None:
+    if found is None:
         looks = list(_look_below(numbers[0].since(start), start, errors))
-        return _strongest_of(looks, start, errors)
+        found = _strongest_of(looks, start, errors)
     return found
 
 
@@ -362,7 +355,14 @@ def _strongest_of(
     for look in sorted(looks, key=lambda look: -look.most_surplus):
         if best is not None and look.most_surplus <= most:
             break
-        evidence = _evidence_of(look)
+        splits, shares = look.splits, look.number.shares
+        if look.reference is None:
+            evidence = log_evidence_of_fall(splits, shares)
+        else:
+            counted = splits.since.astype(np.int64)
+            wrong = counted - splits.right_since.astype(np.int64)
+            above = 1.0 - look.reference
+            evidence = log_evidence_above(wrong, counted, above, shares=shares)
         total = _log_sum(evidence + look.log_weights - _ROUNDING)
         surplus = total - _ROUNDING - look.needed
         if surplus > most or (best is None and surplus >= 0):
@@ -370,25 +370,10 @@ def _strongest_of(
     if best is None:
         return None
     look, evidence = best
-    since = int(look.days[np.argmax(evidence)])
-    first, last = _located(look.number, start, errors)
-    return AccuracyChange(
-        look.direction,
-        look.number.scope,
-        since,
-        min(first, since),
-        max(last, since),
-        look.reference,
-    )
-
-
-def _evidence_of(look: _Look) -> Floats:
-    splits, shares = look.splits, look.number.shares
-    if look.reference is None:
-        return log_evidence_of_fall(splits, shares)
-    counted = splits.since.astype(np.int64)
-    wrong = counted - splits.right_since.astype(np.int64)
-    return log_evidence_above(wrong, counted, 1.0 - look.reference, shares=shares)
+    number, since = look.number, int(look.days[np.argmax(evidence)])
+    first, last = _located(number, start, errors)
+    ends = min(first, since), max(last, since)
+    return AccuracyChange(look.direction, number.scope, since, *ends, look.reference)
 
 
 def _located(number: _Number, start: int | None, errors: _Errors) -> tuple[int, int]:

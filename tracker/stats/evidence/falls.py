@@ -66,8 +66,11 @@ class Split(NamedTuple):
 
     def log_marginal(self) -> Floats:
         """Return the log likelihood averaged over accuracies by Beta(1/2, 1/2)."""
-        before = _log_marginal(self.right_before, self.before)
-        return total_of(before + _log_marginal(self.right_since, self.since))
+        before, since = (
+            betaln(right + 0.5, counted - right + 0.5) - betaln(0.5, 0.5)
+            for right, counted in (self[:2], self[2:])
+        )
+        return total_of(before + since)
 
     def log_ratio(self) -> Floats:
         """Return the log likelihood ratio of a change in each class against none.
@@ -170,17 +173,16 @@ def _least(split: Split, shares: Floats | None) -> Floats:
     # A part is not bet: many labels of one side, for which every tilt is too steep,
     # take no more than it from what the other side proves.
     tilts = np.concatenate([tilts, np.zeros_like(tilts[:, :1])], axis=1)
-    log_nodes = np.concatenate([log_nodes, log_nodes[:1]])
+    log_nodes = np.concatenate([log_nodes, log_nodes[:, :1]], axis=1)
     log_weights = np.append(log_weights + math.log1p(-_UNBET), math.log(_UNBET))
-    right = np.stack([split.right_before, split.since - split.right_since], axis=1)
+    right = np.stack([split.right_before.T, (split.since - split.right_since).T])
     bets = Bets(
-        scores=log_nodes + tilts * right.reshape(2 * rows, 1, classes, 1),
+        scores=log_nodes + tilts * right,
         growth=np.expm1(tilts),
         labelled=np.concatenate([split.before, split.since], axis=1),
-        log_weights=np.broadcast_to(log_weights, (2 * rows, log_weights.size)),
+        log_weights=log_weights[:, None, None],
         costs=np.full((rows, 2 * classes), 0.5 / classes),
         floor=0.0,
-        sides=2,
     )
     before, since = split.steadiest(0.5)
     start = np.concatenate([before, 1.0 - since], axis=1)
@@ -216,8 +218,3 @@ def _log_chance(right: Floats, counted: Floats, chance: Floats) -> Floats:
 
 def _log_likelihood(right: Floats, counted: Floats) -> Floats:
     return _log_chance(right, counted, right / np.maximum(counted, 1.0))
-
-
-def _log_marginal(right: Floats, counted: Floats) -> Floats:
-    beta = betaln(right + 0.5, counted - right + 0.5)
-    return np.asarray(beta - betaln(0.5, 0.5))

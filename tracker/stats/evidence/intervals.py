@@ -1,7 +1,6 @@
 """Intervals and evidence that hold after every label, by mixtures fixed before any."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,25 +35,17 @@ _EQUAL = (0.2, 0.0, _WIDE)
 _MOST_UNEVEN = 1e9
 
 
-class Mixture(NamedTuple):
-    """Bets of M terms, in each of which every class has up to G nodes.
-
-    *tilts* is (rows or 1, M, classes or 1, G), *log_nodes* (M, 1, G) and
-    *log_weights* (M,).
-    """
-
-    tilts: Floats
-    log_nodes: Floats
-    log_weights: Floats
-
-
 def build_mixture(
     shares: Floats | None, weights: Floats, *, usual_tilt: float, largest_tilt: float
-) -> Mixture:
+) -> tuple[Floats, Floats, Floats]:
     """Return the bets on a mean with *weights*, by the *shares* of its classes.
 
     Both are (rows or 1, K).  Without shares only the source that needs none has its
     part of the stake, and the rest is not bet.
+
+    Of M terms, in each of which every class has up to G nodes, it returns the tilts,
+    (G, M, 1, classes or 1, rows or 1), and the logarithms of the weights of nodes,
+    (G, M, 1, 1, 1), and of terms, (M, 1, 1).
     """
     if weights.shape[-1] == 1:
         return _one_class_mixture(usual_tilt, largest_tilt)
@@ -64,20 +55,28 @@ def build_mixture(
     tilts, log_nodes, log_weights = [], [], []
     for part, power, nodes in sources:
         padding = [0.0] * (most - len(nodes))
+        sizes, parts = (
+            np.array([*some, *padding])[:, None, None, None, None]
+            for some in (nodes, nodes.values())
+        )
         with np.errstate(divide="ignore"):
-            log_node = np.log([*nodes.values(), *padding])
-        directions = _directions(known**power, weights)[:, None, :, None]
-        tilts.append(_TILTS[:, None, None] * directions * np.array([*nodes, *padding]))
-        log_nodes.append(np.broadcast_to(log_node, (_TILTS.size, 1, most)))
+            log_node = np.log(parts)
+        directions = _directions(known**power, weights)
+        if shares is None and (directions == directions[:, :1]).all():
+            directions = directions[:, :1]
+        tilts.append(_TILTS[:, None, None, None] * directions.T * sizes)
+        log_nodes.append(np.broadcast_to(log_node, (most, _TILTS.size, 1, 1, 1)))
         log_weights.append(np.log(part * _tilt_weights(usual_tilt)))
-    return Mixture(
+    return (
         np.minimum(np.concatenate(tilts, axis=1), largest_tilt),
-        np.concatenate(log_nodes),
-        np.concatenate(log_weights),
+        np.concatenate(log_nodes, axis=1),
+        np.concatenate(log_weights)[:, None, None],
     )
 
 
-def _one_class_mixture(usual_tilt: float, largest_tilt: float) -> Mixture:
+def _one_class_mixture(
+    usual_tilt: float, largest_tilt: float
+) -> tuple[Floats, Floats, Floats]:
     """Return the bets on one class, whose share is known: all sources agree."""
     stakes: dict[float, float] = {}
     for part, _, nodes in (*_SOURCES, _EQUAL):
@@ -86,10 +85,10 @@ def _one_class_mixture(usual_tilt: float, largest_tilt: float) -> Mixture:
                 at = min(float(tilt) * size, largest_tilt)
                 stakes[at] = stakes.get(at, 0.0) + part * node * float(weight)
     tilts = np.array(sorted(stakes))
-    return Mixture(
-        tilts[None, :, None, None],
-        np.zeros((tilts.size, 1, 1)),
-        np.log([stakes[tilt] for tilt in tilts.tolist()]),
+    return (
+        tilts[None, :, None, None, None],
+        np.zeros((1, tilts.size, 1, 1, 1)),
+        np.log([stakes[tilt] for tilt in tilts.tolist()])[:, None, None],
     )
 
 
@@ -103,8 +102,7 @@ def _directions(shares: Floats, weights: Floats) -> Floats:
     shares, weights = np.broadcast_arrays(shares, weights)
     known = shares / total_of(shares)[:, None]
     directions = weights / known
-    scaled: Floats = directions / np.sqrt(total_of(known * directions**2))[:, None]
-    return scaled
+    return np.asarray(directions / np.sqrt(total_of(known * directions**2))[:, None])
 
 
 def checked_shares(name: str, shares: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
@@ -168,20 +166,17 @@ def balanced_anytime(
 
     The last axis of *k* and *n* runs over the K classes; both bounds have the shape
     that remains, in [0, 1].  The intervals after 1, 2, 3... labels hold the true
-    balanced accuracy *all at once* with a probability of at least
-    *confidence_level*, floating point included, whatever rule decides by the
-    results so far which class is labelled next and when to stop.  Each bound alone
-    is ever wrong with at most half of the error.  Where the accuracy of a class
-    changes from label to label, all this holds for the mean over classes of the
-    average that it had at their labels so far.
+    balanced accuracy *all at once* with a probability of at least *confidence_level*,
+    floating point included, whatever rule decides by the results so far which class is
+    labelled next and when to stop.  Each bound alone is ever wrong with at most half of
+    the error.  Where the accuracy of a class changes from label to label, this holds
+    for the mean over classes of the average that it had at their labels so far.
 
-    *shares* are how much of the labels each class is expected to get, positive and
-    in any unit; they broadcast with the counts.  They must have been fixed before
-    the first label that is counted.  Shares that turn out wrong make the interval
-    wider, never false; without them a fifth of the stake is bet, on equal ones.
-
-    With *weights*, positive and fixed beforehand too, the interval is for the mean
-    of the accuracies by these weights.
+    *shares* are how much of the labels each class is expected to get, positive and in
+    any unit; they broadcast with the counts, and must have been fixed before the first
+    label that is counted.  Wrong ones make the interval wider, never false; without
+    them a fifth of the stake is bet, on equal ones.  With *weights*, positive and fixed
+    beforehand too, the interval is for the mean of the accuracies by these weights.
 
     The bounds depend neither on the order of the classes nor on how many rows are
     computed at once, to the last bit.
@@ -229,11 +224,15 @@ class _Rows:
     """Counts by row, (R, K), with the classes in an order that counts alone decide."""
 
     def __init__(
-        self, counts: tuple[Floats, Floats], shares: Floats | None, costs: Floats
+        self,
+        correct: Floats,
+        labelled: Floats,
+        shares: Floats | None,
+        costs: Floats,
+        shape: tuple[int, ...] = (),
     ) -> None:
-        self.k, self.n = counts
-        self.shares, self.costs = shares, costs
-        self.shape: tuple[int, ...] = (len(self.k),)
+        self.k, self.n = correct, labelled
+        self.shares, self.costs, self.shape = shares, costs, shape
 
     @classmethod
     def of(
@@ -252,16 +251,26 @@ class _Rows:
             for array in (correct, labelled, known, costs)
         )
         costs = costs / total_of(costs)[:, None]
-        rows = cls((correct, labelled), None if shares is None else known, costs)
-        rows.shape = shape[:-1]
-        return rows
+        kept = None if shares is None else known
+        return cls(correct, labelled, kept, costs, shape[:-1])
 
     def interval(self, confidence_level: float) -> Interval:
         needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
         low, high = np.zeros(len(self.k)), np.ones(len(self.k))
         for rows in self._blocks(sides=2):
-            found = self._part(rows)._with_mirrored()._lower(needed)
-            low[rows], missed = np.split(found, 2)
+            part = self._part(rows)
+            # Behind them those with right and wrong exchanged, whose classes are in
+            # another order.
+            other = _Rows.of(part.n - part.k, part.n, part.shares, part.costs)
+            both = _Rows(
+                np.concatenate([part.k, other.k]),
+                np.concatenate([part.n, other.n]),
+                None
+                if part.shares is None or other.shares is None
+                else np.concatenate([part.shares, other.shares]),
+                np.concatenate([part.costs, other.costs]),
+            )
+            low[rows], missed = np.split(both._lower(needed), 2)
             high[rows] = np.minimum(np.nextafter(1.0 - missed, 2.0), 1.0)
         return Interval(low.reshape(self.shape), high.reshape(self.shape))
 
@@ -281,17 +290,7 @@ class _Rows:
 
     def _part(self, rows: slice) -> "_Rows":
         shares = None if self.shares is None else self.shares[rows]
-        return _Rows((self.k[rows], self.n[rows]), shares, self.costs[rows])
-
-    def _with_mirrored(self) -> "_Rows":
-        """Return the rows, and behind them those with right and wrong exchanged."""
-        # Their classes are in another order.
-        other = _Rows.of(self.n - self.k, self.n, self.shares, self.costs)
-        shares = None
-        if self.shares is not None and other.shares is not None:
-            shares = np.concatenate([self.shares, other.shares])
-        counts = np.concatenate([self.k, other.k]), np.concatenate([self.n, other.n])
-        return _Rows(counts, shares, np.concatenate([self.costs, other.costs]))
+        return _Rows(self.k[rows], self.n[rows], shares, self.costs[rows])
 
     def _bets(self) -> Bets:
         has_one_mean = self.shares is None and (self.costs == self.costs[0, 0]).all()
@@ -302,10 +301,10 @@ class _Rows:
             largest_tilt=LARGEST_TILT,
         )
         return Bets(
-            scores=log_nodes + tilts * self.k[:, None, :, None],
+            scores=log_nodes + tilts * np.ascontiguousarray(self.k.T),
             growth=np.expm1(tilts),
             labelled=self.n,
-            log_weights=np.broadcast_to(log_weights, (len(self.k), log_weights.size)),
+            log_weights=log_weights,
             costs=self.costs,
             floor=0.0,
         )
@@ -326,20 +325,10 @@ class _Rows:
         return np.where((wanted > seen)[:, None], higher, down[:, None] * middle)
 
     def _lower(self, needed: float) -> Floats:
-        low = np.zeros(len(self.k))
-        # With nothing correct there is never any evidence, and the bound is 0.
-        searched = np.flatnonzero(self.k.any(axis=-1))
-        if not searched.size:
-            return low
-        shares = None if self.shares is None else self.shares[searched]
-        counts = self.k[searched], self.n[searched]
-        rows = _Rows(counts, shares, self.costs[searched])
-        middle = (rows.k + 0.5) / (rows.n + 1.0)
-        spread = rows.costs * middle * (1.0 - middle) / (rows.n + 1.0)
-        size = np.sqrt(total_of(rows.costs * spread))[:, None]
+        middle = (self.k + 0.5) / (self.n + 1.0)
+        spread = self.costs * middle * (1.0 - middle) / (self.n + 1.0)
+        size = np.sqrt(total_of(self.costs * spread))[:, None]
         start = middle - math.sqrt(2.0 * (needed + 1.5)) * spread / size
         # Newton's steps come down to a rare class quicker than up from next to nothing.
         start = np.clip(start, _LEAST_START * middle, 1.0 - 1e-9)
-        found = least_mean(rows._bets(), needed, start)
-        low[searched] = np.maximum(found, 0.0)
-        return low
+        return np.maximum(least_mean(self._bets(), needed, start), 0.0)

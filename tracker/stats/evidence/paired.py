@@ -6,22 +6,54 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Floats, checked_counts, tail_share, total_of
-from .intervals import build_mixture, checked_shares
+from ..arguments import (
+    Floats,
+    checked_count_pair,
+    checked_counts,
+    tail_share,
+    total_of,
+)
+from .intervals import anytime, build_mixture, checked_shares
 from .programme import Bets, least_mean
-
-PairedWord = Literal["better", "worse", "undecided"]
 
 # A bet of 1 would lose all by one pair.
 _USUAL_TILT, _LARGEST_BET = 0.4, 0.9
 
 
 class PairedDecision(NamedTuple):
-    """What pairs say of a new version: bounds of the difference, and a verdict."""
+    """What pairs say of a new version: a verdict, and the bounds behind it."""
 
-    verdict: PairedWord
+    verdict: Literal["better", "worse", "undecided"]
     low: float
     high: float
+
+    @classmethod
+    def by(cls, low: float, high: float, even: float) -> "PairedDecision":
+        """Return the verdict of bounds: better above *even*, worse below it."""
+        if low > even:
+            return cls("better", low, high)
+        return cls("worse" if high < even else "undecided", low, high)
+
+
+def decide(won: int, lost: int, confidence_level: float) -> PairedDecision:
+    """Return whether the new version is better, to be looked at after every label.
+
+    Of the inputs on which the versions disagree, in random order, the new one alone
+    was right about *won* and the old one alone about *lost*.  The bounds are for the
+    share of disagreements that the new version wins.  While it is no more accurate, in
+    the overall accuracy, it wins each with a chance of at most one half, given all
+    before: so whatever is looked at, and whenever labelling stops, *better* is ever
+    said wrongly with a probability of at most (1 - confidence_level) / 2, and so is
+    *worse*.
+
+    Raises ValueError unless won and lost are from 0 to 10**9 in all and
+    0 < confidence_level < 1.
+
+    J. Ville, Etude critique de la notion de collectif (1939).
+    """
+    won, decided = checked_count_pair(won, won + lost)
+    low, high = anytime(won, decided, confidence_level)
+    return PairedDecision.by(float(low), float(high), 0.5)
 
 
 def paired_anytime(
@@ -48,12 +80,9 @@ def paired_anytime(
     there is a class, shares are positive and finite, and 0 < confidence_level < 1.
     """
     needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
-    low = _low(_Pairs.of(gained, lost, pairs, shares), needed)
-    high = -_low(_Pairs.of(lost, gained, pairs, shares), needed)
-    verdict: PairedWord = "undecided"
-    if low > 0 or high < 0:
-        verdict = "better" if low > 0 else "worse"
-    return PairedDecision(verdict, low, high)
+    low = _Pairs.of(gained, lost, pairs, shares).low(needed)
+    high = -_Pairs.of(lost, gained, pairs, shares).low(needed)
+    return PairedDecision.by(low, high, 0.0)
 
 
 class _Pairs(NamedTuple):
@@ -91,12 +120,6 @@ class _Pairs(NamedTuple):
         costs = np.full(of.shape, 1.0 / of.size)
         return cls(more, fewer, of, None if shares is None else known, costs)
 
-    def guess(self) -> tuple[Floats, Floats]:
-        """Return about the difference of each class, and its variance."""
-        size = self.pairs + 1.0
-        spread = (self.gained + self.lost + 1.0) / (size + 1.0) / size
-        return (self.gained - self.lost) / size, spread
-
     def bets(self) -> Bets:
         bets, log_nodes, log_weights = build_mixture(
             self.shares,
@@ -104,22 +127,24 @@ class _Pairs(NamedTuple):
             usual_tilt=_USUAL_TILT,
             largest_tilt=_LARGEST_BET,
         )
-        won = np.log1p(bets) * self.gained[:, None, :, None]
-        scores = won + np.log1p(-bets) * self.lost[:, None, :, None]
+        won = np.log1p(bets) * self.gained.T
+        scores = won + np.log1p(-bets) * self.lost.T
         return Bets(
             scores=log_nodes + scores,
             growth=bets,
             labelled=self.pairs,
-            log_weights=log_weights[None, :],
+            log_weights=log_weights,
             costs=self.costs,
             floor=-1.0,
         )
 
-
-def _low(counts: _Pairs, needed: float) -> float:
-    middle, spread = counts.guess()
-    weighted = counts.costs * spread
-    size = np.sqrt(total_of(counts.costs * weighted))[:, None]
-    start = middle - math.sqrt(2.0 * (needed + 1.5)) * weighted / size
-    found = least_mean(counts.bets(), needed, np.clip(start, -0.999, 1.0))
-    return max(float(found[0]), -1.0)
+    def low(self, needed: float) -> float:
+        """Return the lower bound of the difference by so much log evidence."""
+        size = self.pairs + 1.0
+        middle = (self.gained - self.lost) / size
+        spread = (self.gained + self.lost + 1.0) / (size + 1.0) / size
+        weighted = self.costs * spread
+        size = np.sqrt(total_of(self.costs * weighted))[:, None]
+        start = middle - math.sqrt(2.0 * (needed + 1.5)) * weighted / size
+        found = least_mean(self.bets(), needed, np.clip(start, -0.999, 1.0))
+        return max(float(found[0]), -1.0)

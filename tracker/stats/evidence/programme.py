@@ -18,6 +18,7 @@ _ROUNDING = 1e-12
 # Terms that are so many nats below the largest, after so many steps, are dropped, which
 # only loses evidence.
 _NEGLIGIBLE = {1: 60.0, 4: 25.0, 8: 25.0}
+_LOOKS_AT_FLOOR = 0, 9
 
 _MOST_STEPS, _MOST_HALVINGS, _LEAST_LEFT = 40, 6, 0.125
 # Above, the Hessian costs more than the steps that it saves.
@@ -26,21 +27,15 @@ _CLOSE_EVIDENCE, _CLOSE_MEAN, _CLOSE_VALUE = 0.02, 1e-5, 1e-7
 _FLATTEST = 1e-9
 _NEAR = 10.0
 
-# Of the fields of a value, how many have a row for each row; the others, for each side.
-_BY_ROW = 3
-
 
 class Bets(NamedTuple):
     """Evidence as a function of one chance in each class.
 
-    It is Σ_m exp(log_weights) Π_j Σ_g exp(scores) / (1 + p_j growth)**labelled, by
-    row, M terms, K classes and G nodes: *scores* (R, M, K, G), *growth* the same or 1
-    for R and K, *labelled* (R, K), *log_weights* (R, M).  The mean of the chances has
-    *costs* (R, K); each chance is between *floor* and 1.
-
-    With two *sides* the evidence of a row is the product of two such sums, each of K
-    classes of its own: *scores*, *growth* and *log_weights* hold the sides as rows,
-    2R or 1, and *labelled* and *costs* hold their classes side by side, (R, 2K).
+    It is Π_s Σ_m exp(log_weights) Π_j Σ_g exp(scores) / (1 + p_j growth)**labelled, by
+    row, S sides, M terms, K classes of each side and G nodes: *scores* (G, M, S, K, R),
+    *growth* the same or 1 for S, K and R, *log_weights* (M, S, R).  *labelled* and
+    *costs* hold the classes of the sides one after the other, (R, SK).  The mean of the
+    chances has *costs*; each chance is between *floor* and 1.
     """
 
     scores: Floats
@@ -49,26 +44,24 @@ class Bets(NamedTuple):
     log_weights: Floats
     costs: Floats
     floor: float
-    sides: int = 1
 
     def take(self, rows: npt.NDArray[np.intp]) -> Self:
         """Return the bets of some of the rows."""
-        sides = _sides_of(rows, self.sides)
         return self._replace(
-            scores=self.scores[sides],
-            growth=self.growth if len(self.growth) == 1 else self.growth[sides],
+            scores=self.scores[..., rows],
+            growth=self.growth[..., rows if self.growth.shape[-1] > 1 else slice(1)],
             labelled=self.labelled[rows],
-            log_weights=self.log_weights[sides],
+            log_weights=self.log_weights[..., rows],
             costs=self.costs[rows],
         )
 
     def prune(self, is_needed: npt.NDArray[np.bool_]) -> Self:
         """Return the bets without the terms that no side of a row needs."""
-        kept = np.flatnonzero(is_needed.any(axis=0))
+        kept = np.flatnonzero(is_needed.any(axis=(1, 2)))
         return self._replace(
             scores=self.scores[:, kept],
             growth=self.growth[:, kept],
-            log_weights=np.where(is_needed, self.log_weights, -np.inf)[:, kept],
+            log_weights=np.where(is_needed, self.log_weights, -np.inf)[kept],
         )
 
     def lowered(self) -> Self:
@@ -76,25 +69,20 @@ class Bets(NamedTuple):
         sizes = np.abs(np.where(np.isfinite(self.scores), self.scores, 0.0))
         furthest = np.maximum(
             np.log1p(self.growth), -np.log1p(self.floor * self.growth)
-        ).max(axis=-1)
-        labelled = self.by_side(self.labelled)[:, None, :]
-        terms = sizes.max(axis=-1) + furthest * labelled + 1.0
-        doubt = _ROUNDING * (2.0 + total_of(terms))
+        ).max(axis=0)
+        terms = sizes.max(axis=0) + furthest * self.by_side(self.labelled) + 1.0
+        doubt = _ROUNDING * (2.0 + _total(terms, 2))
         return self._replace(log_weights=self.log_weights - doubt)
 
     def by_side(self, array: Floats) -> Floats:
-        """Return an array of the classes of rows, (R, sides K), with a row a side."""
-        return array.reshape(len(array) * self.sides, -1)
-
-
-def _sides_of(rows: npt.NDArray[np.intp], sides: int) -> npt.NDArray[np.intp]:
-    return (rows[:, None] * sides + np.arange(sides)).ravel()
+        """Return an array of the classes of rows, (R, SK), as (S, K, R)."""
+        return np.ascontiguousarray(array.T).reshape(self.scores.shape[2:])
 
 
 class _Value(NamedTuple):
-    """The logarithm of the evidence, (R,), how it falls, (R, K), and by which terms.
+    """The logarithm of the evidence, (R,), how it falls, (R, SK), and by which terms.
 
-    The last four have a row for each side.
+    The last four are (M, S, K, R) and (M, S, R).
     """
 
     logarithm: Floats
@@ -106,42 +94,39 @@ class _Value(NamedTuple):
     totals: Floats
 
     @classmethod
-    def of(cls, totals: Floats, by_term: Floats, second: Floats, sides: int) -> Self:
+    def of(cls, totals: Floats, by_term: Floats, second: Floats) -> Self:
         """Return what terms with these logarithms and derivatives add up to."""
-        rows = len(totals) // sides
-        most = totals.max(axis=1)
-        parts = np.exp(totals - most[:, None])
-        whole = _sum_of_terms(parts)
-        parts /= whole[:, None]
+        rows = totals.shape[-1]
+        most = totals.max(axis=0)
+        parts = np.exp(totals - most)
+        whole = _total(parts, 0)
+        parts /= whole
         weights = parts[:, :, None]
-        return cls(
-            total_of((most + np.log(whole)).reshape(rows, sides)),
-            _sum_of_terms(weights * by_term).reshape(rows, -1),
-            _sum_of_terms(weights * (second - by_term * by_term)).reshape(rows, -1),
-            by_term,
-            second,
-            parts,
-            totals,
+        steepness, curvature = (
+            np.ascontiguousarray(_total(weights * one, 0).reshape(-1, rows).T)
+            for one in (by_term, second - by_term * by_term)
         )
+        logarithm = _total(most + np.log(whole), 0)
+        return cls(logarithm, steepness, curvature, by_term, second, parts, totals)
 
-    def prune(self, is_needed: npt.NDArray[np.bool_], sides: int) -> Self:
+    def prune(self, is_needed: npt.NDArray[np.bool_]) -> Self:
         """Return the value without the terms that no side of a row needs."""
-        kept = np.flatnonzero(is_needed.any(axis=0))
-        totals = np.where(is_needed, self.totals, -np.inf)[:, kept]
-        return self.of(totals, self.by_term[:, kept], self.second[:, kept], sides)
+        kept = np.flatnonzero(is_needed.any(axis=(1, 2)))
+        totals = np.where(is_needed, self.totals, -np.inf)[kept]
+        return self.of(totals, self.by_term[kept], self.second[kept])
 
-    def take(self, rows: npt.NDArray[np.intp], sides: int) -> "_Value":
-        by_side = _sides_of(rows, sides)
+    def take(self, rows: npt.NDArray[np.intp]) -> "_Value":
         return _Value(
-            *(array[rows] for array in self[:_BY_ROW]),
-            *(array[by_side] for array in self[_BY_ROW:]),
+            *(array[rows] for array in self[:3]),
+            *(array[..., rows] for array in self[3:]),
         )
 
-    def put(self, rows: npt.NDArray[np.intp], other: Self, sides: int) -> None:
+    def put(self, rows: npt.NDArray[np.intp], other: Self) -> None:
         """Set what is known of some of the rows to that of *other*."""
-        by_side = _sides_of(rows, sides)
-        for place, (array, new) in enumerate(zip(self, other, strict=True)):
-            array[rows if place < _BY_ROW else by_side] = new
+        for array, new in zip(self[:3], other[:3], strict=True):
+            array[rows] = new
+        for array, new in zip(self[3:], other[3:], strict=True):
+            array[..., rows] = new
 
 
 class _Aim(NamedTuple):
@@ -171,29 +156,34 @@ def _search(bets: Bets, start: Floats, aim: _Aim) -> Floats:
     bets = bets.lowered()
     best = np.full(len(start), bets.floor if aim.mean is None else -np.inf)
     p, rows = np.where(bets.labelled > 0, start, bets.floor), np.arange(len(start))
-    value = _value(bets, p)
+    # To allocate room for each sum would cost more than the sum.
+    room = np.empty((3, bets.scores.size))
+    value = _value(bets, p, room)
     for step in range(_MOST_STEPS):
         found = np.maximum(best[rows], _certified(bets, p, value, aim))
         best[rows] = found
         # The first step is taken in any case: the start is a guess.
         is_open = _is_open(bets, p, value, aim, found) | (step == 0)
+        if aim.mean is None and step in _LOOKS_AT_FLOOR:
+            # Where the terms that are left do not refute the floor, nothing is refuted.
+            floor = np.full_like(p, bets.floor)
+            is_open &= _value(bets, floor, room).logarithm >= aim.needed
         keep = np.flatnonzero(is_open)
         if not keep.size:
             break
         if len(keep) < len(rows):
             rows, p, bets = rows[keep], p[keep], bets.take(keep)
-            value = value.take(keep, bets.sides)
+            value = value.take(keep)
             if aim.mean is not None:
                 aim = aim._replace(mean=aim.mean[keep])
         if step in _NEGLIGIBLE:
-            least = value.totals.max(axis=1, keepdims=True) - _NEGLIGIBLE[step]
+            least = value.totals.max(axis=0) - _NEGLIGIBLE[step]
             if aim.mean is not None:
                 # Far from the least evidence other terms may be the largest there.
-                far = value.logarithm - found[keep] > _NEAR
-                least[_sides_of(np.flatnonzero(far), bets.sides)] = -np.inf
+                least[:, value.logarithm - found[keep] > _NEAR] = -np.inf
             is_needed = value.totals >= least
-            bets, value = bets.prune(is_needed), value.prune(is_needed, bets.sides)
-        p, value = _step(bets, p, value, aim)
+            bets, value = bets.prune(is_needed), value.prune(is_needed)
+        p, value = _step(bets, p, value, aim, room)
     return best
 
 
@@ -207,32 +197,32 @@ def _is_open(
     return np.asarray(~is_near)
 
 
-def _value(bets: Bets, p: Floats) -> _Value:
-    labelled = bets.by_side(bets.labelled)[:, None, :, None]
-    tilted = bets.by_side(p)[:, None, :, None] * bets.growth
-    logs = np.log1p(tilted)
-    logs *= labelled
-    np.subtract(bets.scores, logs, out=logs)
-    highest = logs[..., 0].copy()
-    for node in range(1, logs.shape[-1]):
-        highest = np.maximum(highest, logs[..., node])
-    logs -= highest[..., None]
-    nodes = np.exp(logs, out=logs)
-    sums = total_of(nodes)
+def _value(bets: Bets, p: Floats, room: Floats) -> _Value:
+    labelled = bets.by_side(bets.labelled)
+    tilted, nodes, falls = (
+        one[: bets.scores.size].reshape(bets.scores.shape) for one in room
+    )
+    np.multiply(bets.by_side(p), bets.growth, out=tilted)
+    np.log1p(tilted, out=nodes)
+    nodes *= labelled
+    np.subtract(bets.scores, nodes, out=nodes)
+    highest = nodes.max(axis=0)
+    nodes -= highest
+    np.exp(nodes, out=nodes)
+    sums = _total(nodes, 0)
     tilted += 1.0
-    falls = np.divide(bets.growth, tilted, out=tilted)
-    nodes *= labelled * falls
-    by_term = total_of(nodes) / sums
-    falls *= labelled + 1.0
-    nodes *= falls
-    second = total_of(nodes) / sums
-    totals = bets.log_weights + total_of(highest + np.log(sums))
-    return _Value.of(totals, by_term, second, bets.sides)
+    np.divide(bets.growth, tilted, out=tilted)
+    nodes *= np.multiply(labelled, tilted, out=falls)
+    by_term = _total(nodes, 0) / sums
+    tilted *= labelled + 1.0
+    nodes *= tilted
+    second = _total(nodes, 0) / sums
+    totals = bets.log_weights + _total(highest + np.log(sums), 2)
+    return _Value.of(totals, by_term, second)
 
 
-def _sum_of_terms(array: Floats) -> Floats:
-    total: Floats = np.add.accumulate(array, axis=1)[:, -1]
-    return total
+def _total(array: Floats, axis: int) -> Floats:
+    return total_of(np.moveaxis(array, axis, -1))
 
 
 def _certified(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> Floats:
@@ -261,10 +251,12 @@ def _certified(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> Floats:
     return np.asarray(value.logarithm - most - 2.0 * doubt)
 
 
-def _step(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> tuple[Floats, _Value]:
+def _step(
+    bets: Bets, p: Floats, value: _Value, aim: _Aim, room: Floats
+) -> tuple[Floats, _Value]:
     """Return the next point, half-way or less if all of the way makes it worse."""
     moved, price = _optimum(bets, p, value, aim)
-    found = _value(bets, moved)
+    found = _value(bets, moved, room)
 
     def merit(at: Floats, logarithm: Floats) -> Floats:
         mean = total_of(bets.costs * at)
@@ -279,7 +271,7 @@ def _step(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> tuple[Floats, _Val
         if not worse.size:
             break
         moved[worse] = (moved[worse] + p[worse]) / 2.0
-        found.put(worse, _value(bets.take(worse), moved[worse]), bets.sides)
+        found.put(worse, _value(bets.take(worse), moved[worse], room))
     return moved, found
 
 
@@ -337,23 +329,21 @@ def _optimum(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> tuple[Floats, F
 
 def _hessian(value: _Value) -> Floats:
     """Return the second derivatives, (R, K, K), or of many classes the diagonal."""
-    sides, _, classes = value.by_term.shape
-    rows, every = value.steepness.shape
-    off = value.by_term - value.steepness.reshape(sides, 1, classes)
-    off = np.sqrt(value.parts)[:, :, None] * off
+    _, sides, classes, rows = value.by_term.shape
+    steepness = value.steepness.T.reshape(sides, classes, rows)
+    off = np.sqrt(value.parts)[:, :, None] * (value.by_term - steepness)
     diagonal = np.maximum(value.curvature, _FLATTEST)
     if classes > _MOST_CLASSES:
-        return diagonal + _sum_of_terms(off * off).reshape(rows, every)
-    blocks = np.zeros((sides, classes, classes))
+        return diagonal + _total(off * off, 0).reshape(-1, rows).T
+    blocks = np.zeros((sides, classes, classes, rows))
     # Term by term, as sums of all terms at once would need K times the memory.
-    for term in range(off.shape[1]):
-        blocks += off[:, term, :, None] * off[:, term, None, :]
-    of_rows = blocks.reshape(rows, -1, classes, classes)
+    for term in off:
+        blocks += term[:, :, None] * term[:, None]
     # The sides have no terms in common, so their mixed derivatives are 0.
-    hessian = np.zeros((rows, every, every))
-    for side in range(every // classes):
+    hessian = np.zeros((rows, sides * classes, sides * classes))
+    for side, block in enumerate(blocks):
         own = slice(side * classes, (side + 1) * classes)
-        hessian[:, own, own] = of_rows[:, side]
-    at = np.arange(every)
+        hessian[:, own, own] = np.moveaxis(block, -1, 0)
+    at = np.arange(sides * classes)
     hessian[:, at, at] += diagonal
     return hessian

@@ -14,7 +14,7 @@ from ..arguments import (
     checked_fraction,
     tail_share,
 )
-from ..exact import Interval, lower_bound
+from ..exact import Interval, distance_to_one, lower_bound
 from .modulus import modulus_limits
 from .outcomes import LEAST_ERROR_SUMMED, MOST_LABELS_SUMMED
 from .three import MOST_WORK, three_class_limit, work_of_three
@@ -53,9 +53,8 @@ def balanced_joint(
     class accuracies, floating point included.  So coverage is at least
     *confidence_level*, as it is for `balanced_union`.
 
-    The labels alone decide how a bound is found, before what is correct is seen;
-    else the guarantee would be lost.  A class without labels may have any accuracy,
-    so the rest are bounded without it:
+    The labels alone decide how a bound is found, else the guarantee would be lost.  A
+    class without labels may have any accuracy, so the rest are bounded without it:
 
     * two or three classes of which one has a single label and another ten or more:
       the union bound;
@@ -66,12 +65,10 @@ def balanced_joint(
     * all others: Buehler's limit with the chance bounded by exponential moments, or
       the union bound where nearly all doubt is about one class.
 
-    It is usually narrower than `balanced_union`, and rarely wider.  The bounds
-    depend neither on the order of the classes nor on how many rows are computed at
-    once, to the last bit.  Rows bounded by moments are computed together, others
-    one by one, and `joint_is_costly` tells which take long.  With right and wrong
-    exchanged the bounds are mirrored, but for unequal classes bounded by moments.
-    One more correct label may, rarely, lower a bound a little: the box moves as well.
+    The bounds depend neither on the order of the classes nor on how many rows are
+    computed at once, to the last bit; `joint_is_costly` tells which take long.  With
+    right and wrong exchanged they are mirrored, but for unequal classes bounded by
+    moments.  One more correct label may, rarely, lower a bound a little: the box moves.
 
     Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
     and 0 < confidence_level < 1.
@@ -86,22 +83,18 @@ def balanced_joint(
     sides = np.stack([correct, labelled - correct]), np.stack([labelled, labelled])
     expected = np.array([_EXPECTED_ACCURACY, 1.0 - _EXPECTED_ACCURACY])
     low, missed = _each_row(*sides, tail_share(confidence_level, 2), expected)
-    return Interval(low, _upper(missed))
+    return Interval(low, distance_to_one(missed))
 
 
 def joint_upper_bound(k: npt.ArrayLike, n: npt.ArrayLike, error: float) -> Floats:
-    """Return what the balanced accuracy stays below, but for a chance of *error*.
+    """Return the upper bound of `balanced_joint`, which errs with a chance of *error*.
 
-    It is the upper bound of `balanced_joint`, one-sided: whatever the class
-    accuracies, the bound is below their mean with a probability of at most *error*.
-
-    Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9
-    and 0 < error < 1.
+    Raises ValueError as that does, and unless 0 < error < 1.
     """
     correct, labelled = checked_class_counts(k, n)
     tail, expected = checked_fraction("error", error), 1.0 - _EXPECTED_ACCURACY
     wrong = labelled - correct
-    return _upper(_each_row(wrong, labelled, tail, np.array(expected)))
+    return distance_to_one(_each_row(wrong, labelled, tail, np.array(expected)))
 
 
 def joint_is_costly(n: Sequence[int]) -> bool:
@@ -114,15 +107,9 @@ def joint_is_costly(n: Sequence[int]) -> bool:
     counts, _ = checked_class_counts(np.asarray(n), np.asarray(n))
     labelled = tuple(sorted(int(count) for count in counts.ravel().tolist() if count))
     limit = _limit_for(labelled, _USUAL_ERROR) if labelled else None
-    if limit is _two:
+    if limit is two_class_limit:
         return sum(labelled) > _MOST_CHEAP_LABELS
     return limit is None and len(labelled) > _MOST_CHEAP_CLASSES
-
-
-def _upper(missed: Floats) -> Floats:
-    # The difference is exact but where less than one half is missed.
-    high = np.where(missed < 0.5, np.nextafter(1.0 - missed, 1.0), 1.0 - missed)
-    return np.asarray(high)
 
 
 def _each_row(
@@ -162,7 +149,9 @@ def _scaled(limit: float, known: int, classes: int) -> float:
     return math.nextafter(limit * known / classes * (1.0 - 2.0**-52), 0.0)
 
 
-def _limit_for(labelled: _Counts, error: float) -> _Limit | None:
+def _limit_for(
+    labelled: _Counts, error: float
+) -> Callable[[_Counts, _Counts, float], float] | None:
     """Return how classes with these labels, in ascending order, are bounded.
 
     None means by moments.  Choosing by what is correct would favour the method that
@@ -173,26 +162,14 @@ def _limit_for(labelled: _Counts, error: float) -> _Limit | None:
     if classes <= 3 and labelled[0] == 1 and labelled[-1] >= _MANY_BESIDE_ONE:
         return _union
     if classes == 2 and is_summed:
-        return _two
+        return two_class_limit
     if classes == 3 and is_summed and work_of_three(labelled, error) <= MOST_WORK:
-        return _three
+        return three_class_limit
     if classes > 1 and is_even and sum(labelled) <= MOST_LABELS:
-        return _equal
+        return pooled_limit
     doubts = [1.0 / of for of in labelled]
     in_doubt = math.fsum(map(math.sqrt, doubts)) ** 2 / math.fsum(doubts)
     return _union if in_doubt < _LEAST_CLASSES_IN_DOUBT else None
-
-
-def _two(k: _Counts, n: _Counts, error: float) -> float:
-    return two_class_limit((k[0], k[1]), (n[0], n[1]), error)
-
-
-def _three(k: _Counts, n: _Counts, error: float) -> float:
-    return three_class_limit((k[0], k[1], k[2]), (n[0], n[1], n[2]), error)
-
-
-def _equal(k: _Counts, n: _Counts, error: float) -> float:
-    return pooled_limit(sum(k), sum(n), error)
 
 
 def _union(k: _Counts, n: _Counts, error: float) -> float:
@@ -200,18 +177,18 @@ def _union(k: _Counts, n: _Counts, error: float) -> float:
     return math.nextafter(math.fsum(lows) / len(n), 0.0)
 
 
-def pooled_limit(correct: int, labelled: int, error: float) -> float:
+def pooled_limit(k: _Counts, n: _Counts, error: float) -> float:
     """Return what the mean accuracy exceeds, but for a chance of at most *error*.
 
-    *correct* of *labelled* are those of all classes together, each of which must
-    have as many labels as the others.  Then the mean accuracy is the mean of the
-    chances of all labels.  Among sums of independent trials with a given mean
+    All classes must have as many labels as the others, so the mean accuracy is the mean
+    of the chances of all labels.  Among sums of independent trials with a given mean
     chance, the binomial one has the largest chance to reach s where that mean is
     at most (s - 1) / N: so the exact limit for a binomial s holds once it is no
     higher than that.  It holds even where the accuracies change from label to label.
 
     W. Hoeffding, Annals of Mathematical Statistics 27 (1956), 713-721.
     """
+    correct, labelled = sum(k), sum(n)
     if correct <= 1:
         return 0.0
     least = math.nextafter((correct - 1) / labelled, 0.0)

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from ..arguments import Floats, total_of
 from ..exact import lower_bound, upper_bound
+from .outcomes import shortfalls
 
 # How far the tilted exponential falls within a period.
 FALL = 8.0
@@ -282,7 +283,7 @@ def _largest_totals(
     bound: "Bound", search: Rows, allowed: float, halvings: int
 ) -> Floats:
     floor, estimate, prices, guess = search
-    first = np.repeat(prices[:, np.newaxis], bound.frequencies, axis=1)
+    first = np.repeat(prices[:, np.newaxis], max(bound.steps), axis=1)
     lines = bound.lines(guess, first, halvings)
     return bound.largest_total(lines, (floor, estimate), guess, allowed)
 
@@ -340,16 +341,13 @@ def _weights(labelled: Floats, expected: Floats, z: float) -> Floats:
     far Wilson's lower limits are below them; these are its slopes where all shares
     are as expected (R. G. Newcombe, Statistics in Medicine 17 (1998), 873-890).
     """
-    ratio = z * z / labelled
-
-    def square(share: Floats) -> Floats:
-        root = np.sqrt(share * (1.0 - share) * ratio + ratio * ratio / 4.0)
-        short: Floats = share - (share + ratio / 2.0 - root) / (1.0 + ratio)
-        return short * short
-
-    distance = np.sqrt(total_of(square(expected)))[:, np.newaxis]
     step = 1e-3
-    change = (square(expected + step) - square(expected - step)) / (2.0 * step)
+    below, square, above = (
+        shortfalls(share, z * z / labelled) ** 2
+        for share in (expected - step, expected, expected + step)
+    )
+    distance = np.sqrt(total_of(square))[:, np.newaxis]
+    change = (above - below) / (2.0 * step)
     return np.maximum(1.0 - change / (2.0 * distance), _LEAST_WEIGHT)
 
 
@@ -396,12 +394,7 @@ class Bound(NamedTuple):
     offset: Floats
 
     @classmethod
-    def of(
-        cls,
-        tilts: Floats,
-        sums: Rows,
-        steps: tuple[int, ...],
-    ) -> "Bound":
+    def of(cls, tilts: Floats, sums: Rows, steps: tuple[int, ...]) -> "Bound":
         """Return the bound for rows with a tilt each, by periods cut into *steps*.
 
         *sums* are the labels of the classes, their weights, the ends of their boxes
@@ -413,11 +406,6 @@ class Bound(NamedTuple):
         doubt = 2.0**-50 * (classes + 8) * (offset + 1.0)
         waves = Waves.of(labelled, weights, (low, high), tilts, max(steps))
         return cls(waves, steps, (doubt - offset)[:, np.newaxis])
-
-    @property
-    def frequencies(self) -> int:
-        """How many frequencies there are."""
-        return max(self.steps)
 
     def lines(self, totals: Floats, multipliers: Floats, halvings: int) -> Lines:
         """Return lines that are low at these totals.

@@ -149,13 +149,9 @@ class Outcomes(NamedTuple):
             for left, right, labels in zip(low, high, n, strict=True)
         )
         z = max(-float(ndtri(error)), 0.0)
-        seen = _Scores.of(
-            [_shortfalls(np.array([float(k[j])]), n[j], z) for j in range(classes)]
-        )
+        seen = _Scores.of([np.array([float(one)]) for one in k], n, z)
         score = seen.reaching(np.intp(0)).item()
-        scores = _Scores.of(
-            [_shortfalls(windows[j].counts, n[j], z) for j in range(classes)]
-        )
+        scores = _Scores.of([window.counts for window in windows], n, z)
         return cls(
             n,
             allowed,
@@ -167,12 +163,13 @@ class Outcomes(NamedTuple):
         )
 
 
-def _shortfalls(k: Floats, n: int, z: float) -> tuple[Floats, Floats]:
-    """Return shares correct, and by how much Wilson's lower limits are below them."""
-    share, ratio = k / n, z * z / n
+def shortfalls(share: Floats, ratio: Floats | float) -> Floats:
+    """Return by how much Wilson's lower limits are below shares correct.
+
+    *ratio* is the squared deviate over the labels.
+    """
     root = np.sqrt(share * (1.0 - share) * ratio + ratio * ratio / 4.0)
-    limit = (share + ratio / 2.0 - root) / (1.0 + ratio)
-    return share, share - limit
+    return np.asarray(share - (share + ratio / 2.0 - root) / (1.0 + ratio))
 
 
 class _Scores(NamedTuple):
@@ -184,22 +181,21 @@ class _Scores(NamedTuple):
     last_square: Floats
 
     @classmethod
-    def of(cls, classes: list[tuple[Floats, Floats]]) -> "_Scores":
+    def of(cls, counts: list[Floats], n: tuple[int, ...], z: float) -> "_Scores":
+        *parts, last = [
+            (k / of, shortfalls(k / of, z * z / of) ** 2)
+            for k, of in zip(counts, n, strict=True)
+        ]
         shares, squares = np.zeros(()), np.zeros(())
-        for share, below in classes[:-1]:
+        for share, square in parts:
             shares = shares[..., np.newaxis] + share
-            squares = squares[..., np.newaxis] + below * below
-        share, below = classes[-1]
-        return cls(shares, squares, share, below * below)
+            squares = squares[..., np.newaxis] + square
+        return cls(shares, squares, *last)
 
     def reaching(self, index: npt.NDArray[np.intp] | np.intp) -> Floats:
         """Return the scores with the last class's count at *index*."""
-        score: Floats = (
-            self.shares
-            + self.last_share[index]
-            - np.sqrt(self.squares + self.last_square[index])
-        )
-        return score
+        below = np.sqrt(self.squares + self.last_square[index])
+        return np.asarray(self.shares + self.last_share[index] - below)
 
     def staircase(self, least: float) -> npt.NDArray[np.intp]:
         """Return the lowest index of the last class's count that scores *least*."""
@@ -208,20 +204,16 @@ class _Scores(NamedTuple):
         begins = np.where(self.reaching(np.intp(0)) < least, size, 0)
         is_open = (begins > 0) & (self.reaching(np.intp(size - 1)) >= least)
         some = self._replace(shares=self.shares[is_open], squares=self.squares[is_open])
-        begins[is_open] = some._bisected(least)
+        # How many of the lowest counts are known to fall short.
+        below = np.zeros(some.shares.shape, dtype=np.intp)
+        for power in reversed(range(size.bit_length())):
+            tried = np.minimum(below + 2**power, size)
+            below = np.where(some.reaching(tried - 1) < least, tried, below)
+        begins[is_open] = below
         # What rounding might make uneven is filled up, which is always safe.
         for axis in range(begins.ndim):
             begins = np.minimum.accumulate(begins, axis=axis)
         return begins
-
-    def _bisected(self, least: float) -> npt.NDArray[np.intp]:
-        size = self.last_share.size
-        # How many of the lowest counts are known to fall short.
-        below = np.zeros(self.shares.shape, dtype=np.intp)
-        for power in reversed(range(size.bit_length())):
-            tried = np.minimum(below + 2**power, size)
-            below = np.where(self.reaching(tried - 1) < least, tried, below)
-        return below
 
 
 _NODE_COUNTS = np.arange(6, 63, 2)
@@ -269,7 +261,8 @@ def nodes_needed(paths: tuple[Path, ...], tolerance: float) -> Nodes | None:
         for part in (1, 2)
     )
     # Axes: paths, classes, ellipses, corners.
-    focal = _focal_sum(middles + halves * _ACROSS, halves * halves * _ALONG_SQUARED)
+    real, square = middles + halves * _ACROSS, halves * halves * _ALONG_SQUARED
+    focal = np.sqrt(real * real + square) + np.sqrt((1.0 - real) ** 2 + square)
     exponents = np.einsum("c,pcgt->pgt", labels, focal - 1.0).max(axis=(0, -1))
     logs = np.einsum("c,cg->g", labels, np.log(focal.max(axis=(0, -1))))
     log_most = np.minimum(exponents, logs)
@@ -285,19 +278,10 @@ def nodes_needed(paths: tuple[Path, ...], tolerance: float) -> Nodes | None:
     return Nodes(int(_NODE_COUNTS[enough[0]]), float(remainders[enough[0]]))
 
 
-def _focal_sum(real: Floats, imaginary_squared: Floats) -> Floats:
-    """Return |p| + |1 - p| of complex p."""
-    rest = 1.0 - real
-    near = np.sqrt(real * real + imaginary_squared)
-    total: Floats = near + np.sqrt(rest * rest + imaginary_squared)
-    return total
-
-
 @cache
 def nodes_of(number: int) -> Floats:
     """Return the nodes, from 1 down to -1."""
-    nodes: Floats = np.cos((np.arange(number) + 0.5) * np.pi / number)
-    return nodes
+    return np.asarray(np.cos((np.arange(number) + 0.5) * np.pi / number))
 
 
 @cache
@@ -305,9 +289,9 @@ def to_coefficients(count: int) -> Floats:
     """Return the matrix from values at the nodes to Chebyshev coefficients."""
     orders = np.arange(count)
     angles = (orders + 0.5) * np.pi / count
-    matrix: Floats = 2.0 / count * np.cos(orders[:, np.newaxis] * angles)
+    matrix = 2.0 / count * np.cos(orders[:, np.newaxis] * angles)
     matrix[0] /= 2.0
-    return matrix
+    return np.asarray(matrix)
 
 
 def amplification(count: int) -> float:
@@ -328,21 +312,16 @@ class Search:
     """
 
     def __init__(
-        self, *, floor: float, estimate: float, classes: int, tolerance: float
+        self, floor: float, estimate: float, *, classes: int, tolerance: float
     ) -> None:
         """Begin with a *floor* that needs no proof, and an *estimate* above it.
 
         The search ends within *tolerance*, a part of the allowed chance, below it.
         """
-        self.best = floor
-        self._tolerance = tolerance
-        self._classes = classes
-        self._beyond = estimate
-        self._is_done = False
-        self._left = (floor, 0.0)
-        self._right = (estimate, 0.5)
+        self._tolerance, self._classes = tolerance, classes
+        # The highest sum that is proved and the lowest that is not, with their chances.
+        self._left, self._right = (floor, 0.0), (estimate, 0.5)
         self._seen = [(0.0, self._arcsine(estimate))]
-        self._narrowings = 0
 
     def run(
         self, largest_chance: Callable[[float], float], allowed: float, guess: float
@@ -353,56 +332,39 @@ class Search:
         all accuracies with the sum it is given; how the search runs matters for
         nothing but time, since what is returned has been proved.
         """
-        total = guess
+        (left, low), (right, high) = self._left, self._right
+        total, narrowings = guess, 0
         aim = allowed * (1.0 - self._tolerance / 2.0)
         for _ in range(_MOST_STEPS):
-            if not self.best < total < self._beyond:
-                total = self._narrowed(aim)
-            if self._has_ended(total):
+            if not left < total < right:
+                total = (left + right) / 2.0
+                narrowings += 1
+                if narrowings % 3 and low < aim < high:
+                    # With nothing correct in a class the chance is a line in the sum.
+                    on_line = left + (right - left) * (aim - low) / (high - low)
+                    total = on_line if left < on_line < right else total
+            if right - left <= _CLOSE_ENOUGH * right or not left < total < right:
                 break
-            self._record(total, largest_chance(total), allowed)
+            chance = largest_chance(total)
+            deviate = float(ndtri(min(max(chance, 1e-300), 1.0 - 1e-16)))
+            self._seen.append((deviate, self._arcsine(total)))
+            # What cannot be compared is not small enough.
+            if chance <= allowed:
+                left, low = total, chance
+                if chance >= allowed * (1.0 - self._tolerance):
+                    break
+            else:
+                right, high = total, chance
             total = self.place_of(aim)
-        return self.best
+        return left
 
     def place_of(self, chance: float) -> float:
-        """Return the sum at which the *chance* seems to be, NaN if there is none."""
-        arcsine = self._interpolated(float(ndtri(chance)))
-        return self._classes * math.sin(arcsine) ** 2
+        """Return the sum at which the *chance* seems to be, NaN if there is none.
 
-    def _has_ended(self, total: float) -> bool:
-        return (
-            self._is_done
-            or self._beyond - self.best <= _CLOSE_ENOUGH * self._beyond
-            or not self.best < total < self._beyond
-        )
-
-    def _record(self, total: float, chance: float, allowed: float) -> None:
-        # What cannot be compared is not small enough.
-        if chance <= allowed:
-            self.best, self._left = total, (total, chance)
-            self._is_done = chance >= allowed * (1.0 - self._tolerance)
-        else:
-            self._beyond, self._right = total, (total, chance)
-        deviate = float(ndtri(min(max(chance, 1e-300), 1.0 - 1e-16)))
-        self._seen.append((deviate, self._arcsine(total)))
-
-    def _narrowed(self, aim: float) -> float:
-        # Where a class has nothing correct, the chance itself is a line in the sum.
-        self._narrowings += 1
-        (left, low), (right, high) = self._left, self._right
-        if self._narrowings % 3 and low < aim < high:
-            total = left + (right - left) * (aim - low) / (high - low)
-            if left < total < right:
-                return total
-        return (self.best + self._beyond) / 2.0
-
-    def _arcsine(self, total: float) -> float:
-        return math.asin(math.sqrt(min(max(total / self._classes, 0.0), 1.0)))
-
-    def _interpolated(self, aim: float) -> float:
-        """Return the arcsine at which a parabola meets a deviate, NaN if none does."""
-        points = self._seen[-_POINTS_OF_A_PARABOLA:]
-        total = 0.0
+        That is where a parabola of arcsines by deviates meets that of the chance.
+        """
+        aim, points = float(ndtri(chance)), self._seen[-_POINTS_OF_A_PARABOLA:]
+        found = 0.0
         for index, (deviate, arcsine) in enumerate(points):
             weight = arcsine
             for position, (other, _) in enumerate(points):
@@ -410,5 +372,8 @@ class Search:
                     if other == deviate:
                         return math.nan
                     weight *= (aim - other) / (deviate - other)
-            total += weight
-        return total
+            found += weight
+        return self._classes * math.sin(found) ** 2
+
+    def _arcsine(self, total: float) -> float:
+        return math.asin(math.sqrt(min(max(total / self._classes, 0.0), 1.0)))

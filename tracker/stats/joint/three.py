@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -64,9 +63,7 @@ _Patch = tuple[tuple[float, float, float], tuple[float, float, float]]
 """At both ends of an interval of one accuracy: it, and from where to where the next."""
 
 
-def three_class_limit(
-    k: tuple[int, int, int], n: tuple[int, int, int], error: float
-) -> float:
+def three_class_limit(k: tuple[int, ...], n: tuple[int, ...], error: float) -> float:
     """Return what the mean accuracy exceeds, but for a chance of at most *error*.
 
     It is Buehler's limit for the same score and the same kind of box as for two
@@ -108,11 +105,15 @@ def three_class_limit(
             highest = max(highest, bound)
         return highest
 
+    # Below the box's lowest corner there is nothing left to refute.
+    floor = math.nextafter(math.fsum(window.low for window in outcomes.windows), 0.0)
     # A proof takes long, and is begun where it will most likely do.
-    glances = _search_of(outcomes, _NEAR)
+    glances, proofs = (
+        Search(floor, outcomes.estimate, classes=3, tolerance=tolerance)
+        for tolerance in (_NEAR, _TOLERANCE)
+    )
     glances.run(partial(_seen, outcomes), outcomes.allowed, outcomes.score)
     guess = glances.place_of(outcomes.allowed * (1.0 - _USUAL_EXCESS))
-    proofs = _search_of(outcomes, _TOLERANCE)
     total = proofs.run(largest_chance, outcomes.allowed, guess)
     return math.nextafter(total / 3.0, 0.0)
 
@@ -126,17 +127,6 @@ def work_of_three(n: Sequence[int], error: float) -> float:
     first, second, last = (most_counts(of, 3, error) for of in sorted(n))
     each = first * second + _TERMS_OF_A_CHANCE * (first + second) + last
     return -_NODES * math.log(error) * each
-
-
-def _search_of(outcomes: Outcomes, tolerance: float) -> Search:
-    lows = math.fsum(window.low for window in outcomes.windows)
-    return Search(
-        # Below the box's lowest corner there is nothing left to refute.
-        floor=math.nextafter(lows, 0.0),
-        estimate=outcomes.estimate,
-        classes=3,
-        tolerance=tolerance,
-    )
 
 
 def _trapezoids(outcomes: Outcomes, total: float) -> list[_Patch]:
@@ -237,7 +227,7 @@ def _chances(outcomes: Outcomes, total: float, one: Floats, two: Floats) -> Floa
     chances = np.zeros(two.shape)
     tails, bands = last.tails(np.clip(one, 0.0, 1.0)), list(_bands(outcomes))
     sizes = outcomes.begins.shape
-    largest = max((band.begins.size for band in bands), default=0)
+    largest = max((begins.size for *_, begins in bands), default=0)
     block = max(1, _MOST_AT_ONCE // (largest + two.shape[1] * sum(sizes)))
     for start in range(0, one.size, block):
         part = slice(start, start + block)
@@ -248,32 +238,27 @@ def _chances(outcomes: Outcomes, total: float, one: Floats, two: Floats) -> Floa
             for window, at in ((first, q), (second, p))
         )
         beyond, stop = np.zeros(p.shape), columns.shape[-1]
-        for band in bands:
+        for of_first, of_second, begins in bands:
             # The later the band, the fewer counts of the second class are enough.
-            beyond += columns[..., band.columns.stop : stop].sum(axis=-1)
-            stop = band.columns.stop
-            reached = np.take(tails[part], band.begins, axis=-1)
+            beyond += columns[..., of_second.stop : stop].sum(axis=-1)
+            stop = of_second.stop
+            reached = np.take(tails[part], begins, axis=-1)
             # Not a matrix product, whose last bits may depend on how many threads
             # there are.
-            inner = np.einsum("axy,aby->abx", reached, columns[..., band.columns])
+            inner = np.einsum("axy,aby->abx", reached, columns[..., of_second])
             inner += beyond[..., np.newaxis]
-            chances[part] += np.einsum("abx,abx->ab", inner, rows[..., band.rows])
+            chances[part] += np.einsum("abx,abx->ab", inner, rows[..., of_first])
     return chances
 
 
-class _Band(NamedTuple):
-    """Some counts of the first class, and those of the second that matter with them.
+def _bands(
+    outcomes: Outcomes,
+) -> Iterator[tuple[slice, slice, npt.NDArray[np.intp]]]:
+    """Yield counts of the first class, those of the second that matter, and where.
 
-    With lower ones no count of the last class belongs to the set, and with higher
-    ones all do.  *begins* says where the set begins in between.
+    With lower ones of the second no count of the last class belongs to the set, and
+    with higher ones all do; in between the last part says where the set begins.
     """
-
-    rows: slice
-    columns: slice
-    begins: npt.NDArray[np.intp]
-
-
-def _bands(outcomes: Outcomes) -> Iterator[_Band]:
     begins, end = outcomes.begins, outcomes.windows[-1].counts.size
     # With a higher count the set begins no later.
     left, right = (begins == end).sum(axis=-1), (begins > 0).sum(axis=-1)
@@ -281,7 +266,7 @@ def _bands(outcomes: Outcomes) -> Iterator[_Band]:
         rows = slice(first, first + _ROWS_OF_A_BAND)
         columns = slice(int(left[rows][-1]), int(right[first]))
         if columns.start < begins.shape[1]:
-            yield _Band(rows, columns, begins[rows, columns])
+            yield rows, columns, begins[rows, columns]
 
 
 def _greatest(values: Floats) -> float:
@@ -304,10 +289,8 @@ def _greatest(values: Floats) -> float:
 def _coefficients(values: Floats) -> Floats:
     """Return the coefficients of the interpolant, orders of the first angle first."""
     across, along = (to_coefficients(size) for size in values.shape)
-    found: Floats = np.einsum(
-        "mj,jk->mk", across, np.einsum("jk,nk->jn", values, along)
-    )
-    return found
+    inner = np.einsum("jk,nk->jn", values, along)
+    return np.asarray(np.einsum("mj,jk->mk", across, inner))
 
 
 def _highest(coefficients: Floats, step: int) -> float:
@@ -325,5 +308,4 @@ def _highest(coefficients: Floats, step: int) -> float:
 def _grid(orders: int) -> Floats:
     """Return cosines, a row for each angle from 0 to pi, of its multiples."""
     angles = np.arange(_ANGLES + 1) * np.pi / _ANGLES
-    grid: Floats = np.cos(np.arange(orders) * angles[:, np.newaxis])
-    return grid
+    return np.asarray(np.cos(np.arange(orders) * angles[:, np.newaxis]))

@@ -24,7 +24,7 @@ _REMAINDER_PART = 1e-7
 _TOLERANCE = 1e-6
 
 
-def two_class_limit(k: tuple[int, int], n: tuple[int, int], error: float) -> float:
+def two_class_limit(k: tuple[int, ...], n: tuple[int, ...], error: float) -> float:
     """Return what the mean accuracy exceeds, but for a chance of at most *error*.
 
     All outcomes are ordered by a score T that grows with either count.  The limit
@@ -53,8 +53,7 @@ def two_class_limit(k: tuple[int, int], n: tuple[int, int], error: float) -> flo
 
     def chances(one: Floats, other: Floats) -> Floats:
         reached = np.take(second.tails(other), outcomes.begins, axis=-1)
-        summed: Floats = np.einsum("ij,ij->i", first.chances(one), reached)
-        return summed
+        return np.asarray(np.einsum("ij,ij->i", first.chances(one), reached))
 
     def largest_chance(total: float) -> float:
         left = max(first.low, total - second.high)
@@ -69,9 +68,7 @@ def two_class_limit(k: tuple[int, int], n: tuple[int, int], error: float) -> flo
 
     # Below the box's lowest corner there is nothing left to refute.
     floor = math.nextafter(first.low + second.low, 0.0)
-    search = Search(
-        floor=floor, estimate=outcomes.estimate, classes=2, tolerance=_TOLERANCE
-    )
+    search = Search(floor, outcomes.estimate, classes=2, tolerance=_TOLERANCE)
     return search.run(largest_chance, outcomes.allowed, outcomes.score) / 2.0
 
 
@@ -82,7 +79,7 @@ _MOST_PIECES = 64
 class Line(NamedTuple):
     """Accuracies p of one class and total - p of the other, first <= p <= last."""
 
-    labels: tuple[int, int]
+    labels: tuple[int, ...]
     total: float
     first: float
     last: float
@@ -159,7 +156,5 @@ def _expansion(count: int) -> Floats:
         scaled**3 / 6.0 * np.sin(turns) / math.cos((count - 1) * step),
     )
     # Not a matrix product, whose last bits may depend on the number of threads.
-    expansion: Floats = np.einsum(
-        "km,mj->kj", np.concatenate(waves), to_coefficients(count)
-    )
-    return expansion
+    found = np.einsum("km,mj->kj", np.concatenate(waves), to_coefficients(count))
+    return np.asarray(found)

@@ -11,9 +11,6 @@ from ..exact import Interval, lower_bound, upper_bound
 ACCEPTABLE_RATE = 0.02
 """Error rate that nobody is blamed for, unless told otherwise."""
 
-FALSE_FLAG = 0.01
-"""Chance that somebody with an acceptable error rate is ever flagged."""
-
 _CARELESS = (0.06, 0.08, 0.1, 0.15, 0.25, 0.5)
 
 # Logarithms, sums of a few of them, and quotients of numbers of the size of 1.
@@ -56,7 +53,7 @@ def is_careless(
     known: npt.ArrayLike,
     *,
     acceptable: float = ACCEPTABLE_RATE,
-    false_flag: float = FALSE_FLAG,
+    false_flag: float = 0.01,
 ) -> npt.NDArray[np.bool_]:
     """Return whether a labeler is to be flagged.
 
@@ -103,26 +100,21 @@ def cohen_kappa_interval(table: npt.ArrayLike, confidence_level: float) -> Inter
     statements = 3 if len(counts) == 2 else 2 * len(counts) + 1
     share = tail_share(confidence_level, 2 * statements)
     agreed = int(np.trace(counts))
-    agreement = Interval(
-        lower_bound(agreed, total, share), upper_bound(agreed, total, share)
-    )
     least, most = _chance_bounds(
         lower_bound(marginals, total, share), upper_bound(marginals, total, share)
     )
-    return _kappa_bounds(agreement, least, most)
-
-
-def _kappa(agreement: float, by_chance: float) -> float | None:
-    return None if by_chance >= 1.0 else (agreement - by_chance) / (1.0 - by_chance)
-
-
-def _kappa_bounds(agreement: Interval, least: float, most: float) -> Interval:
-    low = _kappa(float(agreement.low) - _DOUBT, min(most + _DOUBT, 1.0))
-    high = _kappa(min(float(agreement.high) + _DOUBT, 1.0), max(least - _DOUBT, 0.0))
+    agreement = float(lower_bound(agreed, total, share)) - _DOUBT
+    low = _kappa(agreement, min(most + _DOUBT, 1.0))
+    agreement = min(float(upper_bound(agreed, total, share)) + _DOUBT, 1.0)
+    high = _kappa(agreement, max(least - _DOUBT, 0.0))
     return Interval(
         np.asarray(-1.0 if low is None else max(low, -1.0)),
         np.asarray(1.0 if high is None else min(high, 1.0)),
     )
+
+
+def _kappa(agreement: float, by_chance: float) -> float | None:
+    return None if by_chance >= 1.0 else (agreement - by_chance) / (1.0 - by_chance)
 
 
 def _chance_bounds(low: Floats, high: Floats) -> tuple[float, float]:

@@ -261,12 +261,24 @@ class _Slice:
             return
         counts = np.array(self._blocks, dtype=float)
         self._blocks = []
-        m, r = counts[:, 0] + counts[:, 1], counts[:, 2] + counts[:, 3]
-        terms = _factors(m, r) * counts.T[:, :, None, None]
+        m = (counts[:, 0] + counts[:, 1])[:, None, None]
+        r = (counts[:, 2] + counts[:, 3])[:, None, None]
+        common = (m * _HERE + r * _REST) / (m + r)
+        # What each label multiplies by: right and wrong of the slice, and of the rest;
+        # by blocks, worse and better, and alternatives.
+        factors = np.log(
+            [
+                _HERE / common,
+                (1.0 - _HERE) / (1.0 - common),
+                _REST / common,
+                (1.0 - _REST) / (1.0 - common),
+            ]
+        )
+        terms = factors * counts.T[:, :, None, None]
         steps, sizes = terms.sum(axis=0), np.abs(terms).sum(axis=0)
         logs = np.empty_like(steps)
         now = self._logs
-        for i, labels in enumerate((m + r).tolist()):
+        for i, labels in enumerate(counts.sum(axis=1).tolist()):
             doubt = sizes[i] + np.abs(now) + labels
             now = now + (steps[i] - _FEW_UNITS * doubt)
             logs[i] = now
@@ -290,29 +302,10 @@ class _Slice:
         ]
 
 
-def _factors(m: Floats, r: Floats) -> Floats:
-    """Return the logarithms of what each label of a block multiplies by.
-
-    The axes are: right and wrong of the slice, right and wrong of the rest; blocks;
-    worse and better; alternatives.
-    """
-    m, r = m[:, None, None], r[:, None, None]
-    common = (m * _HERE + r * _REST) / (m + r)
-    return np.log(
-        [
-            _HERE / common,
-            (1.0 - _HERE) / (1.0 - common),
-            _REST / common,
-            (1.0 - _REST) / (1.0 - common),
-        ]
-    )
-
-
 def _log_mean(logs: Floats) -> Floats:
     top = logs.max(axis=-1, keepdims=True)
-    means: Floats = np.log(np.exp(logs - top).mean(axis=-1))
-    found: Floats = top[..., 0] + means - _FEW_UNITS
-    return found
+    means = np.log(np.exp(logs - top).mean(axis=-1))
+    return np.asarray(top[..., 0] + means - _FEW_UNITS)
 
 
 def discoveries(logs: Sequence[float], hypotheses: int, error: float) -> list[bool]:
@@ -328,16 +321,14 @@ def discoveries(logs: Sequence[float], hypotheses: int, error: float) -> list[bo
     R. Wang and A. Ramdas, Journal of the Royal Statistical Society B 84 (2022),
     822-852.
     """
-    stand = [False] * len(logs)
     order = sorted(range(len(logs)), key=lambda i: -logs[i])
     enough = [
         rank
         for rank, i in enumerate(order, 1)
         if logs[i] >= _log_threshold(hypotheses / (error * rank))
     ]
-    for i in order[: max(enough, default=0)]:
-        stand[i] = True
-    return stand
+    stand = set(order[: max(enough, default=0)])
+    return [i in stand for i in range(len(logs))]
 
 
 def _log_threshold(evidence: float) -> float:
@@ -359,8 +350,6 @@ def _stronger(
     evidence: SliceEvidence, is_worse: bool, is_better: bool
 ) -> Literal["better", "worse"] | None:
     # Over a life both may have been true in turn; the evidence now says which is.
-    if is_worse and is_better:
-        return "worse" if evidence.worse >= evidence.better else "better"
-    if is_worse:
+    if is_worse and (not is_better or evidence.worse >= evidence.better):
         return "worse"
     return "better" if is_better else None

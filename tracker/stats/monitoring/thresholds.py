@@ -52,12 +52,10 @@ def simultaneous_band(
     """Return the intervals of all thresholds, or of all bins, that hold together.
 
     *correct* and *labelled* hold, for each threshold on the last axis, how many labels
-    lie above it; both bounds have their shape.  Given how many there are, the right
-    ones are binomial at every threshold, so by the union bound intervals at a G-th of
-    the error hold at all G at once, whichever of them is then chosen: with `exact` at
-    one look, with `anytime` at every look.  With one *side* each bound has the whole
-    G-th, and the bound that is not wanted is 0 or 1; so a target that is typed after
-    looking at the band is certified as safely as one that was stored before.
+    lie above it; both bounds have their shape.  Intervals at a G-th of the error hold
+    at all G thresholds at once, whichever of them is then chosen: with `exact` at one
+    look, with `anytime` at every look.  With one *side* each bound has the whole G-th,
+    and the bound that is not wanted is 0 or 1.
 
     Raises ValueError as `class_bounds` and `shared_level` do.
     """
@@ -113,9 +111,8 @@ def lowest_in_band(
     """Return what `lowest_threshold` does, for a *target* that was typed.
 
     Who types one may have seen the counts, and the order of that search holds for one
-    target only: false answers would come up to four times as often as stated.  Here
-    the lower bounds of all thresholds hold at once, at a G-th of the error each, so
-    that every target that anyone may type is certified together.
+    target only.  Here the lower bounds of all thresholds hold at once, at a G-th of the
+    error each, so that every target that anyone may type is certified together.
     """
     checked_fraction("target", target)
     band = simultaneous_band(correct, labelled, confidence_level, side="lower")
@@ -142,19 +139,14 @@ def calibration_error(
     said, weights = (np.asarray(x, dtype=np.float64) for x in (confidences, shares))
     nearest = np.maximum(np.maximum(accuracies.low - said, said - accuracies.high), 0.0)
     farthest = np.maximum(said - accuracies.low, accuracies.high - said)
-    estimate = None
-    if ((ns > 0) | (weights == 0)).all():
-        distance = np.abs(ks / np.maximum(ns, 1.0) - said)
-        estimate = _weighted(weights, distance)
-    return CalibrationError(
-        estimate,
-        max(_weighted(weights, nearest) - _DOUBT, 0.0),
-        min(_weighted(weights, farthest) + _DOUBT, 1.0),
+    distance = np.abs(ks / np.maximum(ns, 1.0) - said)
+    seen, least, most = (
+        math.fsum((weights * one).tolist()) for one in (distance, nearest, farthest)
     )
-
-
-def _weighted(weights: Floats, values: Floats) -> float:
-    return math.fsum((weights * values).tolist())
+    is_known = ((ns > 0) | (weights == 0)).all()
+    return CalibrationError(
+        seen if is_known else None, max(least - _DOUBT, 0.0), min(most + _DOUBT, 1.0)
+    )
 
 
 _BLOCK = 50
@@ -184,7 +176,8 @@ def find_bursts(classes: Sequence[Sequence[bool]]) -> Bursts:
     """
     law, neighbours, expected = np.ones(1), 0, 0.0
     for wrong in classes:
-        for block in _blocks(np.asarray(wrong, dtype=bool)):
+        blocks = max(1, round(len(wrong) / _BLOCK))
+        for block in np.array_split(np.asarray(wrong, dtype=bool), blocks):
             mistakes = int(block.sum())
             neighbours += int((block[1:] & block[:-1]).sum())
             expected += mistakes * (mistakes - 1) / max(block.size, 1)
@@ -223,10 +216,6 @@ def bursts_are_beyond_doubt(bursts: Bursts, labels: int) -> bool:
 def burst_look(labels: int) -> int:
     """Return the number of looks that are due after so many *labels*, 0 before any."""
     return max(0, math.floor(math.log2(max(labels, 1) / _FIRST_LOOK)) + 1)
-
-
-def _blocks(wrong: npt.NDArray[np.bool_]) -> list[npt.NDArray[np.bool_]]:
-    return np.array_split(wrong, max(1, round(wrong.size / _BLOCK)))
 
 
 def _log_choose(n: int, k: npt.NDArray[np.int64]) -> Floats:
