@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from tracker.errors import InvalidInputError, RowError
 from tracker.services.imports.reading.files import SUFFIXES, open_named
 from tracker.services.imports.reading.rows import (
-    RawPiece,
+    Piece,
     Row,
     refuse_columns,
     unknown_columns,
@@ -42,7 +42,7 @@ def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
     return [row.values for row in rows]
 
 
-def _rounds(piece: RawPiece) -> Iterator[Row]:
+def _rounds(piece: Piece) -> Iterator[Row]:
     """Yield the rows with their fields in lower case and their texts as numbers."""
     names = [name.casefold() for name in piece.names]
     if wrong := unknown_columns(names, ROUND_FIELDS):

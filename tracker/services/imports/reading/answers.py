@@ -8,9 +8,9 @@ from typing import Any
 from tracker.services.imports.reading.column_names import is_of_classes, normal, role_of
 from tracker.services.imports.reading.rows import (
     UNKNOWN,
-    RawPiece,
+    Piece,
     Row,
-    RowPiece,
+    cut_rows,
     iter_pieces,
 )
 from tracker.services.wording import show
@@ -50,14 +50,12 @@ def read_answer(value: Any) -> tuple[Any, Any]:
 
 
 def read_answers(
-    piece: RawPiece, classes: list[str], columns: Mapping[str, str]
-) -> RawPiece:
-    """Return *piece* with each nested answer as its class and its confidence.
+    piece: Piece, classes: list[str], columns: Mapping[str, str]
+) -> Iterator[Piece]:
+    """Yield *piece* with each nested answer as its class and its confidence.
 
     *columns* are by field those that were named.
     """
-    if piece.is_strict:
-        return piece
     roles = {name: role_of(name) for name in piece.names}
     roles |= {name: field for field, name in columns.items() if name in roles}
     nested = {
@@ -66,9 +64,10 @@ def read_answers(
         if role in {"predicted", "label", "confidence"}
         and not {dict, list}.isdisjoint(piece.types(name))
     }
-    if not nested:
-        return piece
-    return RowPiece([_unfold(row, nested, roles, classes) for row in piece.rows()])
+    if piece.is_strict or not nested:
+        yield piece
+        return
+    yield from cut_rows([_unfold(row, nested, roles, classes) for row in piece.rows()])
 
 
 def _unfold(
@@ -93,7 +92,7 @@ def _unfold(
     return row._replace(values=values)
 
 
-def read_counts(pieces: Iterable[RawPiece], notes: list[str]) -> Iterator[RawPiece]:
+def read_counts(pieces: Iterable[Piece], notes: list[str]) -> Iterator[Piece]:
     """Return the rows that a table of counts stands for, and any other as it is.
 
     That is one with a count for each label and prediction, or a confusion matrix whose
@@ -103,7 +102,7 @@ def read_counts(pieces: Iterable[RawPiece], notes: list[str]) -> Iterator[RawPie
     held = []
     for piece in iterator:
         held.append(piece)
-        if piece.rows():
+        if piece.size:
             break
     counted = _counts_of(held[-1]) if held else None
     if counted is None:
@@ -118,7 +117,7 @@ def read_counts(pieces: Iterable[RawPiece], notes: list[str]) -> Iterator[RawPie
     )
 
 
-def _counts_of(piece: RawPiece) -> list[tuple[Any, Any, int]] | None:
+def _counts_of(piece: Piece) -> list[tuple[Any, Any, int]] | None:
     names, rows = list(piece.names), piece.rows()
     cells = [[row.values.get(name) for name in names] for row in rows]
     roles = list(map(role_of, names))
@@ -159,13 +158,11 @@ class ClassColumns:
     # predicted or label.
     field: str
 
-    def read(self, piece: RawPiece) -> RawPiece:
-        """Return *piece* with the class instead of the columns."""
-        return RowPiece(
-            [self._read_row(row) for row in piece.rows()],
-            has_header=piece.has_header,
-            has_comma=piece.has_comma,
-        )
+    def read(self, piece: Piece) -> Iterator[Piece]:
+        """Yield *piece* with the class instead of the columns."""
+        given = [self._read_row(row) for row in piece.rows()]
+        flags = {"has_header": piece.has_header, "has_comma": piece.has_comma}
+        yield from cut_rows(given, **flags)
 
     def _read_row(self, row: Row) -> Row:
         values = {n: one for n, one in row.values.items() if n not in self.columns}
@@ -188,7 +185,7 @@ class ClassColumns:
 
 
 def find_class_columns(
-    piece: RawPiece, classes: Sequence[str], *, has_label: bool
+    piece: Piece, classes: Sequence[str], *, has_label: bool
 ) -> ClassColumns | None:
     """Return the columns of all *classes*, None where a class has none."""
     columns = next(_candidates(piece.names, classes), None)

@@ -149,12 +149,12 @@ class Document(NamedTuple):
 
     name: str
     tells: Callable[[Any], bool]
-    read: Callable[[Any, Mapping[str, str], list[str]], Iterator[rows.RawPiece]]
+    read: Callable[[Any, Mapping[str, str], list[str]], Iterator[rows.Piece]]
 
 
 def document_pieces(
     body: Any, columns: Mapping[str, str] = NO_COLUMNS, notes: list[str] | None = None
-) -> Iterator[rows.RawPiece]:
+) -> Iterator[rows.Piece]:
     """Read a parsed document; InvalidInputError where it is of no known shape.
 
     *columns* are by field those that were named; how it is read goes to *notes*.
@@ -173,7 +173,7 @@ def document_pieces(
 
 def _read_rows(
     body: Any, columns: Mapping[str, str], notes: list[str]
-) -> Iterator[rows.RawPiece]:
+) -> Iterator[rows.Piece]:
     # What is no list is JSON Lines of one line.
     items = body if isinstance(body, list) else [body]
     # A classifier's answers by class, as a pipeline returns them for each input.
@@ -226,7 +226,7 @@ def _are_columns(body: Mapping[str, Any]) -> bool:
     )
 
 
-def _read_split(body: Any, *_: Any) -> Iterator[rows.TablePiece]:
+def _read_split(body: Any, *_: Any) -> Iterator[rows.Piece]:
     names = [str(name) for name in body["columns"]]
     for number, line in enumerate(body["data"], start=1):
         if not isinstance(line, list) or len(line) != len(names):
@@ -238,7 +238,7 @@ def _read_split(body: Any, *_: Any) -> Iterator[rows.TablePiece]:
 
 def _read_columns(
     body: Mapping[str, Any], _: Mapping[str, str], notes: list[str]
-) -> Iterator[rows.TablePiece]:
+) -> Iterator[rows.Piece]:
     values = list(body.values())
     if (
         values

@@ -170,7 +170,7 @@ def read_pieces(  # noqa: PLR0913 - what is read and how.
     most_unpacked: int,
     columns: Mapping[str, str] = NO_COLUMNS,
     table: Mapping[str, Any] = NO_COLUMNS,
-) -> Iterator[rows.RawPiece]:
+) -> Iterator[rows.Piece]:
     """Read *stream*, packed or not; what is to be said of it goes to *notes*.
 
     *columns* are by field those that were named, *table* says which sheet and which
@@ -227,7 +227,7 @@ class _How:
     table: Mapping[str, Any]
 
 
-def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.RawPiece]:  # noqa: PLR0911
+def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.Piece]:  # noqa: PLR0911
     match kind:
         case "csv":
             return tables.csv_pieces(stream, how.notes, how.table.get("header_row"))
@@ -259,7 +259,7 @@ def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.RawPiece]:  #
     return tables.excel_pieces(stream, how.notes, how.unpacked, **how.table)
 
 
-def _read_zipped(stream: BinaryIO, name: str, how: _How) -> Iterator[rows.RawPiece]:
+def _read_zipped(stream: BinaryIO, name: str, how: _How) -> Iterator[rows.Piece]:
     """Read the file of that *name* in a zip file, as its content says."""
     try:
         with (
@@ -314,7 +314,7 @@ def _guess_text(text: bytes) -> str:
     return "jsonl" if rest.strip().startswith(b"{") else "json"
 
 
-def _read_json(stream: BinaryIO, how: _How) -> Iterator[rows.RawPiece]:
+def _read_json(stream: BinaryIO, how: _How) -> Iterator[rows.Piece]:
     """Read a document, or what is one in each line."""
     text = stream.read(LARGEST_DOCUMENT + 1)
     if len(text) > LARGEST_DOCUMENT:
@@ -350,25 +350,22 @@ def work(channel: Channel, file: SharedFile, *, kind: str, **options: Any) -> No
 
 
 def _dump_pieces(
-    piece: rows.RawPiece, notes: list[str], file: SharedFile
+    piece: rows.Piece, notes: list[str], file: SharedFile
 ) -> Iterator[bytes]:
     """Return *piece* as messages of bounded size, whose values are bounded with it."""
-    said: list[Any] = ["table", *piece]
-    if isinstance(piece, rows.RowPiece):
-        given = [
-            (number, values, [(one.field, one.message) for one in errors], nulls)
-            for number, values, errors, nulls in piece.given
-        ]
-        said = ["rows", given, *piece[1:]]
-    text = dump([said, notes, file.furthest], _dump_value)
-    halves = _halves(piece) if len(text) > rows.PIECE_BYTES else ()
-    for half in halves:
-        yield from _dump_pieces(half, notes, file)
-    if halves:
+    odd = [
+        (number, [(one.field, one.message) for one in errors], nulls)
+        for number, (errors, nulls) in piece.odd.items()
+    ]
+    text = dump([[*piece[:-1], odd], notes, file.furthest], _dump_value)
+    middle = piece.size // 2
+    if len(text) > rows.PIECE_BYTES and middle:
+        for part in (piece.part(0, middle), piece.part(middle, piece.size)):
+            yield from _dump_pieces(part, notes, file)
         return
     # A cell of CSV is a text, however long; others take many times their size.
     if len(text) > rows.LONGEST_ROW and not (
-        isinstance(piece, rows.TablePiece)
+        piece.has_header
         and all(piece.types(name) <= {str, NoneType} for name in piece.names)
     ):
         raise InvalidInputError.of(
@@ -377,34 +374,14 @@ def _dump_pieces(
     yield text
 
 
-def _halves(piece: rows.RawPiece) -> tuple[rows.RawPiece, ...]:
-    """Return *piece* in two, none if it has a single row."""
-    if isinstance(piece, rows.RowPiece):
-        middle = len(piece.given) // 2
-        first: rows.RawPiece = piece._replace(given=piece.given[:middle])
-        rest: rows.RawPiece = piece._replace(given=piece.given[middle:])
-    else:
-        middle = len(piece.values[0]) // 2 if piece.values else 0
-        first = piece._replace(values=[one[:middle] for one in piece.values])
-        rest = piece._replace(
-            first=piece.first + middle, values=[one[middle:] for one in piece.values]
-        )
-    return (first, rest) if middle else ()
-
-
-def load_piece(said: list[Any]) -> rows.RawPiece:
+def load_piece(said: list[Any]) -> rows.Piece:
     """Return the piece of a message."""
-    kind, *fields = said
-    if kind == "table":
-        return rows.TablePiece(*fields)
-    given, *flags = fields
-    found = [
-        rows.Row(
-            number, values, tuple(FieldError(*one) for one in errors), tuple(nulls)
-        )
-        for number, values, errors, nulls in given
-    ]
-    return rows.RowPiece(found, *flags)
+    *fields, odd = said
+    found = {
+        number: (tuple(FieldError(*one) for one in errors), tuple(nulls))
+        for number, errors, nulls in odd
+    }
+    return rows.Piece(*fields, odd=found)
 
 
 # Values of Parquet and Excel that JSON does not have, the narrower type first: how each

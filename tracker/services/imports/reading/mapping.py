@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
@@ -14,7 +15,7 @@ from tracker.services.imports.reading.rows import (
     MOST_COLUMNS,
     PROBABILITY,
     UNKNOWN,
-    RawPiece,
+    Piece,
     Row,
     read_given,
     refuse_many_columns,
@@ -48,7 +49,7 @@ Guess = Callable[[str], bool]
 class MappedPiece:
     """Rows of a file by the names of the fields."""
 
-    _piece: RawPiece
+    _piece: Piece
     _plan: column_names.Plan
     _readers: dict[str, Reader]
     _given: dict[str, str]
@@ -212,7 +213,7 @@ class Seen(NamedTuple):
 class MappedRows:
     """A file as an import reads it: its pieces by field, and how it was read."""
 
-    _pieces: Generator[RawPiece]
+    _pieces: Generator[Piece]
     detector: Detector
     choices: Choices = DEFAULT
     notes: list[str] = field(default_factory=list)
@@ -287,15 +288,16 @@ class MappedRows:
                 read["confidence"] = ConfidenceReader(*kind, is_percent=True)
             yield MappedPiece(piece, self.plan, read, self.choices.given)
 
-    def _prepared(self) -> Iterator[RawPiece]:
+    def _prepared(self) -> Iterator[Piece]:
         """Read counts, nested answers and columns of the classes as the class."""
         found: answers.ClassColumns | None = None
         is_known = False
-        held: RawPiece | None = None
-        classes = self.detector.classes
-        for raw in answers.read_counts(self._pieces, self.notes):
-            piece = answers.read_answers(raw, classes, self.choices.columns)
-            if not is_known and not piece.rows():
+        held: Piece | None = None
+        classes, columns = self.detector.classes, self.choices.columns
+        counted = answers.read_counts(self._pieces, self.notes)
+        read = (answers.read_answers(raw, classes, columns) for raw in counted)
+        for piece in chain.from_iterable(read):
+            if not is_known and not piece.size:
                 held = piece
                 continue
             if not is_known:
@@ -310,16 +312,17 @@ class MappedRows:
                         f"the columns of the classes as {found.field}: the one with "
                         + ("a 1" if found.is_mark else "the highest number")
                     )
-            yield piece if found is None else found.read(piece)
+            yield from [piece] if found is None else found.read(piece)
         if held is not None:
             yield held
 
-    def _holds_classes(self, piece: RawPiece, readers: dict[str, Reader]) -> Guess:
+    def _holds_classes(self, piece: Piece, readers: dict[str, Reader]) -> Guess:
         """Return what tells if a column of *piece* holds classes."""
         known = {*self.detector.classes, UNCLEAR, NO_ANSWER, None}
 
         def holds(name: str) -> bool:
-            values = [row.values[name] for row in piece.rows() if name in row.values]
+            cells = piece.values[piece.names.index(name)] if name in piece.names else ()
+            values = [value for value in cells if value is not None]
             try:
                 texts = list(map(as_text, values))
                 if self.detector.classes == UNKNOWN:

@@ -15,7 +15,7 @@ from itertools import chain, count
 from typing import Any
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.imports.reading.rows import RawPiece, Row, RowPiece, iter_pieces
+from tracker.services.imports.reading.rows import Piece, Row, iter_pieces
 from tracker.services.wording import show
 
 Record = Mapping[str, Any]
@@ -193,7 +193,7 @@ def as_name(value: Any) -> str:
 
 def read_document(
     body: Any, shapes: Iterable[Shape], notes: list[str]
-) -> Iterator[RawPiece] | None:
+) -> Iterator[Piece] | None:
     """Return the rows of a document of one of the *shapes*, None if it is of none."""
     for shape in shapes:
         if shape.records and shape.fits(body):
@@ -204,11 +204,11 @@ def read_document(
 
 
 def read_records(
-    pieces: Iterator[RawPiece],
+    pieces: Iterator[Piece],
     shapes: Iterable[Shape],
     columns: Mapping[str, str],
     notes: list[str],
-) -> Iterator[RawPiece]:
+) -> Iterator[Piece]:
     """Read the records of a shape as rows, and any others as they are.
 
     So are those that have what *columns* name, which says how they are to be read.
@@ -217,11 +217,11 @@ def read_records(
     if start is None:
         return
     whole = chain([start], pieces)
-    record = start.rows()[0].values if isinstance(start, RowPiece) else {}
+    record = start.rows()[0].values
     is_named = any(find(record, one) is not None for one in columns.values())
     fitting = (one for one in shapes if not one.records and one.fits(record))
     shape = None if is_named else next(fitting, None)
-    if shape is None or not isinstance(start, RowPiece) or start.is_strict:
+    if shape is None:
         yield from whole
         return
     rows = (row for piece in whole for row in piece.rows())
@@ -231,7 +231,7 @@ def read_records(
 
 def _read(
     shape: Shape, document: Record, records: Iterable[Any], notes: list[str]
-) -> Iterator[RawPiece]:
+) -> Iterator[Piece]:
     reading = _Reading(shape, document)
     notes.append(f"the file was read as {shape.name}")
     yield from iter_pieces(reading.rows(records))

@@ -42,7 +42,7 @@ _NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16"}
 
 def csv_pieces(
     stream: BinaryIO, notes: list[str], header_row: int | None
-) -> Iterator[rows.RawPiece]:
+) -> Iterator[rows.Piece]:
     """Read CSV with a header line: UTF-8 or UTF-16, comma, semicolon, tab, bar.
 
     What is not UTF-8 is read as Latin-1, and that is said in *notes*.
@@ -88,10 +88,10 @@ class _Reader:
     # Characters since the row began.
     _size: int = 0
 
-    def pieces(self) -> Iterator[rows.RawPiece]:
+    def pieces(self) -> Iterator[rows.Piece]:
         header, delimiter = self._read_header()
         has_comma = delimiter == ";"
-        yield rows.TablePiece(1, header, [[] for _ in header], has_comma=has_comma)
+        yield rows.Piece(1, header, [[] for _ in header], has_comma=has_comma)
         lines: list[list[str]] = []
         size = empty = 0
         for cells in csv.reader(self._lines(), delimiter=delimiter, strict=True):
@@ -105,12 +105,12 @@ class _Reader:
             size += self._size
             self._size = 0
             if len(lines) == rows.PIECE_ROWS or size >= rows.PIECE_BYTES:
-                yield cut_lines(
-                    self.row - len(lines), header, lines, has_comma=has_comma
-                )
+                first = self.row - len(lines)
+                yield from cut_lines(first, header, lines, has_comma=has_comma)
                 lines, size = [], 0
         if lines:
-            yield cut_lines(self.row - len(lines), header, lines, has_comma=has_comma)
+            first = self.row - len(lines)
+            yield from cut_lines(first, header, lines, has_comma=has_comma)
 
     def _read_header(self) -> tuple[list[str], str]:
         """Read the names of the columns, below the titles that stand above them."""
@@ -207,11 +207,12 @@ def _is_row(cells: list[str], lines: Sequence[str]) -> bool:
 
 def cut_lines(
     first: int, names: list[str], lines: list[list[str]], *, has_comma: bool
-) -> rows.RawPiece:
-    """Return lines by column, or one by one where a line has other cells."""
+) -> Iterator[rows.Piece]:
+    """Yield lines by column, with an error for each line that has other cells."""
     if all(len(cells) == len(names) for cells in lines):
         columns = [_read_cells(column) for column in zip(*lines, strict=True)]
-        return rows.TablePiece(first, names, columns, has_comma=has_comma)
+        yield rows.Piece(first, names, columns, has_comma=has_comma)
+        return
     found = []
     for number, cells in enumerate(lines, start=first):
         if len(cells) == len(names):
@@ -220,7 +221,7 @@ def cut_lines(
         else:
             message = f"the row has {len(cells)} cells, but the header has {len(names)}"
             found.append(rows.Row(number, {}).without("row", message))
-    return rows.RowPiece(found, has_header=True, has_comma=has_comma)
+    yield from rows.cut_rows(found, has_header=True, has_comma=has_comma)
 
 
 def _read_cells(cells: Sequence[str]) -> list[Any]:
@@ -240,7 +241,7 @@ def excel_pieces(
     *,
     sheet: str | None = None,
     header_row: int | None = None,
-) -> Iterator[rows.TablePiece]:
+) -> Iterator[rows.Piece]:
     """Read the *sheet*, else the one that names most columns as people call them.
 
     Empty rows do not count, unless *header_row* says which one names the columns.
@@ -400,9 +401,7 @@ def _column(letters: str) -> int:
     return number
 
 
-def _read_sheet(
-    header: list[Any], lines: Iterable[list[Any]]
-) -> Iterator[rows.TablePiece]:
+def _read_sheet(header: list[Any], lines: Iterable[list[Any]]) -> Iterator[rows.Piece]:
     names = ["" if name is None else str(name) for name in map(_cell, header)]
     return rows.iter_tables(names, (list(map(_cell, line)) for line in lines))
 
@@ -413,7 +412,7 @@ def _cell(value: Any) -> Any:
     return None if value == "" else value
 
 
-def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePiece]:
+def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
     """Read a Parquet file piece by piece, an empty one as a piece without rows.
 
     What it says of itself is looked at first: a few bytes can say a billion rows.
@@ -445,7 +444,7 @@ def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TableP
         ) from error
 
 
-def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePiece]:
+def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
     """Read an Arrow file (Feather), or an Arrow stream, as ``datasets`` saves one."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, as above.
 
@@ -481,16 +480,16 @@ def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePie
         ) from error
 
 
-def _read_batches(schema: Any, batches: Iterable[Any]) -> Iterator[rows.TablePiece]:
+def _read_batches(schema: Any, batches: Iterable[Any]) -> Iterator[rows.Piece]:
     names, classes = schema.names, _class_names(schema.metadata or {})
     first = 1
-    yield rows.TablePiece(first, names, [[] for _ in names])
+    yield rows.Piece(first, names, [[] for _ in names])
     for batch in batches:
         columns = [
             _as_classes(name, _arrow_values(column), classes.get(name))
             for name, column in zip(names, batch.columns, strict=True)
         ]
-        yield rows.TablePiece(first, names, columns)
+        yield rows.Piece(first, names, columns)
         first += batch.num_rows
 
 
