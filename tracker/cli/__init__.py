@@ -103,7 +103,7 @@ class _Group(click.Group):
             raise click.ClickException(str(error)) from error
 
 
-@click.group(cls=_Group)
+@click.group(cls=_Group, context_settings={"show_default": True})
 @click.version_option(package_name="tracker-server", prog_name="tracker")
 def main() -> None:
     """Measure how accurate detectors are in production, and how sure that is."""

@@ -297,7 +297,6 @@ _REASONS = {
     "--width",
     type=options.Share(),
     default=planning.USUAL_WIDTH,
-    show_default=True,
     help="The width of the interval, high minus low.",
 )
 @click.option(
@@ -312,7 +311,6 @@ _REASONS = {
     "--power",
     type=options.Share(),
     default=planning.USUAL_POWER,
-    show_default=True,
     help="The chance that the target is certified.",
 )
 @click.option(

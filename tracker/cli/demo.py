@@ -117,8 +117,8 @@ class Waiting:
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", default=8000, type=click.IntRange(1, 65535))
 def demo(host: str, port: int) -> None:
     """Show Tracker on real handwritten digits, with labels arriving live.
 
@@ -210,10 +210,7 @@ def pick_audited(digits: list[Digit]) -> list[Digit]:
 
 
 def add_audit(
-    database: Database,
-    digits: list[Digit],
-    names: dict[int, str],
-    created_at: datetime,
+    database: Database, digits: list[Digit], names: dict[int, str], created_at: datetime
 ) -> None:
     """Start an audit of a few digits that a visitor finishes in three minutes.
 

@@ -41,15 +41,17 @@ def detectors() -> None:
 @detectors.command()
 @click.argument("name")
 @click.option("--question", required=True, help="The question to labelers.")
-@click.option("--guideline", default="", help="How labelers answer the question.")
 @click.option(
-    "--classes", default="YES,NO", show_default=True, help="Separated by commas."
+    "--guideline",
+    default="",
+    show_default=False,
+    help="How labelers answer the question.",
 )
+@click.option("--classes", default="YES,NO", help="Separated by commas.")
 @click.option("--target", type=float, help="The target of the measure, such as 0.9.")
 @click.option(
     "--measure",
     default="balanced",
-    show_default=True,
     help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
 )
 @click.option(
@@ -79,43 +81,40 @@ def detectors() -> None:
     metavar="metadata.KEY",
     help="The metadata key that says which queries belong together.",
 )
-@click.option("--confidence-level", type=float, default=0.95, show_default=True)
+@click.option("--confidence-level", type=float, default=0.95)
 @click.option(
     "--queue-rate",
     type=float,
     default=1.0,
-    show_default=True,
     help="The share of queries in the random queue.",
 )
 @click.option(
     "--labels-wanted",
     type=int,
     default=1,
-    show_default=True,
     help="How many different people label each query.",
 )
 @click.option(
     "--consensus",
     type=click.Choice(get_args(fields.Consensus)),
     default="majority",
-    show_default=True,
     help="Which label is scored where several people are wanted.",
 )
 @click.option(
     "--label-of",
     type=click.Choice(get_args(fields.LabelOf)),
     default="input",
-    show_default=True,
     help="Whether a label is the truth of an input, or judges one answer.",
 )
 @click.option(
     "--method",
     type=click.Choice(get_args(fields.ShownMethod)),
     default="joint",
-    show_default=True,
     help="The method of the one-look interval that pages show first.",
 )
-@click.option("--slices", default="", help="Metadata keys for slices.")
+@click.option(
+    "--slices", default="", show_default=False, help="Metadata keys for slices."
+)
 @click.option("--text-field", help="The metadata key shown as text, if not 'text'.")
 def create(  # noqa: PLR0913 - options that are parsed here.
     name: str,

@@ -27,9 +27,7 @@ from tracker.words import BALANCED
 @click.command()
 @click.argument("detector")
 @options.version_option
-@click.option(
-    "--method", type=click.Choice(METHODS), default="anytime", show_default=True
-)
+@click.option("--method", type=click.Choice(METHODS), default="anytime")
 @options.choose_level(float)
 @click.option("--include-targeted", is_flag=True, help="Also score targeted labels.")
 @options.choose_format("table", "json")
@@ -57,8 +55,7 @@ def check_level(level: float | None) -> float | None:
     """Return *level*; raises BadParameter unless it lies between 0 and 1."""
     if level is not None and not 0 < level < 1:
         raise click.BadParameter(
-            f"{level:g} does not lie between 0 and 1",
-            param_hint="--confidence-level",
+            f"{level:g} does not lie between 0 and 1", param_hint="--confidence-level"
         )
     return level
 
@@ -206,7 +203,6 @@ def print_slices(found: Slices) -> None:
     "--by",
     type=click.Choice(["week", "day", "month"]),
     default="week",
-    show_default=True,
     help="A week begins on Monday.",
 )
 @click.option("--version", help="The version; by default the one that pages show.")
@@ -216,7 +212,11 @@ def print_slices(found: Slices) -> None:
     "detector's.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 100), default=26, help="How many of the newest."
+    "--limit",
+    type=click.IntRange(1, 100),
+    default=26,
+    show_default=False,
+    help="How many of the newest.",
 )
 @options.choose_format("table", "json", "csv")
 def weeks(detector: str, format_name: str, **choices: Any) -> None:

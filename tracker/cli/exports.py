@@ -56,12 +56,7 @@ def write_pieces(pieces: Iterable[bytes], output: Path | None) -> None:
 @click.command()
 @click.argument("detector")
 @file_options
-@click.option(
-    "--what",
-    type=click.Choice(["history", "labels"]),
-    default="history",
-    show_default=True,
-)
+@click.option("--what", type=click.Choice(["history", "labels"]), default="history")
 @click.option(
     "--version",
     help="For the history: the version; by default the one that pages show; * for all.",
@@ -70,21 +65,18 @@ def write_pieces(pieces: Iterable[bytes], output: Path | None) -> None:
     "--measure",
     type=click.Choice(MEASURES),
     default=RECALL,
-    show_default=True,
     help="For the history: recall is the accuracy of each class.",
 )
 @click.option(
     "--method",
     type=click.Choice([*METHODS, "*"]),
     default="exact",
-    show_default=True,
     help="For the history: the method; * for every stored one.",
 )
 @click.option(
     "--by",
     type=click.Choice(get_args(history.HistoryOrder)),
     default="arrival",
-    show_default=True,
     help="For the history: in order of the labels, or of the days of the queries.",
 )
 def export(

@@ -58,10 +58,7 @@ _READING = (
     ),
     click.option("--version", metavar="NAME", help="The version of every row."),
     _repeated(
-        "--set",
-        "FIELD=VALUE",
-        "A field that has the same value in every row",
-        "given",
+        "--set", "FIELD=VALUE", "A field that has the same value in every row", "given"
     ),
     _repeated(
         "--no-answer", "VALUE", "A value that means no prediction, such as a refusal"
@@ -93,9 +90,7 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @reading_options
 @click.option("--skip-bad-rows", is_flag=True, help="Import the other rows anyway.")
-@click.option(
-    "--labeler", default="import", show_default=True, help="Who gave the labels."
-)
+@click.option("--labeler", default="import", help="Who gave the labels.")
 @click.option(
     "--same-rows",
     is_flag=True,
@@ -125,7 +120,6 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     "--saved-mapping/--no-saved-mapping",
     "uses_saved",
     default=True,
-    show_default=True,
     help="Whether to use the mapping saved with the detector.",
 )
 def import_file(  # noqa: PLR0913 - one argument for each option.

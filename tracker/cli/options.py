@@ -18,9 +18,7 @@ _Command = Callable[..., Any]
 def choose_format(*names: str) -> Callable[[_Command], _Command]:
     """Return the option --format of these formats, the first unless chosen."""
     kind = click.Choice(names)
-    return click.option(
-        "--format", "format_name", type=kind, default=names[0], show_default=True
-    )
+    return click.option("--format", "format_name", type=kind, default=names[0])
 
 
 def choose_level(kind: Any) -> Callable[[_Command], _Command]:

@@ -31,8 +31,8 @@ _TO_STDERR = {
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", default=8000, type=click.IntRange(1, 65535))
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 @click.option("--prepared", is_flag=True, hidden=True, help="Wait for it on stdin.")
 def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:

@@ -495,7 +495,8 @@ class RowWriter:
         said, by = item.get("sampling"), self._by.credit(labeler)
         compares = self._opinions.are_compared(query, is_named=is_named)
         sampling = standing.choose_word_sampling(query, said, are_compared=compares)
-        more = {name: item.get(name) for name in ("note", "labelled_at", "weight")}
+        extra = "note", "labelled_at", "weight"
+        more: dict[str, Any] = {name: item.get(name) for name in extra}
         more |= {"replaces_id": query["label_id"], "is_repeat": query["is_repeat"]}
         ids = self._id(number), query["id"], self._detector.id
         label = label_row(*ids, given, sampling, by, **more)

@@ -67,26 +67,29 @@ def read_answers(
     if piece.is_strict or not nested:
         yield piece
         return
-    yield from cut_rows([_unfold(row, nested, roles, classes) for row in piece.rows()])
+    rows = [
+        _unfold(row, nested & row.values.keys(), roles, classes) for row in piece.rows()
+    ]
+    yield from cut_rows(rows)
 
 
 def _unfold(
     row: Row, nested: set[str], roles: Mapping[str, str | None], classes: list[str]
 ) -> Row:
     values = dict(row.values)
-    for name in nested & values.keys():
+    for name in nested:
         found, score = read_answer(values[name])
-        if roles[name] == "confidence":
+        if roles[name] != "confidence":
+            values[name] = found
+        elif isinstance(values[name], dict) and (
+            values[name].keys() == set(classes)
+            or (classes == UNKNOWN and is_of_classes(name))
+        ):
             # Numbers by class say what was predicted, and others nothing.
-            if not isinstance(values[name], dict) or not (
-                values[name].keys() == set(classes)
-                or (classes == UNKNOWN and is_of_classes(name))
-            ):
-                continue
             del values[name]
             values.setdefault("predicted", found)
         else:
-            values[name] = found
+            continue
         if score is not None and roles[name] != "label":
             values.setdefault("confidence", score)
     return row._replace(values=values)
@@ -187,37 +190,31 @@ class ClassColumns:
 def find_class_columns(
     piece: Piece, classes: Sequence[str], *, has_label: bool
 ) -> ClassColumns | None:
-    """Return the columns of all *classes*, None where a class has none."""
-    columns = next(_candidates(piece.names, classes), None)
-    rows = piece.rows() if columns else []
-    if columns is None or not rows:
-        return None
-    try:
-        numbers = [_number(row.values.get(one)) for row in rows for one in columns]
-    except ValueError:
-        return None
-    is_mark = set(numbers) <= {0.0, 1.0}
-    field = "label" if is_mark and not has_label else "predicted"
-    return ClassColumns(columns, is_mark, field)
+    """Return the columns of all *classes*, None where a class has none.
 
-
-def _candidates(
-    names: Sequence[str], classes: Sequence[str]
-) -> Iterator[dict[str, str]]:
-    """Yield the columns that are called as all classes, before or after a word."""
-    bare = {name.strip(): name for name in names}
-    first = classes[0]
-    for name in bare:
-        place = name.rfind(first)
-        if place < 0:
-            continue
-        before, after = name[:place], name[place + len(first) :]
-        if before[-1:].isalnum() or after[:1].isalnum():
-            # Such as f0 and f1, which are features.
+    They are called as the classes, before or after a word.
+    """
+    bare = {name.strip(): name for name in piece.names}
+    columns: dict[str, str] = {}
+    for name in bare if piece.size else ():
+        before, first, after = name.rpartition(classes[0])
+        # Not such as f0 and f1, which are features.
+        if not first or before[-1:].isalnum() or after[:1].isalnum():
             continue
         expected = {f"{before}{one}{after}": one for one in classes}
         if expected.keys() <= bare.keys():
-            yield {bare[column]: one for column, one in expected.items()}
+            columns = {bare[column]: one for column, one in expected.items()}
+            break
+    rows = piece.rows() if columns else []
+    try:
+        numbers = {_number(row.values.get(one)) for row in rows for one in columns}
+    except ValueError:
+        return None
+    if not columns:
+        return None
+    is_mark = numbers <= {0.0, 1.0}
+    field = "label" if is_mark and not has_label else "predicted"
+    return ClassColumns(columns, is_mark, field)
 
 
 def _number(value: Any) -> float:

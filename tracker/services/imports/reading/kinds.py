@@ -381,7 +381,7 @@ def load_piece(said: list[Any]) -> rows.Piece:
         number: (tuple(FieldError(*one) for one in errors), tuple(nulls))
         for number, errors, nulls in odd
     }
-    return rows.Piece(*fields, odd=found)
+    return rows.Piece(*fields)._replace(odd=found)
 
 
 # Values of Parquet and Excel that JSON does not have, the narrower type first: how each
