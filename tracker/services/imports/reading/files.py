@@ -192,11 +192,3 @@ def save_mapping(
         session.flush()
         by.record(session, "import mapping saved", detector.name, **(found or {}))
     return mapping
-
-
-def save_reading(session: Session, detector: Detector, file: RowFile, by: By) -> None:
-    """Save how *file* was read for the next files of the detector."""
-    choices = file.choices.join(load_mapping(detector))
-    found = {name: getattr(choices, name) for name in SavedMapping.model_fields}
-    found["columns"] = choices.remembered | choices.columns
-    save_mapping(session, detector, SavedMapping(**found), by)
