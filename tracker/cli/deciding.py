@@ -18,7 +18,7 @@ from tracker.clock import utc_now
 from tracker.errors import TrackerError
 from tracker.rounding import outward
 from tracker.services.deciding import pairs, planning
-from tracker.services.deciding.comparison import Comparison, Unpaired, get_comparison
+from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.gates import Gate, GateChoice, ask_gate
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
@@ -81,7 +81,17 @@ def _print_comparison(found: Comparison) -> None:
     click.echo(f"for one look, {found.confidence_level:g} intervals:")
     if found.paired is not None:
         _print_paired(found.paired)
-    _print_unpaired(found.unpaired, found.old, found.new)
+    click.echo("each by its own labels, the queries taken for different ones")
+    rows = []
+    names = [BALANCED, *(one.name for one in found.unpaired.classes)]
+    changes = [found.unpaired.balanced, *found.unpaired.classes]
+    for name, one in zip(names, changes, strict=True):
+        counts = (
+            f"{side.correct:,} of {side.labelled:,}" for side in (one.old, one.new)
+        )
+        rows.append((name, *counts, *_figures(one)))
+    columns = ("scope", found.old, found.new, "change", "low", "high")
+    options.print_rows(columns, rows)
 
 
 def _print_paired(paired: pairs.Paired) -> None:
@@ -96,19 +106,6 @@ def _print_paired(paired: pairs.Paired) -> None:
         rows.append((name, *counts, *_figures(one), f"{one.p_value:.{_PLACES}f}"))
     columns = ("scope", "pairs", "gained", "lost", "change", "low", "high", "p")
     options.print_rows(columns, rows)
-
-
-def _print_unpaired(unpaired: Unpaired, old: str, new: str) -> None:
-    click.echo("each by its own labels, the queries taken for different ones")
-    rows = []
-    names = [BALANCED, *(one.name for one in unpaired.classes)]
-    changes = [unpaired.balanced, *unpaired.classes]
-    for name, one in zip(names, changes, strict=True):
-        counts = (
-            f"{side.correct:,} of {side.labelled:,}" for side in (one.old, one.new)
-        )
-        rows.append((name, *counts, *_figures(one)))
-    options.print_rows(("scope", old, new, "change", "low", "high"), rows)
 
 
 def _figures(change: pairs.Change) -> tuple[str, str, str]:

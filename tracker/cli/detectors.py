@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from tracker.cli.options import print_rows
+from tracker.cli.options import print_rows, repeated
 from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services import fields
@@ -54,11 +54,10 @@ def detectors() -> None:
     default="balanced",
     help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
 )
-@click.option(
+@repeated(
     "--also",
-    multiple=True,
-    metavar="MEASURE=TARGET",
-    help="Another measure with its target, such as recall:DEFECT=0.9; repeatable.",
+    "MEASURE=TARGET",
+    "Another measure with its target, such as recall:DEFECT=0.9",
 )
 @click.option(
     "--label-sampling",
@@ -129,7 +128,17 @@ def create(  # noqa: PLR0913 - options that are parsed here.
 ) -> None:
     """Create the detector NAME, and print its id."""
     if label_sampling is None and sys.stdin.isatty():
-        label_sampling = _ask_label_sampling()
+        click.echo(
+            "How will the queries be chosen that get labels?\n"
+            "  random    at random, whatever the detector says\n"
+            "  all       every query gets its label sooner or later\n"
+            "  targeted  somebody picks them\n"
+            "  unsaid    decide later; until then no verdict goes by such labels",
+            err=True,
+        )
+        kinds = click.Choice((*get_args(fields.LabelSampling), "unsaid"))
+        answer = click.prompt("Labels", type=kinds, default="unsaid", err=True)
+        label_sampling = None if answer == "unsaid" else answer
     given = chosen | {
         "name": name,
         "classes": classes.split(","),
@@ -145,26 +154,9 @@ def create(  # noqa: PLR0913 - options that are parsed here.
         click.echo(dump_id("det", detector.id))
 
 
-def _ask_label_sampling() -> str | None:
-    click.echo(
-        "How will the queries be chosen that get labels?\n"
-        "  random    at random, whatever the detector says\n"
-        "  all       every query gets its label sooner or later\n"
-        "  targeted  somebody picks them\n"
-        "  unsaid    decide later; until then no verdict goes by such labels",
-        err=True,
-    )
-    choices = (*get_args(fields.LabelSampling), "unsaid")
-    given: str = click.prompt(
-        "Labels", type=click.Choice(choices), default="unsaid", err=True
-    )
-    return None if given == "unsaid" else given
-
-
 def _parse_also(text: str) -> dict[str, Any]:
-    name, target = _parse_pair(
-        text, "--also", "MEASURE=TARGET, such as recall:DEFECT=0.9"
-    )
+    form = "MEASURE=TARGET, such as recall:DEFECT=0.9"
+    name, target = _parse_pair(text, "--also", form)
     return {"measure": name, "target": target}
 
 
@@ -188,12 +180,7 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
     "--measure",
     help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
 )
-@click.option(
-    "--also",
-    multiple=True,
-    metavar="MEASURE=TARGET",
-    help="Replaces the further measures; '' for none; repeatable.",
-)
+@repeated("--also", "MEASURE=TARGET", "Replaces the further measures; '' for none")
 @click.option(
     "--label-sampling",
     type=click.Choice([*get_args(fields.LabelSampling), ""]),
@@ -236,7 +223,7 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 @click.option(
     "--gold-rate", type=float, help="The share of gold queries in the random queue."
 )
-@click.option("--add-class", "added", multiple=True, help="A new class; repeatable.")
+@repeated("--add-class", None, "A new class", "added")
 def change(  # noqa: PLR0913 - options that are parsed here.
     name: str,
     *,

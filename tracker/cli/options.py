@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +14,20 @@ from rich.table import Table
 from tracker.shapes import Shape
 
 _Command = Callable[..., Any]
+
+
+def repeated(
+    name: str, metavar: str | None, text: str, *names: str
+) -> Callable[[_Command], _Command]:
+    text = f"{text}; repeatable."
+    return click.option(name, *names, multiple=True, metavar=metavar, help=text)
+
+
+def together(
+    *options: Callable[[_Command], _Command],
+) -> Callable[[_Command], _Command]:
+    """Return one decorator for several options, in their order."""
+    return lambda command: reduce(lambda made, one: one(made), options[::-1], command)
 
 
 def choose_format(*names: str) -> Callable[[_Command], _Command]:

@@ -75,13 +75,10 @@ def count_processes(settings: Settings, database: Database) -> int:
     """
     if database.is_sqlite and settings.requests_per_minute:
         return 1
-    return min(_count_processors(), 2 if database.is_sqlite else 4)
-
-
-def _count_processors() -> int:
+    count = os.cpu_count() or 1
     if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
+    return min(count, 2 if database.is_sqlite else 4)
 
 
 def _make_link(database: Database) -> str | None:

@@ -50,7 +50,20 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         environ = os.environ  # noqa: TID251 - for the child.
         ready = prepare(host, port, environ, upgrade=False, meanwhile=_import_app)
     configure_logging(ready.log_level)
-    _choose_start()
+    # On Linux the web processes are forks of this one, which has imported everything:
+    # they answer at once, even after a crash, and share its memory.  So it must not
+    # draw a chart or use a database.  Elsewhere libraries do not survive a fork.
+    if _IS_COPIED:
+        # Imported objects are never freed, and a collection would unshare their pages.
+        gc.collect()
+        gc.freeze()
+    multiprocessing.set_start_method("fork" if _IS_COPIED else "spawn")
+    most = _CONNECTIONS_PER_REQUEST * ready.connections
+    # Granian has raised the limit of open files to the system's maximum.
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != resource.RLIM_INFINITY:
+        left = files - _FILES_PER_REQUEST * ready.connections
+        most = min(most, max(left, ready.connections))
     server = Server(
         f"{_APP}:build_app",
         factory=True,
@@ -61,7 +74,7 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         # A thread for each open request, so that slow clients hold up nobody; opening
         # a transaction limits how many of them work.
         blocking_threads=ready.connections,
-        backpressure=_count_connections(ready.connections),
+        backpressure=most,
         respawn_failed_workers=True,
         respawn_interval=0.5,
         workers_kill_timeout=_GRACE_SECONDS,
@@ -73,30 +86,6 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
     server.serve()
 
 
-def _count_connections(requests: int) -> int:
-    """Return how many connections a process with *requests* open may have."""
-    # Granian has raised the limit of open files to the system's maximum.
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _CONNECTIONS_PER_REQUEST * requests
-    if allowed == resource.RLIM_INFINITY:
-        return wanted
-    return min(wanted, max(allowed - _FILES_PER_REQUEST * requests, requests))
-
-
 def _import_app() -> None:
     if _IS_COPIED:
         importlib.import_module(_APP)
-
-
-def _choose_start() -> None:
-    """Choose how the web processes are started.
-
-    On Linux they are forks of this process, which has imported everything: they answer
-    at once, even after a crash, and share its memory.  So this process must not draw a
-    chart or use a database.  Elsewhere system libraries do not survive a fork.
-    """
-    if _IS_COPIED:
-        # Imported objects are never freed, and a collection would unshare their pages.
-        gc.collect()
-        gc.freeze()
-    multiprocessing.set_start_method("fork" if _IS_COPIED else "spawn")

@@ -71,8 +71,12 @@ def worker(parent: int | None, *, check: bool) -> None:
                 database=database, images=images, allowed_hosts=settings.predictor_hosts
             ),
             *_send_mail(settings, database),
-            *_export_estimates(settings, database),
         ]
+        if settings.otlp_endpoint:
+            headers = settings.otlp_headers.split(",")
+            pairs = dict(pair.split("=", 1) for pair in headers if pair)
+            place = {"endpoint": settings.otlp_endpoint, "headers": pairs}
+            handlers.append(telling.Exporter(database=database, **place))
         loop = Loop(database, name, handlers, stop=stop)
         run_worker(loop, every_seconds=min(1.0, settings.recompute_seconds))
 
@@ -99,17 +103,6 @@ def _send_mail(settings: Settings, database: Database) -> list[Handler]:
     return [
         kind(database=database, server=server, head=head)
         for kind in (telling.AddressMail, telling.DigestMail)
-    ]
-
-
-def _export_estimates(settings: Settings, database: Database) -> list[Handler]:
-    if not settings.otlp_endpoint:
-        return []
-    pairs = (pair.split("=", 1) for pair in settings.otlp_headers.split(",") if pair)
-    return [
-        telling.Exporter(
-            database=database, endpoint=settings.otlp_endpoint, headers=dict(pairs)
-        )
     ]
 
 
