@@ -1,6 +1,7 @@
 """Importing a file in the browser."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
@@ -38,8 +39,7 @@ LARGE_BYTES = 5 * 2**20
 @pages.get("/detectors/<detector_id>/import")
 @requires("editor")
 def show_import(detector_id: str) -> ResponseReturnValue:
-    with database().read() as session:
-        return _render(session, detector_id, form=Form({"on_error": "reject"}))
+    return _render(detector_id, Form({"on_error": "reject"}))
 
 
 @pages.post("/detectors/<detector_id>/import")
@@ -49,7 +49,7 @@ def import_file(detector_id: str) -> ResponseReturnValue:
     try:
         file, images = _open(), gather_images(request.files.getlist("images"))
     except InvalidInputError as error:
-        return _answer(detector_id, failed_form(request.form, error), status=422)
+        return _render(detector_id, failed_form(request.form, error)), 422
     return _carry_out(detector_id, file, images)
 
 
@@ -62,7 +62,12 @@ def _carry_out(
     order = Order(detector_id, file, by(), on_error, saves)
     try:
         if file.size + (images.size if images else 0) > LARGE_BYTES:
-            import_id = _import_later(order, images)
+            clock = context().clock
+            with background.arriving(database(), order, images, clock=clock) as arrived:
+                add = partial(
+                    background.add_import, order=order, images=images, arrived=arrived
+                )
+                import_id = database().run(lambda session: add(session).id)
             return lead_to("follow_import", import_id=dump_id("imp", import_id))
         order = take_images(database(), order, images, context().images)
         with importing(database(), order) as carry_out:
@@ -73,25 +78,7 @@ def _carry_out(
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error, conflict_field="file")
         status = 413 if isinstance(error, TooLargeError) else 422
-    return _answer(detector_id, form, report, status=status)
-
-
-def _import_later(order: Order, images: ImageFiles | None) -> int:
-    """Import a file in the background, and return the number of the import."""
-
-    def add(session: Session) -> int:
-        return background.add_import(session, order, images, arrived=arrived).id
-
-    clock = context().clock
-    with background.arriving(database(), order, images, clock=clock) as arrived:
-        return database().run(add)
-
-
-def _answer(
-    detector_id: str, form: Form, report: reports.Outcome | None = None, *, status: int
-) -> ResponseReturnValue:
-    with database().read() as session:
-        return _render(session, detector_id, form=form, report=report), status
+    return _render(detector_id, form, report), status
 
 
 @pages.get("/imports/<import_id>")
@@ -281,28 +268,23 @@ def remove_mapping(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_import", detector_id=detector_id)
 
 
-def _render(
-    session: Session,
-    detector_id: str,
-    *,
-    form: Form,
-    report: reports.Outcome | None = None,
-) -> str:
-    detector = detectors.get_detector(session, detector_id)
-    return render_template(
-        "imports/import.html",
-        detector=detector,
-        form=form,
-        # What is wrong with the file as a whole is said of no column of the form.
-        problems=[
-            f"{name}: {message}" if name not in ("file", "body") else message
-            for name, messages in form.errors.items()
-            for message in messages
-        ],
-        **_shown(report),
-        saved=files.load_mapping(detector),
-        suffixes=",".join(files.SUFFIXES),
-        newest=list_imports(session, detector.id, limit=_NEWEST),
-        percent_of=background.percent_of,
-        limit_mebibytes=context().settings.max_body_bytes // 2**20,
-    )
+def _render(detector_id: str, form: Form, report: reports.Outcome | None = None) -> str:
+    with database().read() as session:
+        detector = detectors.get_detector(session, detector_id)
+        return render_template(
+            "imports/import.html",
+            detector=detector,
+            form=form,
+            # What is wrong with the file as a whole is said of no column of the form.
+            problems=[
+                f"{name}: {message}" if name not in ("file", "body") else message
+                for name, messages in form.errors.items()
+                for message in messages
+            ],
+            **_shown(report),
+            saved=files.load_mapping(detector),
+            suffixes=",".join(files.SUFFIXES),
+            newest=list_imports(session, detector.id, limit=_NEWEST),
+            percent_of=background.percent_of,
+            limit_mebibytes=context().settings.max_body_bytes // 2**20,
+        )

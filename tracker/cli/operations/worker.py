@@ -73,10 +73,13 @@ def worker(parent: int | None, *, check: bool) -> None:
             *_send_mail(settings, database),
         ]
         if settings.otlp_endpoint:
-            headers = settings.otlp_headers.split(",")
-            pairs = dict(pair.split("=", 1) for pair in headers if pair)
-            place = {"endpoint": settings.otlp_endpoint, "headers": pairs}
-            handlers.append(telling.Exporter(database=database, **place))
+            pairs = filter(None, settings.otlp_headers.split(","))
+            headers = dict(pair.split("=", 1) for pair in pairs)
+            place = settings.otlp_endpoint
+            exporter = telling.Exporter(
+                database=database, endpoint=place, headers=headers
+            )
+            handlers.append(exporter)
         loop = Loop(database, name, handlers, stop=stop)
         run_worker(loop, every_seconds=min(1.0, settings.recompute_seconds))
 

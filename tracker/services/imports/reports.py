@@ -12,6 +12,7 @@ from pydantic import Field
 from tracker.errors import FieldError, InvalidInputError, RowError
 from tracker.services.wording import show
 from tracker.shapes import Shape
+from tracker.storage.base import dump_id
 
 _MOST_ERRORS = 1_000
 _MOST_READINGS = 1_000
@@ -279,8 +280,10 @@ class ImportReport(Shape):
     )
 
 
-def describe_outcome(outcome: Outcome, id_: str | None = None) -> ImportReport:
+def describe_outcome(outcome: Outcome) -> ImportReport:
     """Return what an import did as it is answered."""
+    number = outcome.import_id
+    id_ = None if number is None else dump_id("imp", number)
     errors = [RowProblem.from_row(error) for error in outcome.errors]
     values = [
         ReadValue(field=name, value=value, read_as=meaning, rows=rows)
