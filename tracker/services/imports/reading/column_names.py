@@ -228,16 +228,6 @@ def known_field(name: str) -> str | None:
     return KNOWN.get(normal(name))
 
 
-def _find_needless(
-    names: Sequence[str], taken: Set[str], known: Mapping[str, str]
-) -> Iterable[str]:
-    """Yield the columns without a name, and those known to say nothing of a query."""
-    for name in dict.fromkeys(names):
-        is_unnamed = _UNNAMED.fullmatch(normal(name)) is not None
-        if name not in taken and (is_unnamed or known.get(normal(name)) == ""):
-            yield name
-
-
 def guess_columns(
     names: Sequence[str],
     choices: Choices,
@@ -265,13 +255,23 @@ def guess_columns(
     elif rows.IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
     taken = {head_of(column, names) for column in fields.values()}
-    left_out = tuple(_find_needless(names, taken, known))
+    # The columns without a name, and those known to say nothing of a query.
+    left_out = tuple(
+        name
+        for name in dict.fromkeys(names)
+        if name not in taken
+        and (known.get(normal(name)) == "" or _UNNAMED.fullmatch(normal(name)))
+    )
     free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
     others = _find_known(fields, free, known, settled, wrong)
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
-    _find_input(fields, others)
+    if fields.keys() & {"predicted", "key", "input", "label"} == {"label"}:
+        # Nothing else says what is labelled.
+        for name in [one for one in others if normal(one) in _INPUTS][:1]:
+            fields["input"] = name
+            others.remove(name)
     may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
     unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
     if extra == METADATA and "predicted" not in fields:
@@ -305,7 +305,13 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     if shaped is not None:
         return {normal(column): name for column, name in shaped.items()}, True
     normals = set(map(normal, names))
-    found = KNOWN | _label_studio(normals)
+    found = dict(KNOWN)
+    if normals >= _LABEL_STUDIO:
+        found |= dict.fromkeys(_BOOKKEEPING, "")
+        found |= {"annotator": "labeler", "created_at": "labelled_at"}
+        if "key" in normals:
+            # It is the number of the task.
+            found["id"] = ""
     if normals >= _EXPORTED:
         found |= dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "")
     person = next((one for one in _PEOPLE if one in normals), None)
@@ -431,14 +437,6 @@ def _find_by_words(
             others.remove(plain[0])
 
 
-def _find_input(fields: dict[str, str], others: list[str]) -> None:
-    """Take one of *others* for the input, where nothing else says what is labelled."""
-    if fields.keys() & {"predicted", "key", "input", "label"} == {"label"}:
-        for name in [one for one in others if normal(one) in _INPUTS][:1]:
-            fields["input"] = name
-            others.remove(name)
-
-
 def _find_unclear(
     fields: Mapping[str, str], others: list[str], holds_classes: Callable[[str], bool]
 ) -> tuple[str, ...]:
@@ -460,19 +458,6 @@ def _find_unclear(
 def _truth_first(name: str) -> int:
     words = _words_of(name)
     return bool(words & _PROGRAMS) - bool(words & _LOUD)
-
-
-def _label_studio(normals: Set[str]) -> dict[str, str]:
-    """Return what the columns of Label Studio's own say, "" for its bookkeeping."""
-    if not normals >= _LABEL_STUDIO:
-        return {}
-    return {
-        **dict.fromkeys(_BOOKKEEPING, ""),
-        "annotator": "labeler",
-        "created_at": "labelled_at",
-        # The number of the task, unless the task has a key of its own.
-        **({"id": ""} if "key" in normals else {}),
-    }
 
 
 def _chosen(

@@ -8,7 +8,8 @@ import re
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -275,7 +276,10 @@ def excel_pieces(
             for title in islice(filled, skipped):
                 said = " ".join(str(one) for one in title if one not in {None, ""})
                 notes.append(f"the row {show(said)} as a title above the columns")
-            return _read_sheet(next(filled), filter(any, map(_filled, filled)))
+            header = map(_cell, next(filled))
+            columns = ["" if one is None else str(one) for one in header]
+            below = filter(any, map(_filled, filled))
+            return rows.iter_tables(columns, ([*map(_cell, line)] for line in below))
     except (
         CalamineError,
         EOFError,
@@ -401,11 +405,6 @@ def _column(letters: str) -> int:
     return number
 
 
-def _read_sheet(header: list[Any], lines: Iterable[list[Any]]) -> Iterator[rows.Piece]:
-    names = ["" if name is None else str(name) for name in map(_cell, header)]
-    return rows.iter_tables(names, (list(map(_cell, line)) for line in lines))
-
-
 def _cell(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -481,8 +480,16 @@ def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
 
 
 def _read_batches(schema: Any, batches: Iterable[Any]) -> Iterator[rows.Piece]:
-    names, classes = schema.names, _class_names(schema.metadata or {})
-    first = 1
+    names, first = schema.names, 1
+    classes: dict[str, list[str]] = {}
+    # What Hugging Face calls its classes, which stand as numbers.
+    with suppress(LookupError, TypeError, ValueError, AttributeError):
+        said = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+        classes = {
+            name: [str(one) for one in feature["names"]]
+            for name, feature in said.items()
+            if feature.get("_type") == "ClassLabel"
+        }
     yield rows.Piece(first, names, [[] for _ in names])
     for batch in batches:
         columns = [
@@ -491,19 +498,6 @@ def _read_batches(schema: Any, batches: Iterable[Any]) -> Iterator[rows.Piece]:
         ]
         yield rows.Piece(first, names, columns)
         first += batch.num_rows
-
-
-def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """Return by column what Hugging Face calls its classes, which stand as numbers."""
-    try:
-        features = json.loads(metadata[b"huggingface"])["info"]["features"]
-        return {
-            name: [str(one) for one in feature["names"]]
-            for name, feature in features.items()
-            if feature.get("_type") == "ClassLabel"
-        }
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return {}
 
 
 def _as_classes(name: str, values: list[Any], names: list[str] | None) -> list[Any]:
@@ -532,21 +526,19 @@ def _arrow_values(column: Any) -> list[Any]:
     kind = column.type
     if pa.types.is_timestamp(kind):
         kind = pa.timestamp("us", kind.tz)
-    try:
-        values: list[Any] = column.cast(kind).to_pylist()
-    except (ValueError, OverflowError):
-        return [_arrow_value(value, kind) for value in column]
+    with suppress(ValueError, OverflowError):
+        return list(column.cast(kind).to_pylist())
+    values: list[Any] = []
+    for value in column:
+        try:
+            values.append(value.cast(kind).as_py())
+        except (ValueError, OverflowError):
+            # Arrow's own text of a year with six digits names another one.
+            text = f"{value.value} {value.type}"
+            if value.type.unit == "ns":
+                # As text with all its digits, which the field rounds and says so.
+                bare = value.cast(kind, safe=False).as_py()
+                zone = "" if bare.tzinfo is None else bare.isoformat()[-6:]
+                text = f"{bare:%Y-%m-%dT%H:%M:%S.%f}{value.value % 1000:03d}{zone}"
+            values.append(text)
     return values
-
-
-def _arrow_value(value: Any, kind: Any) -> Any:
-    try:
-        return value.cast(kind).as_py()
-    except (ValueError, OverflowError):
-        if value.type.unit == "ns":
-            # As text with all its digits, which the field rounds and says so.
-            bare = value.cast(kind, safe=False).as_py()
-            zone = "" if bare.tzinfo is None else bare.isoformat()[-6:]
-            return f"{bare:%Y-%m-%dT%H:%M:%S.%f}{value.value % 1000:03d}{zone}"
-        # Arrow's own text of a year with six digits names another one.
-        return f"{value.value} {value.type}"

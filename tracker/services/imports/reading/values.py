@@ -28,9 +28,6 @@ _LOCAL = re.compile(
 )
 _NANOSECONDS = re.compile(r"\.\d{7}", re.ASCII)
 _EPOCH = re.compile(r"\d{9,13}(\.\d{1,9})?", re.ASCII)
-# From 1973 to 2286, as seconds and as milliseconds.
-_SECONDS = (1e8, 1e10)
-_MILLISECONDS = (1e11, 1e13)
 
 
 class TimeReader:
@@ -50,10 +47,10 @@ class TimeReader:
     def _read(self, value: Any, noted: Noted) -> Any:
         if isinstance(value, str):
             return self._read_text(value.strip(), value, noted)
-        if isinstance(value, datetime):
-            return self._place(value, noted)
         if isinstance(value, date):
-            return self._place(datetime.combine(value, time()), noted)
+            if not isinstance(value, datetime):
+                value = datetime.combine(value, time())
+            return self._place(value, noted)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self._read_epoch(float(value), value, noted)
         return value
@@ -83,12 +80,10 @@ class TimeReader:
         return value
 
     def _read_epoch(self, number: float, value: object, noted: Noted) -> Any:
-        for scale, (low, high), unit in (
-            (1, _SECONDS, "seconds since 1970"),
-            (1_000, _MILLISECONDS, "milliseconds since 1970"),
-        ):
-            if low <= number < high:
-                noted[self._name, unit, "an instant"] += 1
+        for scale, unit in ((1, "seconds"), (1_000, "milliseconds")):
+            # From 1973 to 2286.
+            if 1e8 <= number / scale < 1e10:
+                noted[self._name, f"{unit} since 1970", "an instant"] += 1
                 return datetime.fromtimestamp(number / scale, UTC)
         return value
 
@@ -103,9 +98,7 @@ class TimeReader:
             what = f"a time that is twice or never in {zone}"
             noted[self._name, what, "the first one, or an hour later"] += 1
             placed = placed.astimezone(UTC)
-        noted[
-            self._name, "a time without a zone", f"one in {self._zone_name or 'UTC'}"
-        ] += 1
+        noted[self._name, "a time without a zone", f"one in {zone}"] += 1
         return placed
 
 
@@ -357,20 +350,21 @@ def read_names(field: str, values: list[Any], noted: Noted) -> list[Any]:
 
 def read_metadata_cells(values: list[Any], _noted: Noted) -> list[Any]:
     """Return what the texts say as JSON, and what is none as it is."""
-    return [_read_metadata(one) if isinstance(one, str) else one for one in values]
-
-
-def _read_metadata(text: str) -> Any:
-    # Before it is parsed, which takes many times its size; blanks between its parts
-    # do not count where it is checked.
-    try:
-        if len(text) > _LONGEST_METADATA:
-            raise ValueError(f"it has {len(text):,} characters")
-        return load_json(text)
-    except ValueError as error:
-        raise ValueError(
-            f"{show(text)} is not right: it must be a JSON object ({error})"
-        ) from error
+    found = list(values)
+    for place, text in enumerate(values):
+        if not isinstance(text, str):
+            continue
+        # Before it is parsed, which takes many times its size; blanks between its
+        # parts do not count where it is checked.
+        try:
+            if len(text) > _LONGEST_METADATA:
+                raise ValueError(f"it has {len(text):,} characters")
+            found[place] = load_json(text)
+        except ValueError as error:
+            raise ValueError(
+                f"{show(text)} is not right: it must be a JSON object ({error})"
+            ) from error
+    return found
 
 
 def as_metadata(value: Any) -> Any:
@@ -397,10 +391,8 @@ def build_readers(
         "metadata": read_metadata_cells,
     }
     none = dict.fromkeys(choices.no_answer, NO_ANSWER)
-    for name, settled in (
-        ("predicted", choices.classes | none),
-        ("label", choices.classes),
-    ):
+    classes = {"predicted": choices.classes | none, "label": choices.classes}
+    for name, settled in classes.items():
         readers[name] = ClassReader(detector, settled, name, comma=comma)
     for name in ("asked_at", "labelled_at"):
         readers[name] = TimeReader(name, choices)
