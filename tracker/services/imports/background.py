@@ -10,7 +10,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.clock import Clock
-from tracker.errors import ConflictError, RowError, TrackerError, UnavailableError
+from tracker.errors import ConflictError, TrackerError, UnavailableError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
@@ -472,8 +472,7 @@ def unpack_report(file_import: FileImport) -> reports.Outcome | None:
     """Return what an import did and what was wrong with it, None if it is not known."""
     if file_import.report is None:
         return None
-    errors = [RowError(**error) for error in file_import.report["errors"]]
-    return reports.Outcome(**{**file_import.report, "errors": errors})
+    return reports.Outcome(**file_import.report)
 
 
 def percent_of(file_import: FileImport) -> int:
