@@ -263,5 +263,8 @@ def say_counts(found: Inspection) -> list[str]:
     correct, labelled = zip(*counts, strict=True)
     balanced = stats.balanced_interval(EXACT, correct, labelled, 0.95)
     low, high = outward(100 * float(balanced.low), 100 * float(balanced.high), 1)
-    said.append(f"balanced accuracy: with 95 % confidence between {low} % and {high} %")
+    said.append(
+        f"balanced accuracy: with 95 % confidence between {low} % and {high} %, "
+        f"method {EXACT} (for one look)"
+    )
     return said
