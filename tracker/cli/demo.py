@@ -247,7 +247,6 @@ def add_audit(
 
 
 def follow(digits: list[Digit], text: str, console: Console) -> Iterable[Digit]:
-    """Iterate over *digits*, with a progress bar on a terminal."""
     # Without a terminal, a bar that disappears would leave an empty line.
     is_hidden = not console.is_terminal
     return track(digits, text, console=console, transient=True, disable=is_hidden)
@@ -341,7 +340,6 @@ class Feeder:
     """Adds the waiting labels, a few each second."""
 
     def __init__(self, database: Database, waiting: list[Waiting]) -> None:
-        """Start to add the labels *waiting* one after the other."""
         self._database = database
         self._waiting: Iterator[Waiting] = iter(waiting)
         self._begun = time.monotonic()

@@ -190,7 +190,6 @@ def opened(file: Path) -> Iterator[io.BufferedReader]:
 def _take_images(
     database: Database, settings: Settings, order: Order, path: Path
 ) -> Order:
-    """Store the images that the rows name, before any transaction begins."""
     from tracker.services.imports import images  # noqa: PLC0415 - loads Pillow.
 
     with images.open_images(path) as found, _progress("images") as progress:

@@ -140,7 +140,6 @@ def preview_import(detector_id: str) -> ResponseReturnValue:
 
 
 def _preview(detector: Detector | None) -> str:
-    """Show the columns of the file that was sent, for a *detector* or a new one."""
     anyone = detector or Detector(id=0, name="", classes=UNKNOWN)
     try:
         preview = _open().rows(anyone).look()
@@ -219,7 +218,6 @@ def make_from_file() -> ResponseReturnValue:
 
 
 def _open() -> files.RowFile:
-    """Return the file that was sent, to be read as the form says."""
     rows = request.form.get("rows")
     names = ("extra", "time_zone", "time_format", "sheet")
     plain: dict[str, Any] = {name: request.form.get(name) for name in names}

@@ -85,7 +85,6 @@ def worker(parent: int | None, *, check: bool) -> None:
 
 
 def _send_mail(settings: Settings, database: Database) -> list[Handler]:
-    """Return the handlers of mail, if a server is set; raises ConfigurationError."""
     if not settings.smtp_host:
         return []
     for name in ("mail_from", "public_url"):
@@ -110,7 +109,6 @@ def _send_mail(settings: Settings, database: Database) -> list[Handler]:
 
 
 def _check(settings: Settings) -> None:
-    """Raise UnavailableError unless a worker of this machine was seen recently."""
     machine = socket.gethostname()
     with connected(settings) as database, database.read() as session:
         seen_at = find_last_heartbeat(session, machine=machine)

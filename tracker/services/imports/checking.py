@@ -197,7 +197,6 @@ class RowReader:
         return row._replace(values=item)
 
     def _check(self, row: Row, wrong: Set[str]) -> Iterator[FieldError]:
-        """Yield errors that involve several fields, except fields *wrong* already."""
         if row.number >= BATCH_LIMIT:
             yield FieldError("row", f"at most {BATCH_LIMIT - 1:,} in one import")
         given = {name: value for name, value in row.values.items() if value is not None}
@@ -261,7 +260,6 @@ def _choice(known: Set[str]) -> Callable[[list[Any]], list[Any]]:
 
 
 def _by_model(kind: Any) -> Callable[[list[Any]], list[Any]]:
-    """Return what reads each value as the model does, of columns that are rare."""
     adapter: TypeAdapter[Any] = TypeAdapter(kind, config=ImportRow.model_config)
     return lambda values: list(map(adapter.validate_python, values))
 

@@ -72,7 +72,6 @@ class ImageFiles:
 
     @contextmanager
     def packed(self) -> Iterator[BinaryIO]:
-        """Give all of them as one zip file."""
         if self.archive is not None:
             yield self.archive
             return
@@ -211,7 +210,6 @@ def take_images(
 
 
 def _list_named(file: RowFile, detector: Detector) -> list[str]:
-    """Return what the rows call their images, each once."""
     plain = file.read_by(file.choices.model_copy(update={"images": {}}))
     rows = plain.rows(detector)
     names: dict[str, None] = {}

@@ -41,7 +41,6 @@ class RejectedImportError(InvalidInputError):
 
 
 def _cause_of(message: str) -> tuple[str, str]:
-    """Return the value that a message is of, and what is wrong with such values."""
     value, sign, cause = message.partition(_WRONG)
     if sign:
         return value, cause
@@ -68,7 +67,6 @@ _SUMMED = (*_ADDED, "unchanged", "bad_rows", "conflicts")
 
 
 def _if_any(description: str, factory: Any = None) -> Any:
-    """Return a field that is left out of the answer where it is empty."""
     default: Any = {"default": 0} if factory is None else {"default_factory": factory}
     return Field(description=description, exclude_if=operator.not_, **default)
 

@@ -43,7 +43,6 @@ def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
 
 
 def _rounds(piece: Piece) -> Iterator[Row]:
-    """Yield the rows with their fields in lower case and their texts as numbers."""
     names = [name.casefold() for name in piece.names]
     if wrong := unknown_columns(names, ROUND_FIELDS):
         refuse_columns(wrong)

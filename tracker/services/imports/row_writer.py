@@ -191,7 +191,6 @@ class RowWriter:
     def _query_columns(
         self, keys: Sequence[str], rows: Columns
     ) -> dict[str, Sequence[Any]]:
-        """Return *rows* as the columns of queries that are new."""
         ids = list(map(self._id, rows.numbers))
         no, at = [False] * len(ids), self._by.at
         versions = rows.get("version", DEFAULT_VERSION)
@@ -268,7 +267,6 @@ class RowWriter:
         standings: list[str | None],
         ranks: list[Any],
     ) -> None:
-        """Set the *standings* and *ranks* of new queries that may have groups."""
         known, units = [*set(filter(None, standings))], self._truths.units
         word = self._detector.label_sampling
         populations = {one: population_of(one, word) for one in known}
@@ -413,7 +411,6 @@ class RowWriter:
                 known[key] = queries[found[name].id]
 
     def _refer(self, items: list[dict[str, Any]]) -> None:
-        """Keep the labels of inputs that no query has."""
         rows: dict[str, dict[str, Any]] = {}
         for item in items:
             name, label = item["input"], item["label"]
@@ -569,7 +566,6 @@ class Opinions:
         return is_named or standing.are_compared(self._detector, query["agreement"])
 
     def of(self, query: Mapping[str, Any], *, is_named: bool) -> dict[str, Any]:
-        """Return what people say of *query*, where several of them are compared."""
         if not self.are_compared(query, is_named=is_named):
             return {"words": {}}
         said = self.words.get(query["id"], {})

@@ -75,7 +75,6 @@ class CheckedPiece:
         return self.good.brings_queries() and not self.stored
 
     def cut(self, most: int) -> Iterator["CheckedPiece"]:
-        """Yield parts of at most so many rows."""
         for start in range(0, len(self.good), most):
             part = self.good.part(start, start + most)
             is_last = start + most >= len(self.good)

@@ -24,7 +24,6 @@ class Names:
     """The image names of an archive, looked up as rows write them."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Find the last parts of *names* that are unique."""
         self._names = set(names)
         self._by_end: dict[str, str] = {}
         twice = set()
@@ -101,7 +100,6 @@ class _Archive:
         self._names = Names(self._entries)
 
     def read(self, said: str) -> bytes:
-        """Return an image, cut after the largest size allowed."""
         name = self._names.find(said)
         if name is None:
             raise InvalidInputError.of("image", MISSING)

@@ -162,7 +162,6 @@ class ClassColumns:
     field: str
 
     def read(self, piece: Piece) -> Iterator[Piece]:
-        """Yield *piece* with the class instead of the columns."""
         given = [self._read_row(row) for row in piece.rows()]
         flags = {"has_header": piece.has_header, "has_comma": piece.has_comma}
         yield from cut_rows(given, **flags)

@@ -163,7 +163,6 @@ class Plan:
         return found
 
     def proposed(self) -> dict[str, str]:
-        """Return by field the columns that may be the label and the prediction."""
         missing = [one for one in ("label", "predicted") if one not in self.fields]
         return dict(zip(missing, self.unclear, strict=False))
 
@@ -175,7 +174,6 @@ class Plan:
         return first < last
 
     def renamed(self) -> dict[str, str]:
-        """Return the fields whose column has another name."""
         return {
             name: column
             for name, column in self.fields.items()
@@ -300,7 +298,6 @@ def guess_columns(
 
 
 def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool]:
-    """Return the field of each column that is known, and if a tool's shape says so."""
     shaped = known_columns(names, SHAPES)
     if shaped is not None:
         return {normal(column): name for column, name in shaped.items()}, True
@@ -370,7 +367,6 @@ def _find_known(
     settled: Collection[str],
     wrong: list[FieldError],
 ) -> list[str]:
-    """Take columns by their whole names, and return the others."""
     taken = set(fields.values())
     for found in [one for one in (*rows.FIELDS, rows.IMAGE) if one not in settled]:
         candidates = [name for name in free if known.get(normal(name)) == found]
@@ -407,7 +403,6 @@ def _find_by_words(
     settled: Set[str],
     holds_classes: Callable[[str], bool],
 ) -> None:
-    """Take some of *others* for what the words of their names say, where one does."""
     if fields.keys() >= {"label", "confidence"} and not fields.keys() & {
         *("predicted", "key"),
         *settled,

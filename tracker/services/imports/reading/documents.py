@@ -14,7 +14,6 @@ from tracker.services.wording import show, show_name
 
 
 def is_task(item: Any) -> bool:
-    """Return whether *item* looks like a task."""
     return (
         isinstance(item, dict)
         and isinstance(item.get("data"), dict)

@@ -260,7 +260,6 @@ def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.Piece]:  # no
 
 
 def _read_zipped(stream: BinaryIO, name: str, how: _How) -> Iterator[rows.Piece]:
-    """Read the file of that *name* in a zip file, as its content says."""
     try:
         with (
             zipfile.ZipFile(stream) as archive,
@@ -315,7 +314,6 @@ def _guess_text(text: bytes) -> str:
 
 
 def _read_json(stream: BinaryIO, how: _How) -> Iterator[rows.Piece]:
-    """Read a document, or what is one in each line."""
     text = stream.read(LARGEST_DOCUMENT + 1)
     if len(text) > LARGEST_DOCUMENT:
         raise InvalidInputError.of("file", LARGE_DOCUMENT)

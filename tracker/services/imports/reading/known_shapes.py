@@ -43,7 +43,6 @@ def _promptfoo_input(record: Record, _: Record) -> Any:
 
 
 def _human_truth(record: Record, _: Record) -> Any:
-    """Return the last expectation of a trace that a person gave."""
     for one in reversed(record["assessments"] or []):
         if find(one, "source.source_type") != "HUMAN":
             continue
@@ -74,7 +73,6 @@ def _prodigy_choice(record: Record, _: Record) -> Any:
 
 
 def _argilla_label(record: Record, _: Record) -> Any:
-    """Return the last answer that was submitted to the one question."""
     answers = only_question(record["responses"])
     given = [
         one for one in answers or () if one.get("status", "submitted") == "submitted"

@@ -94,7 +94,6 @@ class MappedPiece:
         return [value for value in found if value is not None]
 
     def _answer(self, predicted: Any, row: Row) -> Any:
-        """Return what was *predicted*; no answer where the row has an empty cell."""
         column = self._plan.fields["predicted"]
         has_cell = self._piece.has_header or column in {*row.nulls, *row.values}
         if predicted is not None or not (has_cell and row.values):
@@ -276,7 +275,6 @@ class MappedRows:
             yield MappedPiece(piece, self.plan, read, self.choices.given)
 
     def _prepared(self) -> Iterator[Piece]:
-        """Read counts, nested answers and columns of the classes as the class."""
         found: answers.ClassColumns | None = None
         is_known = False
         held: Piece | None = None
@@ -304,7 +302,6 @@ class MappedRows:
             yield held
 
     def _holds_classes(self, piece: Piece, readers: dict[str, Reader]) -> Guess:
-        """Return what tells if a column of *piece* holds classes."""
         known = {*self.detector.classes, UNCLEAR, NO_ANSWER, None}
 
         def holds(name: str) -> bool:

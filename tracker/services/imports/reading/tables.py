@@ -114,7 +114,6 @@ class _Reader:
             yield from cut_lines(first, header, lines, has_comma=has_comma)
 
     def _read_header(self) -> tuple[list[str], str]:
-        """Read the names of the columns, below the titles that stand above them."""
         first = self._readline()
         if first.lower().startswith("sep=") and len(first.strip()) == 5:
             first = self._readline()
@@ -138,7 +137,6 @@ class _Reader:
         return header, _delimiter(above[-1])
 
     def _find_titles(self, first: str) -> list[str]:
-        """Return the lines down to the one that names the columns."""
         if self.header_row is None and any(map(role_of, _cells(first))):
             return [first]
         lines = [first]
@@ -169,7 +167,6 @@ class _Reader:
 
 
 def _read_latin(error: UnicodeError) -> tuple[str, int]:
-    """Return bytes that are not UTF-8 as Latin-1, as Windows writes it."""
     if not isinstance(error, UnicodeDecodeError) or error.encoding.startswith("utf-16"):
         raise error
     _seen.latin = True
@@ -226,7 +223,6 @@ def cut_lines(
 
 
 def _read_cells(cells: Sequence[str]) -> list[Any]:
-    """Return what *cells* hold, None for an empty one."""
     values: list[Any] = list(cells)
     if "'" in "".join(cells):
         values = [one[1:] if _QUOTED_FORMULA.match(one) else one for one in cells]
@@ -302,7 +298,6 @@ def _filled(line: list[Any]) -> list[Any]:
 def _look(
     lines: Iterator[list[Any]], header_row: int | None
 ) -> tuple[tuple[int, int], int] | None:
-    """Return how many columns a sheet names, first known ones, and what is above."""
     if header_row is not None:
         header = next(islice(lines, header_row - 1, None), None)
         return None if header is None else ((0, 0), header_row - 1)
@@ -315,7 +310,6 @@ def _look(
 
 
 def _check(stream: BinaryIO, unpacked: Unpacked) -> None:
-    """Unpack each part once, and look how large the sheets are."""
     with zipfile.ZipFile(stream) as archive:
         parts = archive.infolist()
         names = {one.filename for one in parts}

@@ -149,7 +149,6 @@ class ClassReader:
     def __init__(
         self, detector: Detector, settled: Mapping[str, str], name: str, *, comma: bool
     ) -> None:
-        """Read the field *name*; *settled* says what some values stand for."""
         self._name = name
         self._settled = settled
         self._comma = comma
@@ -159,7 +158,6 @@ class ClassReader:
         self._known: dict[str | None, str | None] = {}
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
-        """Return the classes, and None for what says that there is none."""
         if not self._settled and _fit(self._exact.__contains__, values):
             return values
         texts = list(map(as_text, values))
@@ -220,7 +218,6 @@ class ClassReader:
 
 
 def _plain(text: str) -> str:
-    """Return *text* without case, and however its accents are encoded."""
     return normalize("NFC", text).casefold()
 
 
@@ -240,7 +237,6 @@ class ConfidenceReader:
     is_percent: bool
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
-        """Return numbers where there are some."""
         if self.is_percent:
             bare = (str(value).strip().removesuffix("%") for value in values)
             return [self.read_text(f"{value}%", noted) for value in bare]
@@ -318,7 +314,6 @@ def read_images(choices: Choices, values: list[Any], _noted: Noted) -> list[Any]
 
 
 def read_texts(values: list[Any], _noted: Noted) -> list[Any]:
-    """Return numbers as the texts that they are written with."""
     if set(map(type, values)) == {str}:
         return values
     return list(map(as_text, values))
