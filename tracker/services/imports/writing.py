@@ -33,11 +33,7 @@ from tracker.services.imports.contradictions import (
     with_groups,
 )
 from tracker.services.imports.reading.choices import Mapping
-from tracker.services.imports.reading.files import (
-    RowFile,
-    load_mapping,
-    save_mapping,
-)
+from tracker.services.imports.reading.files import RowFile, load_mapping, save_mapping
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import PIECE_ROWS, Row
 from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report

@@ -123,12 +123,7 @@ class RowFile:
 
 
 def read_apart(
-    kind: str,
-    stream: BinaryIO,
-    notes: list[str],
-    *,
-    place: list[int],
-    **options: Any,
+    kind: str, stream: BinaryIO, notes: list[str], *, place: list[int], **options: Any
 ) -> Iterator[Piece]:
     """Read a file in a process of its own, which it may end; see ``read_pieces``.
 
@@ -178,8 +173,7 @@ def save_mapping(
     known = (*detector.classes, UNCLEAR)
     wrong = [
         FieldError(
-            "class",
-            f"{show(name)}, for {show(value)}, is not a class of the detector",
+            "class", f"{show(name)}, for {show(value)}, is not a class of the detector"
         )
         for value, name in mapping.classes.items()
         if name not in known

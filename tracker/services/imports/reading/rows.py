@@ -1,13 +1,6 @@
 """Reading the rows of an imported file, one after the other, whatever its format."""
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, NoReturn
