@@ -2,12 +2,12 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import click
 
-from tracker.cli.options import print_rows, repeated
+from tracker.cli.options import print_rows, repeated, together
 from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services import fields
@@ -33,6 +33,36 @@ _CLEARED = {
 }
 
 
+def _aims(
+    *, also: str, sampling: str, share: str, usual: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the options of what a detector is measured by, which may be changed."""
+    number, end = (float, ".") if usual else (str, "; '' for none.")
+    kinds = [*get_args(fields.LabelSampling), *([] if usual else [""])]
+    said = "The sampling of labels that do not say it"
+    told = "The accuracy below which you want to be told"
+    key = "The metadata key that says which queries belong together"
+    on = "What the target is on: balanced, overall, recall:CLASS or precision:CLASS."
+    target = "The target of the measure, such as 0.9"
+    return together(
+        click.option("--target", type=number, help=f"{target}{end}"),
+        click.option("--measure", default=usual, help=on),
+        repeated("--also", "MEASURE=TARGET", also),
+        click.option(
+            "--label-sampling", type=click.Choice(kinds), help=f"{said}{sampling}"
+        ),
+        click.option(
+            "--class-share",
+            "shares",
+            multiple=True,
+            metavar="CLASS=SHARE",
+            help=f"How frequent a class is, {share}",
+        ),
+        click.option("--reference", type=number, help=f"{told}{end}"),
+        click.option("--group-by", metavar="metadata.KEY", help=f"{key}{end}"),
+    )
+
+
 @click.group()
 def detectors() -> None:
     """Create, change and list detectors."""
@@ -48,37 +78,11 @@ def detectors() -> None:
     help="How labelers answer the question.",
 )
 @click.option("--classes", default="YES,NO", help="Separated by commas.")
-@click.option("--target", type=float, help="The target of the measure, such as 0.9.")
-@click.option(
-    "--measure",
-    default="balanced",
-    help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
-)
-@repeated(
-    "--also",
-    "MEASURE=TARGET",
-    "Another measure with its target, such as recall:DEFECT=0.9",
-)
-@click.option(
-    "--label-sampling",
-    type=click.Choice(get_args(fields.LabelSampling)),
-    help="The sampling of labels that do not say it: at random, all queries, or "
-    "targeted.  Asked for at a terminal.",
-)
-@click.option(
-    "--class-share",
-    "shares",
-    multiple=True,
-    metavar="CLASS=SHARE",
-    help="How frequent a class is, such as DEFECT=0.03; once for each class.",
-)
-@click.option(
-    "--reference", type=float, help="The accuracy below which you want to be told."
-)
-@click.option(
-    "--group-by",
-    metavar="metadata.KEY",
-    help="The metadata key that says which queries belong together.",
+@_aims(
+    usual="balanced",
+    also="Another measure with its target, such as recall:DEFECT=0.9",
+    sampling=": at random, all queries, or targeted.  Asked for at a terminal.",
+    share="such as DEFECT=0.03; once for each class.",
 )
 @click.option("--confidence-level", type=float, default=0.95)
 @click.option(
@@ -175,32 +179,10 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 
 @detectors.command()
 @click.argument("name")
-@click.option("--target", help="The target of the measure, such as 0.9; '' for none.")
-@click.option(
-    "--measure",
-    help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
-)
-@repeated("--also", "MEASURE=TARGET", "Replaces the further measures; '' for none")
-@click.option(
-    "--label-sampling",
-    type=click.Choice([*get_args(fields.LabelSampling), ""]),
-    help="The sampling of labels that do not say it; '' for not said.",
-)
-@click.option(
-    "--class-share",
-    "shares",
-    multiple=True,
-    metavar="CLASS=SHARE",
-    help="How frequent a class is, for versions without a label; once for each "
-    "class; '' for not said.",
-)
-@click.option(
-    "--reference", help="The accuracy below which you want to be told; '' for none."
-)
-@click.option(
-    "--group-by",
-    metavar="metadata.KEY",
-    help="The metadata key that says which queries belong together; '' for none.",
+@_aims(
+    also="Replaces the further measures; '' for none",
+    sampling="; '' for not said.",
+    share="for versions without a label; once for each class; '' for not said.",
 )
 @click.option(
     "--consensus",
