@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import get_open_detector
@@ -22,8 +22,8 @@ from tracker.services.images import MAX_BYTES, CleanImage
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import IMAGE
 from tracker.services.imports.writing import Order
-from tracker.services.sandbox.archives import MISSING, Names, read_image
-from tracker.services.sandbox.readers import Reader, reading
+from tracker.services.sandbox.archives import Names, read_image
+from tracker.services.sandbox.readers import reading
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
@@ -98,21 +98,13 @@ class ImageFiles:
             reader.answer()
 
             def clean(said: str) -> CleanImage:
-                if self.archive is not None:
-                    return _clean(reader, said)
-                name = names.find(said)
-                if name is None:
-                    raise InvalidInputError.of(IMAGE, MISSING)
-                return _clean(reader, said, read_image(self.openers[name]))
+                content = b"" if self.archive is not None else names.read(said)
+                answer, cleaned = reader.ask({"name": said}, content)
+                if "wrong" in answer:
+                    raise InvalidInputError.of(IMAGE, answer["wrong"])
+                return CleanImage(cleaned, answer["suffix"])
 
             yield clean
-
-
-def _clean(reader: Reader, said: str, content: bytes = b"") -> CleanImage:
-    answer, cleaned = reader.ask({"name": said}, content)
-    if "wrong" in answer:
-        raise InvalidInputError.of(IMAGE, answer["wrong"])
-    return CleanImage(cleaned, answer["suffix"])
 
 
 @contextmanager
@@ -121,7 +113,7 @@ def open_images(path: Path) -> Iterator[ImageFiles]:
     if path.is_dir():
         yield ImageFiles(
             {
-                found.relative_to(path).as_posix(): _opener(found)
+                found.relative_to(path).as_posix(): partial(found.open, "rb")
                 for folder, _, names in os.walk(path)
                 for found in map(Path(folder).joinpath, names)
                 # A link could lead out of the folder.
@@ -133,16 +125,7 @@ def open_images(path: Path) -> Iterator[ImageFiles]:
         yield ImageFiles({}, stream)
 
 
-def _opener(path: Path) -> Callable[[], BinaryIO]:
-    return lambda: path.open("rb")
-
-
-class _Sent(Protocol):
-    filename: str | None
-    stream: Any
-
-
-def gather_images(sent: Iterable[_Sent]) -> ImageFiles | None:
+def gather_images(sent: Iterable[Any]) -> ImageFiles | None:
     """Return the images that were sent, each as a file or all as one zip file."""
     given = [(one.filename or "", cast("BinaryIO", one.stream)) for one in sent]
     if len(given) == 1 and zipfile.is_zipfile(given[0][1]):
@@ -174,7 +157,16 @@ def store_images(
     uses them.  An image that cannot be read is an error of its rows.  Raises
     InvalidInputError if no column names images.
     """
-    names = _list_named(file, detector)
+    plain = file.read_by(file.choices.model_copy(update={"images": {}}))
+    rows = plain.rows(detector)
+    names: dict[str, None] = {}
+    with rows.pieces() as pieces:
+        for piece in pieces:
+            for value in piece.said(IMAGE):
+                with suppress(TypeError):
+                    names[str(value)] = None
+    if IMAGE not in rows.plan.fields:
+        raise InvalidInputError.of("images", _NONE_NAMED)
     stored: dict[str, str] = {}
     wrong: dict[str, str] = {}
     with images.cleaned() as clean:
@@ -207,17 +199,3 @@ def take_images(
         found = get_open_detector(session, order.detector)
     file = store_images(order.file, found, images, store, on_progress=on_progress)
     return replace(order, file=file)
-
-
-def _list_named(file: RowFile, detector: Detector) -> list[str]:
-    plain = file.read_by(file.choices.model_copy(update={"images": {}}))
-    rows = plain.rows(detector)
-    names: dict[str, None] = {}
-    with rows.pieces() as pieces:
-        for piece in pieces:
-            for value in piece.said(IMAGE):
-                with suppress(TypeError):
-                    names[str(value)] = None
-    if IMAGE not in rows.plan.fields:
-        raise InvalidInputError.of("images", _NONE_NAMED)
-    return list(names)
