@@ -107,13 +107,17 @@ class ImageFiles:
             yield clean
 
 
+def _open(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
 @contextmanager
 def open_images(path: Path) -> Iterator[ImageFiles]:
     """Open the images in a folder, and in those below it, or in a zip file."""
     if path.is_dir():
         yield ImageFiles(
             {
-                found.relative_to(path).as_posix(): partial(found.open, "rb")
+                found.relative_to(path).as_posix(): partial(_open, found)
                 for folder, _, names in os.walk(path)
                 for found in map(Path(folder).joinpath, names)
                 # A link could lead out of the folder.

@@ -352,12 +352,7 @@ class RowWriter:
             if label is not None:
                 labels.append(label)
                 if key in stored:
-                    decision = self._decided[query["id"]]
-                    changed[query["id"]] = {
-                        "query_id": query["id"],
-                        "label_id": query["label_id"],
-                        **standing.dump_decision(decision, self._detector),
-                    }
+                    changed[query["id"]] = self._change(query)
             elif not (is_new or brings or key in self._completed):
                 same.append(query["id"])
             verdicts |= {(query["id"], one): said for one, said in _by_judge(item)}
@@ -374,6 +369,10 @@ class RowWriter:
         self._truths.arrive(list(known.values()), labels)
         self._truths.join([known[k] | {"input": name} for k, name in joining.items()])
         self.report.inputs_added += len(joining)
+
+    def _change(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        decided = standing.dump_decision(self._decided[query["id"]], self._detector)
+        return {"query_id": query["id"], "label_id": query["label_id"]} | decided
 
     def _judge(
         self, verdicts: dict[tuple[int, str], str], same: Sequence[int] = ()

@@ -5,7 +5,6 @@ It does not load the database: see readers.py.
 
 import io
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -13,7 +12,13 @@ from typing import IO, Any
 
 from tracker.errors import InvalidInputError
 from tracker.services.images import MAX_BYTES, check_image, clean_image
-from tracker.services.sandbox.channel import Channel, Closed, SharedFile, allow_time
+from tracker.services.sandbox.channel import (
+    BROKEN_ZIP,
+    Channel,
+    Closed,
+    SharedFile,
+    allow_time,
+)
 from tracker.services.wording import show_reason
 
 # Processor time; a normal image takes a tenth of it.
@@ -60,7 +65,7 @@ def read_image(opener: Callable[[], IO[bytes]]) -> bytes:
     try:
         with opener() as opened:
             return opened.read(MAX_BYTES + 1)
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, *BROKEN_ZIP) as error:
         raise InvalidInputError.of(
             "image", f"it cannot be read: {show_reason(error)}"
         ) from error

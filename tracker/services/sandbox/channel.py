@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import struct
+import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,11 @@ _MOST_JSON = 32 * 2**20
 _MOST_BYTES = 128 * 2**20
 # Processor time after the limit until the system ends the process.
 GRACE_SECONDS = 2
+# What reading a zip file that is damaged, or of an unknown kind, raises.
+BROKEN_ZIP = (
+    *(EOFError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 class Closed(Exception):  # noqa: N818 - an end is not an error.

@@ -219,6 +219,18 @@ def known_field(name: str) -> str | None:
     return KNOWN.get(normal(name))
 
 
+def _find_needless(
+    names: Sequence[str], taken: Set[str], known: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the columns without a name, and those known to say nothing of a query."""
+    return tuple(
+        name
+        for name in dict.fromkeys(names)
+        if name not in taken
+        and (known.get(normal(name)) == "" or _UNNAMED.fullmatch(normal(name)))
+    )
+
+
 def guess_columns(
     names: Sequence[str],
     choices: Choices,
@@ -246,23 +258,13 @@ def guess_columns(
     elif rows.IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
     taken = {head_of(column, names) for column in fields.values()}
-    # The columns without a name, and those known to say nothing of a query.
-    left_out = tuple(
-        name
-        for name in dict.fromkeys(names)
-        if name not in taken
-        and (known.get(normal(name)) == "" or _UNNAMED.fullmatch(normal(name)))
-    )
+    left_out = _find_needless(names, taken, known)
     free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
     others = _find_known(fields, free, known, settled, wrong)
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
-    if fields.keys() & {"predicted", "key", "input", "label"} == {"label"}:
-        # Nothing else says what is labelled.
-        for name in [one for one in others if normal(one) in _INPUTS][:1]:
-            fields["input"] = name
-            others.remove(name)
+    _find_input(fields, others)
     may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
     unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
     if extra == METADATA and "predicted" not in fields:
@@ -423,6 +425,14 @@ def _find_by_words(
         if len(plain) == 1:
             fields["predicted" if "confidence" in fields else "label"] = plain[0]
             others.remove(plain[0])
+
+
+def _find_input(fields: dict[str, str], others: list[str]) -> None:
+    """Take one of *others* for the input, where nothing else says what is labelled."""
+    if fields.keys() & {"predicted", "key", "input", "label"} == {"label"}:
+        for name in [one for one in others if normal(one) in _INPUTS][:1]:
+            fields["input"] = name
+            others.remove(name)
 
 
 def _find_unclear(

@@ -28,6 +28,7 @@ from tracker.services.imports.reading.documents import NO_COLUMNS, document_piec
 from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.shapes import read_records
 from tracker.services.sandbox.channel import (
+    BROKEN_ZIP,
     Channel,
     SharedFile,
     Unpacked,
@@ -62,15 +63,7 @@ def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
         with zipfile.ZipFile(stream) as archive:
             names = [n for n in archive.namelist() if n.startswith(_SAMPLES)]
             return {**load(HEADER), "samples": [load(name) for name in names]}
-    except (
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except (TypeError, ValueError, *BROKEN_ZIP) as error:
         raise InvalidInputError.of(
             "file", f"it is not a log of inspect_ai: {show_reason(error)}"
         ) from error
@@ -278,7 +271,7 @@ def _read_zipped(stream: BinaryIO, name: str, how: _How) -> Iterator[rows.Piece]
                 yield from tables.excel_pieces(whole, notes, unpacked, **how.table)
             else:
                 yield from _read(kind, whole, how)
-    except (NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except BROKEN_ZIP as error:
         raise InvalidInputError.of(
             "file", f"it cannot be unpacked: {show_reason(error)}"
         ) from error

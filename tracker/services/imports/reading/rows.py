@@ -120,6 +120,7 @@ class Piece(NamedTuple):
         return set(map(type, self.values[self.names.index(name)]))
 
     def rows(self) -> list[Row]:
+        """Return them row by row, with None left out."""
         lines = zip(*self.values, strict=True) if self.values else [()] * self.size
         found = []
         for number, line in enumerate(lines, self.first):

@@ -7,7 +7,6 @@ import json
 import re
 import threading
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from xml.parsers import expat
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading import rows
 from tracker.services.imports.reading.column_names import find_header, role_of
-from tracker.services.sandbox.channel import Unpacked
+from tracker.services.sandbox.channel import BROKEN_ZIP, Unpacked
 from tracker.services.wording import show, show_name, show_reason
 
 ARROW_FILE = b"ARROW1"
@@ -276,15 +275,7 @@ def excel_pieces(
             columns = ["" if one is None else str(one) for one in header]
             below = filter(any, map(_filled, filled))
             return rows.iter_tables(columns, ([*map(_cell, line)] for line in below))
-    except (
-        CalamineError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        expat.ExpatError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except (CalamineError, expat.ExpatError, *BROKEN_ZIP) as error:
         raise InvalidInputError.of(
             "file", f"it is not an Excel file: {show_reason(error)}"
         ) from error
