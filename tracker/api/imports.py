@@ -69,49 +69,43 @@ PREFER = {
 _PIECE = 2**16
 
 _NEW_QUERY = {"$ref": "#/components/schemas/NewQuery"}
+_FILE = {"type": "string", "format": "binary"}
+
+
+def _parts(**properties: Any) -> dict[str, Any]:
+    """Return a form of these parts, all of which are required."""
+    return {
+        "schema": {
+            "type": "object",
+            "required": [*properties],
+            "properties": properties,
+            "additionalProperties": False,
+        }
+    }
+
+
+_PICTURE = _FILE | {"description": "A file: PNG, JPEG or WebP, at most 10 MiB."}
 NEW_QUERY_BODY = {
     "required": True,
     "content": {
         "application/json": {"schema": _NEW_QUERY},
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "required": ["query", "image"],
-                "properties": {
-                    "query": _NEW_QUERY,
-                    "image": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": "A file: PNG, JPEG or WebP, at most 10 MiB.",
-                    },
-                },
-                "additionalProperties": False,
-            },
-            "encoding": {"query": {"contentType": "application/json"}},
-        },
+        "multipart/form-data": _parts(query=_NEW_QUERY, image=_PICTURE)
+        | {"encoding": {"query": {"contentType": "application/json"}}},
     },
 }
-_FILE = {"type": "string", "format": "binary"}
-_ROWS_AND_IMAGES = {
-    "schema": {
-        "type": "object",
-        "required": ["file", "images"],
-        "properties": {
-            "file": _FILE | {"description": "The rows; the name says what it is."},
-            "images": {
-                "type": "array",
-                "items": _FILE,
-                "description": "One zip file, or up to 900 images, by their names.",
-            },
-        },
-        "additionalProperties": False,
-    }
+_IMAGES = {
+    "type": "array",
+    "items": _FILE,
+    "description": "One zip file, or up to 900 images, by their names.",
 }
 IMPORT_BODY = {
     "required": True,
     "content": {
         "application/json": {"schema": {"$ref": "#/components/schemas/ImportBody"}},
-        "multipart/form-data": _ROWS_AND_IMAGES,
+        "multipart/form-data": _parts(
+            file=_FILE | {"description": "The rows; the name says what it is."},
+            images=_IMAGES,
+        ),
         **{kind: {"schema": BYTES} for kind in files.BY_MEDIA_TYPE},
     },
 }

@@ -67,9 +67,6 @@ class Columns:
         }
         return Columns(list(compress(self.numbers, kept)), filled)
 
-    def part(self, start: int, end: int) -> "Columns":
-        return self.pick([start <= place < end for place in range(len(self))])
-
     def get(self, name: str, default: object = None) -> list[Any]:
         """Return a column, with *default* where a row says nothing."""
         values = self.values.get(name)
@@ -98,18 +95,11 @@ class Columns:
 
     def rows(self) -> list[Row]:
         """Return them row by row."""
-        lines = zip(*self.values.values(), strict=True)
-        return [
-            Row(
-                number,
-                {
-                    name: value
-                    for name, value in zip(self.values, line, strict=True)
-                    if value is not None
-                },
-            )
-            for number, line in zip(self.numbers, lines, strict=True)
-        ]
+        found, lines = [], zip(*self.values.values(), strict=True)
+        for number, line in zip(self.numbers, lines, strict=True):
+            cells = zip(self.values, line, strict=True)
+            found.append(Row(number, {n: one for n, one in cells if one is not None}))
+        return found
 
 
 class RowReader:

@@ -71,8 +71,10 @@ class CheckedPiece:
         return self.good.brings_queries() and not self.stored
 
     def cut(self, most: int) -> Iterator["CheckedPiece"]:
+        """Yield parts of at most so many rows."""
         for start in range(0, len(self.good), most):
-            part = self.good.part(start, start + most)
+            places = range(len(self.good))
+            part = self.good.pick([start <= one < start + most for one in places])
             is_last = start + most >= len(self.good)
             yield replace(
                 self, good=part, end=self.end if is_last else part.numbers[-1]

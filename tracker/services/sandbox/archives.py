@@ -18,8 +18,8 @@ from tracker.services.sandbox.channel import (
     Closed,
     SharedFile,
     allow_time,
+    refusing,
 )
-from tracker.services.wording import show_reason
 
 # Processor time; a normal image takes a tenth of it.
 _SECONDS_EACH = 10
@@ -62,13 +62,9 @@ def read_image(opener: Callable[[], IO[bytes]]) -> bytes:
 
     Raises InvalidInputError if they cannot be read.
     """
-    try:
-        with opener() as opened:
-            return opened.read(MAX_BYTES + 1)
-    except (OSError, *BROKEN_ZIP) as error:
-        raise InvalidInputError.of(
-            "image", f"it cannot be read: {show_reason(error)}"
-        ) from error
+    broken = refusing("it cannot be read", OSError, *BROKEN_ZIP, field="image")
+    with broken, opener() as opened:
+        return opened.read(MAX_BYTES + 1)
 
 
 def prepare(**_: Any) -> None:
@@ -101,11 +97,8 @@ def work(channel: Channel, *archives: SharedFile) -> None:
 
 
 def _open(file: SharedFile) -> Names:
-    try:
+    kinds = zipfile.BadZipFile, NotImplementedError, OSError, ValueError
+    with refusing("it is not a zip file", *kinds, field="images"):
         archive = zipfile.ZipFile(io.BufferedReader(file, 2**16))
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
-        raise InvalidInputError.of(
-            "images", f"it is not a zip file: {show_reason(error)}"
-        ) from error
     entries = {one.filename: one for one in archive.infolist() if not one.is_dir()}
     return Names({name: partial(archive.open, one) for name, one in entries.items()})

@@ -34,6 +34,7 @@ from tracker.services.sandbox.channel import (
     Unpacked,
     allow_time,
     dump,
+    refusing,
 )
 from tracker.services.wording import show_reason
 
@@ -59,14 +60,11 @@ def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
             )
         return load_json(content)
 
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            names = [n for n in archive.namelist() if n.startswith(_SAMPLES)]
-            return {**load(HEADER), "samples": [load(name) for name in names]}
-    except (TypeError, ValueError, *BROKEN_ZIP) as error:
-        raise InvalidInputError.of(
-            "file", f"it is not a log of inspect_ai: {show_reason(error)}"
-        ) from error
+    kinds = TypeError, ValueError, *BROKEN_ZIP
+    broken = refusing("it is not a log of inspect_ai", *kinds)
+    with broken, zipfile.ZipFile(stream) as archive:
+        names = [n for n in archive.namelist() if n.startswith(_SAMPLES)]
+        return {**load(HEADER), "samples": [load(name) for name in names]}
 
 
 def _read_part(stream: BinaryIO, archive: zipfile.ZipFile, name: str) -> bytes:
@@ -104,16 +102,12 @@ class _Tags:
         self._is_cvat = False
 
     def rows(self, stream: BinaryIO) -> Iterator[rows.Row]:
-        try:
+        with refusing("it is not XML", expat.ExpatError):
             while content := stream.read(_PIECE):
                 self._parser.Parse(content)
                 yield from self._found
                 self._found.clear()
             self._parser.Parse(b"", True)
-        except expat.ExpatError as error:
-            raise InvalidInputError.of(
-                "file", f"it is not XML: {show_reason(error)}"
-            ) from error
         if not self._is_cvat:
             raise InvalidInputError.of(
                 "file", "it is not of CVAT, whose annotations are the only XML read"
@@ -176,20 +170,16 @@ def read_pieces(  # noqa: PLR0913 - what is read and how.
     if not is_packed:
         yield from _read(kind, stream, how)
         return
-    try:
-        packed = cast("io.RawIOBase", _Counted(stream, how.unpacked))
-        with io.BufferedReader(packed) as content:
-            if kind in _WHOLE:
-                with tempfile.TemporaryFile() as spool:
-                    shutil.copyfileobj(content, spool)
-                    spool.seek(0)
-                    yield from _read(kind, cast("BinaryIO", spool), how)
-            else:
-                yield from _read(kind, content, how)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InvalidInputError.of(
-            "file", f"it is not gzip: {show_reason(error)}"
-        ) from error
+    broken = refusing("it is not gzip", gzip.BadGzipFile, EOFError, zlib.error)
+    packed = cast("io.RawIOBase", _Counted(stream, how.unpacked))
+    with broken, io.BufferedReader(packed) as content:
+        if kind in _WHOLE:
+            with tempfile.TemporaryFile() as spool:
+                shutil.copyfileobj(content, spool)
+                spool.seek(0)
+                yield from _read(kind, cast("BinaryIO", spool), how)
+        else:
+            yield from _read(kind, content, how)
 
 
 class _Counted(gzip.GzipFile):
@@ -253,28 +243,24 @@ def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.Piece]:  # no
 
 
 def _read_zipped(stream: BinaryIO, name: str, how: _How) -> Iterator[rows.Piece]:
-    try:
-        with (
-            zipfile.ZipFile(stream) as archive,
-            archive.open(name) as packed,
-            tempfile.TemporaryFile() as spool,
-        ):
-            while content := packed.read(_PIECE):
-                how.unpacked.add(len(content))
-                spool.write(content)
-            whole = cast("BinaryIO", spool)
-            kind = guess_format(whole)
-            spool.seek(0)
-            how.notes.append(f"the file {name} in the zip file was read")
-            if kind == "xlsx":
-                notes, unpacked = how.notes, how.unpacked
-                yield from tables.excel_pieces(whole, notes, unpacked, **how.table)
-            else:
-                yield from _read(kind, whole, how)
-    except BROKEN_ZIP as error:
-        raise InvalidInputError.of(
-            "file", f"it cannot be unpacked: {show_reason(error)}"
-        ) from error
+    with (
+        refusing("it cannot be unpacked", *BROKEN_ZIP),
+        zipfile.ZipFile(stream) as archive,
+        archive.open(name) as packed,
+        tempfile.TemporaryFile() as spool,
+    ):
+        while content := packed.read(_PIECE):
+            how.unpacked.add(len(content))
+            spool.write(content)
+        whole = cast("BinaryIO", spool)
+        kind = guess_format(whole)
+        spool.seek(0)
+        how.notes.append(f"the file {name} in the zip file was read")
+        if kind == "xlsx":
+            notes, unpacked = how.notes, how.unpacked
+            yield from tables.excel_pieces(whole, notes, unpacked, **how.table)
+        else:
+            yield from _read(kind, whole, how)
 
 
 def guess_format(stream: BinaryIO) -> str:

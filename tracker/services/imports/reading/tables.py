@@ -18,8 +18,8 @@ from xml.parsers import expat
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading import rows
 from tracker.services.imports.reading.column_names import find_header, role_of
-from tracker.services.sandbox.channel import BROKEN_ZIP, Unpacked
-from tracker.services.wording import show, show_name, show_reason
+from tracker.services.sandbox.channel import BROKEN_ZIP, Unpacked, refusing
+from tracker.services.wording import show, show_name
 
 ARROW_FILE = b"ARROW1"
 _MOST_CELLS = 100_000_000
@@ -247,7 +247,8 @@ def excel_pieces(
     # Loaded for those who import a workbook.
     from python_calamine import CalamineError, CalamineWorkbook  # noqa: PLC0415
 
-    try:
+    broken = CalamineError, expat.ExpatError, *BROKEN_ZIP
+    with refusing("it is not an Excel file", *broken):
         _check(stream, unpacked)
         book = CalamineWorkbook.from_filelike(stream)
         if sheet not in {None, *book.sheet_names}:
@@ -275,10 +276,6 @@ def excel_pieces(
             columns = ["" if one is None else str(one) for one in header]
             below = filter(any, map(_filled, filled))
             return rows.iter_tables(columns, ([*map(_cell, line)] for line in below))
-    except (CalamineError, expat.ExpatError, *BROKEN_ZIP) as error:
-        raise InvalidInputError.of(
-            "file", f"it is not an Excel file: {show_reason(error)}"
-        ) from error
     raise InvalidInputError.of("file", "the workbook is empty")
 
 
@@ -405,7 +402,7 @@ def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    try:
+    with refusing("it is not Parquet", pa.ArrowException):
         file = pq.ParquetFile(stream)
         if file.metadata.num_columns > rows.MOST_COLUMNS:
             rows.refuse_many_columns()
@@ -422,10 +419,6 @@ def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]
         most = rows.piece_rows(len(file.schema_arrow.names))
         batches = file.iter_batches(batch_size=most, use_threads=False)
         yield from _read_batches(file.schema_arrow, batches)
-    except pa.ArrowException as error:
-        raise InvalidInputError.of(
-            "file", f"it is not Parquet: {show_reason(error)}"
-        ) from error
 
 
 def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
@@ -444,7 +437,7 @@ def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
             for start in range(0, whole.num_rows, most):
                 yield whole.slice(start, most)
 
-    try:
+    with refusing("it is not Arrow", pa.ArrowException):
         is_file = stream.read(len(ARROW_FILE)) == ARROW_FILE
         stream.seek(0)
         if is_file:
@@ -458,10 +451,6 @@ def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
             rows.refuse_many_columns()
         most = rows.piece_rows(len(schema.names))
         yield from _read_batches(schema, batches())
-    except pa.ArrowException as error:
-        raise InvalidInputError.of(
-            "file", f"it is not Arrow: {show_reason(error)}"
-        ) from error
 
 
 def _read_batches(schema: Any, batches: Iterable[Any]) -> Iterator[rows.Piece]:

@@ -60,10 +60,8 @@ class TimeReader:
             try:
                 found = datetime.strptime(bare, self._format)  # noqa: DTZ007 - placed.
             except ValueError as error:
-                raise ValueError(
-                    f"{show(value)} is not right: it must have the time format "
-                    f"{self._format}"
-                ) from error
+                must = f"it must have the time format {self._format}"
+                raise not_right(value, must) from error
             return self._place(found, noted)
         if INSTANT.fullmatch(bare):
             return bare
@@ -109,6 +107,10 @@ def _fit(test: Callable[[Any], object], values: Iterable[Any]) -> bool:
         return False
 
 
+def not_right(value: object, message: str) -> ValueError:
+    return ValueError(f"{show(value)} is not right: {message}")
+
+
 # Reads all the values of a column, none of which is None, and notes what it read as
 # something else; ValueError says what is wrong.
 Reader = Callable[[list[Any], Noted], list[Any]]
@@ -140,7 +142,7 @@ def as_text(value: Any) -> str | None:
         return str(int(value)) if value.is_integer() else repr(value)
     if isinstance(value, int | Decimal):
         return str(value)
-    raise ValueError(f"{show(value)} is not right: it must be text or a number")
+    raise not_right(value, "it must be text or a number")
 
 
 class ClassReader:
@@ -261,10 +263,8 @@ class ConfidenceReader:
                 noted["confidence", f"nearly {nearest:.0f}", f"{nearest:.0f}"] += 1
                 return nearest
         if type(value) in {int, float} and 1 < value <= 100 and not self.is_strict:
-            raise ValueError(
-                f"{show(value)} is not right: it must be a number from 0 to 1; if it "
-                "is a percentage, add --percent"
-            )
+            way = "if it is a percentage, add --percent"
+            raise not_right(value, f"it must be a number from 0 to 1; {way}")
         return value
 
     def read_text(self, text: str, noted: Noted) -> float:
@@ -272,10 +272,7 @@ class ConfidenceReader:
         bare = text.strip()
         number = _number(bare.removesuffix("%").rstrip(), comma=self.comma)
         if number is None:
-            raise ValueError(
-                f"{show(text)} is not right: it must be a number from 0 to 1, such "
-                "as 0.97"
-            )
+            raise not_right(text, "it must be a number from 0 to 1, such as 0.97")
         if not bare.endswith("%"):
             return float(number)
         noted["confidence", "a percentage", "a number from 0 to 1"] += 1
@@ -290,14 +287,12 @@ def read_weights(
     for value in values:
         number = _number(as_text(value) or "", comma=comma)
         if number is None:
-            raise ValueError(f"{show(value)} is not right: it must be a number")
+            raise not_right(value, "it must be a number")
         found.append(float(number))
     if field == PROBABILITY:
         if wrong := [one for one in found if not 0 < one <= 1]:
-            raise ValueError(
-                f"{show(wrong[0])} is not right: the chance at which a row was drawn "
-                "is above 0 and at most 1"
-            )
+            must = "the chance at which a row was drawn is above 0 and at most 1"
+            raise not_right(wrong[0], must)
         found = [1 / one for one in found]
     noted["weight", "weights", "a ratio, which has no interval"] += len(found)
     return found
@@ -356,9 +351,8 @@ def read_metadata_cells(values: list[Any], _noted: Noted) -> list[Any]:
                 raise ValueError(f"it has {len(text):,} characters")
             found[place] = load_json(text)
         except ValueError as error:
-            raise ValueError(
-                f"{show(text)} is not right: it must be a JSON object ({error})"
-            ) from error
+            must = f"it must be a JSON object ({error})"
+            raise not_right(text, must) from error
     return found
 
 
