@@ -95,11 +95,12 @@ class Columns:
 
     def rows(self) -> list[Row]:
         """Return them row by row."""
-        found, lines = [], zip(*self.values.values(), strict=True)
-        for number, line in zip(self.numbers, lines, strict=True):
-            cells = zip(self.values, line, strict=True)
-            found.append(Row(number, {n: one for n, one in cells if one is not None}))
-        return found
+        lines = zip(*self.values.values(), strict=True)
+        named = (zip(self.values, line, strict=True) for line in lines)
+        return [
+            Row(number, {name: one for name, one in cells if one is not None})
+            for number, cells in zip(self.numbers, named, strict=True)
+        ]
 
 
 class RowReader:

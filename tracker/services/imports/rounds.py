@@ -13,6 +13,7 @@ from tracker.services.imports.reading.rows import (
     Row,
     refuse_columns,
     unknown_columns,
+    wrong_file,
 )
 from tracker.services.imports.reading.values import ConfidenceReader
 from tracker.services.labelling.studies import MOST_ERRORS, MOST_ROUNDS, ROUND_FIELDS
@@ -24,9 +25,7 @@ def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
     Raises InvalidInputError for an unknown suffix, and for rows that are no rows.
     """
     if suffix.lower() not in SUFFIXES:
-        raise InvalidInputError.of(
-            "file", f"its name must end in {', '.join(SUFFIXES)}"
-        )
+        raise wrong_file(f"its name must end in {', '.join(SUFFIXES)}")
     file = open_named(stream, f"rounds{suffix}")
     with closing(file.pieces([], table={"header_row": 1})) as pieces:
         found = (row for piece in pieces for row in _rounds(piece))

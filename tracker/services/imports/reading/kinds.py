@@ -55,9 +55,7 @@ def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
         content = _read_part(stream, archive, name)
         unpacked.add(len(content))
         if len(content) > rows.LONGEST_ROW:
-            raise InvalidInputError.of(
-                "file", f"{name} is longer than {rows.LONGEST_ROW:,} bytes"
-            )
+            raise rows.wrong_file(f"{name} is longer than {rows.LONGEST_ROW:,} bytes")
         return load_json(content)
 
     kinds = TypeError, ValueError, *BROKEN_ZIP
@@ -109,8 +107,8 @@ class _Tags:
                 self._found.clear()
             self._parser.Parse(b"", True)
         if not self._is_cvat:
-            raise InvalidInputError.of(
-                "file", "it is not of CVAT, whose annotations are the only XML read"
+            raise rows.wrong_file(
+                "it is not of CVAT, whose annotations are the only XML read"
             )
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
@@ -295,7 +293,7 @@ def _guess_text(text: bytes) -> str:
 def _read_json(stream: BinaryIO, how: _How) -> Iterator[rows.Piece]:
     text = stream.read(LARGEST_DOCUMENT + 1)
     if len(text) > LARGEST_DOCUMENT:
-        raise InvalidInputError.of("file", LARGE_DOCUMENT)
+        raise rows.wrong_file(LARGE_DOCUMENT)
     try:
         body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
@@ -345,8 +343,8 @@ def _dump_pieces(
         piece.has_header
         and all(piece.types(name) <= {str, NoneType} for name in piece.names)
     ):
-        raise InvalidInputError.of(
-            "file", f"row {piece.first:,} is longer than {rows.LONGEST_ROW:,} bytes"
+        raise rows.wrong_file(
+            f"row {piece.first:,} is longer than {rows.LONGEST_ROW:,} bytes"
         )
     yield text
 

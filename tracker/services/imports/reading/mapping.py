@@ -19,6 +19,7 @@ from tracker.services.imports.reading.rows import (
     Row,
     read_given,
     refuse_many_columns,
+    wrong_file,
 )
 from tracker.services.imports.reading.shapes import find
 from tracker.services.imports.reading.values import (
@@ -242,9 +243,7 @@ class MappedRows:
         is_planned = False
         for piece in self._prepared():
             if piece.first >= BATCH_LIMIT:
-                raise InvalidInputError.of(
-                    "file", f"it has more than {BATCH_LIMIT - 1:,} rows"
-                )
+                raise wrong_file(f"it has more than {BATCH_LIMIT - 1:,} rows")
             kind = piece.has_comma, piece.is_strict
             if kind not in readers:
                 readers[kind] = build_readers(

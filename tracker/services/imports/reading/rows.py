@@ -168,16 +168,18 @@ def piece_rows(columns: int) -> int:
     return max(1, min(PIECE_ROWS, _PIECE_CELLS // max(1, columns)))
 
 
+def wrong_file(message: str) -> InvalidInputError:
+    return InvalidInputError.of("file", message)
+
+
 def check_empty_lines(number: int) -> None:
     """Raise InvalidInputError for more empty lines than any file of rows has."""
     if number > _MOST_EMPTY_LINES:
-        raise InvalidInputError.of(
-            "file", f"it has more than {_MOST_EMPTY_LINES:,} empty lines"
-        )
+        raise wrong_file(f"it has more than {_MOST_EMPTY_LINES:,} empty lines")
 
 
 def refuse_many_columns() -> NoReturn:
-    raise InvalidInputError.of("file", f"it has more than {MOST_COLUMNS:,} columns")
+    raise wrong_file(f"it has more than {MOST_COLUMNS:,} columns")
 
 
 def iter_pieces(rows: Iterable[Row], *, is_strict: bool = False) -> Iterator[Piece]:

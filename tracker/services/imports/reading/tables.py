@@ -276,7 +276,7 @@ def excel_pieces(
             columns = ["" if one is None else str(one) for one in header]
             below = filter(any, map(_filled, filled))
             return rows.iter_tables(columns, ([*map(_cell, line)] for line in below))
-    raise InvalidInputError.of("file", "the workbook is empty")
+    raise rows.wrong_file("the workbook is empty")
 
 
 def _filled(line: list[Any]) -> list[Any]:
@@ -302,19 +302,14 @@ def _check(stream: BinaryIO, unpacked: Unpacked) -> None:
         parts = archive.infolist()
         names = {one.filename for one in parts}
         if not names & {"[Content_Types].xml", *_OTHER_KINDS}:
-            raise InvalidInputError.of(
-                "file",
+            raise rows.wrong_file(
                 "it is a zip file and no workbook; send one table, and images beside "
-                "it with --images",
+                "it with --images"
             )
         if "xl/workbook.xml" not in names or names & _OTHER_KINDS:
-            raise InvalidInputError.of(
-                "file", "it is not an Excel file; save it as .xlsx"
-            )
+            raise rows.wrong_file("it is not an Excel file; save it as .xlsx")
         if len(parts) > _MOST_PARTS:
-            raise InvalidInputError.of(
-                "file", f"the workbook has more than {_MOST_PARTS:,} parts"
-            )
+            raise rows.wrong_file(f"the workbook has more than {_MOST_PARTS:,} parts")
         for one in parts:
             with archive.open(one) as part:
                 content = part.read(_PIECE)
@@ -332,7 +327,7 @@ def parse_xml(refusal: str) -> expat.XMLParserType:
     """Return a parser that refuses entities, which could be anything."""
 
     def refuse(*_: Any) -> None:
-        raise InvalidInputError.of("file", refusal)
+        raise rows.wrong_file(refusal)
 
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = refuse
@@ -352,11 +347,10 @@ class _Sheet:
         """Read on; raises InvalidInputError for too many cells."""
         self._parser.Parse(content)
         if self._last_row * self._last_column > _MOST_IN_SHEET:
-            raise InvalidInputError.of(
-                "file",
+            raise rows.wrong_file(
                 f"a sheet of the workbook reaches to row {self._last_row:,} and column "
                 f"{self._last_column:,}, which is more than {_MOST_IN_SHEET:,} cells "
-                "with the empty ones; delete what is far away, or send CSV instead",
+                "with the empty ones; delete what is far away, or send CSV instead"
             )
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
@@ -408,11 +402,10 @@ def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]
             rows.refuse_many_columns()
         cells = file.metadata.num_rows * file.metadata.num_columns
         if cells > _MOST_CELLS:
-            raise InvalidInputError.of(
-                "file",
+            raise rows.wrong_file(
                 f"it has {file.metadata.num_rows:,} rows of "
                 f"{file.metadata.num_columns:,} columns; "
-                f"an import may have {_MOST_CELLS:,} cells",
+                f"an import may have {_MOST_CELLS:,} cells"
             )
         for number in range(file.metadata.num_row_groups):
             unpacked.add(file.metadata.row_group(number).total_byte_size)
@@ -431,9 +424,7 @@ def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
             unpacked.add(whole.nbytes)
             cells += whole.num_rows * whole.num_columns
             if cells > _MOST_CELLS:
-                raise InvalidInputError.of(
-                    "file", f"it has more than {_MOST_CELLS:,} cells"
-                )
+                raise rows.wrong_file(f"it has more than {_MOST_CELLS:,} cells")
             for start in range(0, whole.num_rows, most):
                 yield whole.slice(start, most)
 
