@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -128,10 +129,6 @@ def text(gate: Gate) -> str:
     return "\n".join(lines)
 
 
-def as_json(gate: Gate) -> str:
-    return json.dumps(gate.dump(), ensure_ascii=False, indent=1)
-
-
 def github(gate: Gate) -> str:
     """Return GitHub workflow commands, one for each condition."""
     title = _message(f"{gate.detector} {gate.version}: {gate.verdict}")
@@ -216,7 +213,12 @@ def _content(words: str) -> str:
     return escape(_NOT_XML.sub("?", words))
 
 
-FORMATS = {"text": text, "json": as_json, "github": github, "junit": junit}
+FORMATS: dict[str, Callable[[Gate], str]] = {
+    "text": text,
+    "json": lambda gate: json.dumps(gate.dump(), ensure_ascii=False, indent=1),
+    "github": github,
+    "junit": junit,
+}
 
 
 _EXIT_CODES = {"met": 0, "missed": 1, "undecided": 3}

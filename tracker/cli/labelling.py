@@ -58,12 +58,9 @@ def create(
     new = parse_input(NewAudit, {**values, **lists})
     with connected(load_settings()) as database, database.write() as session:
         found = get_open_detector(session, detector)
-        if new.every:
-            click.echo(dump_id("sch", create_schedule(session, found, new, by()).id))
-        else:
-            click.echo(
-                dump_id("aud", services.create_audit(session, found, new, by()).id)
-            )
+        create = create_schedule if new.every else services.create_audit
+        prefix = "sch" if new.every else "aud"
+        click.echo(dump_id(prefix, create(session, found, new, by()).id))
 
 
 @audits.command(name="list")

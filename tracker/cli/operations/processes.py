@@ -151,10 +151,6 @@ class Prepared:
         return json.dumps(asdict(self))
 
 
-def load(line: str) -> Prepared:
-    return Prepared(**json.loads(line))
-
-
 def prepare(
     host: str,
     port: int,
@@ -189,4 +185,4 @@ def prepare(
         sys.exit(1)
     if process.returncode:
         sys.exit(process.returncode)
-    return load(told)
+    return Prepared(**json.loads(told))

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import json
 import multiprocessing
 import os
 import resource
@@ -14,7 +15,7 @@ from granian.log import LogLevels
 from granian.server import Server
 
 from tracker.cli.logs import configure_logging
-from tracker.cli.operations.processes import load, prepare, watch_parent
+from tracker.cli.operations.processes import Prepared, prepare, watch_parent
 
 _GRACE_SECONDS = 30
 _APP = "tracker.cli.operations.wsgi"
@@ -45,7 +46,7 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         if not line:
             # The check has failed.
             return
-        ready = load(line)
+        ready = Prepared(**json.loads(line))
     else:
         environ = os.environ  # noqa: TID251 - for the child.
         ready = prepare(host, port, environ, upgrade=False, meanwhile=_import_app)
