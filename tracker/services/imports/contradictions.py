@@ -29,15 +29,8 @@ from tracker.words import INPUT, NO_ANSWER, RANDOM, UNSTATED
 # What a row says of a known key must be what is known; its version and metadata are
 # stored in another form.
 _COMPARED = (
-    "input",
-    "group",
-    "predicted",
-    "confidence",
-    "version_id",
-    "asked_at",
-    "metadata",
-    "image",
-    "image_url",
+    *("input", "group", "predicted", "confidence", "version_id", "asked_at"),
+    *("metadata", "image", "image_url"),
 )
 _IMAGES = {"image", "image_url"}
 # What can be done where a row says another version, or has an empty prediction.

@@ -22,16 +22,8 @@ from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.evidence.units import Elected
-from tracker.services.imports import row_keys
+from tracker.services.imports import contradictions, row_keys
 from tracker.services.imports.checking import Columns, RowReader
-from tracker.services.imports.contradictions import (
-    Contradictions,
-    Election,
-    Names,
-    brings_input,
-    check_completion,
-    with_groups,
-)
 from tracker.services.imports.reading.choices import Mapping
 from tracker.services.imports.reading.files import RowFile, load_mapping, save_mapping
 from tracker.services.imports.reading.mapping import MappedRows
@@ -144,8 +136,8 @@ class Checked:
     _spool: _Spool = field(default_factory=_Spool)
     # The numbers of rows that contradict others.
     _bad: set[int] = field(default_factory=set)
-    _keys: Names = field(default_factory=Names)
-    _inputs: Names = field(default_factory=Names)
+    _keys: contradictions.Names = field(default_factory=contradictions.Names)
+    _inputs: contradictions.Names = field(default_factory=contradictions.Names)
     # Whether a row labels a key that is not stored; an earlier row may add it.
     _has_unknown: bool = False
 
@@ -175,7 +167,7 @@ class Checked:
                 for piece in pieces:
                     good = reader.read(piece)
                     self.keyless.add(good)
-                    good = with_groups(good, self.detector)
+                    good = contradictions.with_groups(good, self.detector)
                     if not report.rows:
                         continue
                     has_groups = has_groups or "group" in good.values
@@ -184,12 +176,12 @@ class Checked:
                     on_progress(report.rows)
             if self.keyless.hashes:
                 self._go_on(rows.choices.rows)
-            self._compare_with_each_other()
+            self._compare_repeated()
             if has_groups:
                 self._elect()
         report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
         report.put_in_order()
-        self._keys = self._inputs = Names()
+        self._keys = self._inputs = contradictions.Names()
 
     def _go_on(self, which: str | None) -> None:
         """Compare the rows again if the file continues an earlier one without keys."""
@@ -200,7 +192,8 @@ class Checked:
         if earlier is None:
             return
         self.keyless.prefix = earlier.prefix
-        self._keys, self._inputs, self._has_unknown = Names(), Names(), False
+        self._keys, self._inputs = contradictions.Names(), contradictions.Names()
+        self._has_unknown = False
         spool, self._spool = self._spool, _Spool()
         with closing(spool):
             for piece in spool:
@@ -225,10 +218,11 @@ class Checked:
                 query = known.get(key)
                 try:
                     if query is None and key in waiting and "predicted" in row.values:
-                        check_completion(key, waiting[key], row.values)
+                        contradictions.check_completion(key, waiting[key], row.values)
                         stored[key] = waiting[key].input
                     elif query is not None:
-                        brings_input(key, query._mapping, row.values, versions)
+                        has = query._mapping
+                        contradictions.brings_input(key, has, row.values, versions)
                         stored[key] = query.input
                     elif "predicted" not in row.values:
                         self._has_unknown = True
@@ -253,14 +247,12 @@ class Checked:
         self.keyless.forget(row.number)
         self.outcome.add_error(row.number, error.errors)
 
-    def _compare_with_each_other(self) -> None:
+    def _compare_repeated(self) -> None:
         keys, inputs = self._keys.find_repeated(), self._inputs.find_repeated()
         self.repeats_keys = bool(keys)
-        if not (keys or inputs or self._has_unknown):
-            return
         shares = self.detector.label_of == INPUT
-        found = Contradictions(keys, inputs, self.by.at, shares)
-        for piece in self._spool:
+        found = contradictions.Contradictions(keys, inputs, self.by.at, shares)
+        for piece in self._spool if keys or inputs or self._has_unknown else ():
             for row in piece.good.rows():
                 try:
                     found.check(row, piece.stored)
@@ -269,7 +261,7 @@ class Checked:
                     self._refuse(row, error)
 
     def _elect(self) -> None:
-        election = Election(self.detector, self.elected)
+        election = contradictions.Election(self.detector, self.elected)
         prefix = self.keyless.prefix
         for piece in self.pieces():
             is_plain = piece.good.values.keys().isdisjoint((INPUT, "labeler"))

@@ -132,26 +132,25 @@ def _helm_truth(record: Record, _: Record) -> Any:
     return find(correct[0], "output.text") if correct else None
 
 
-# https://inspect.aisi.org.uk/eval-logs.html, as .json and as .eval
-INSPECT = Shape(
-    "a log of inspect_ai",
-    "eval.model samples",
-    {
-        "key": "uuid",
-        # Once: other epochs have the group alone.
-        "input": lambda record, _: (
-            record.get("id") if record.get("epoch", 1) == 1 else None
-        ),
-        "group": "id",
-        "predicted": "scores.*.answer | output.completion"
-        " | output.choices[0].message.content",
-        "label": "target",
-        "version": "^.eval.model",
-    },
-    records="samples",
-)
 SHAPES = (
-    INSPECT,
+    # https://inspect.aisi.org.uk/eval-logs.html, as .json and as .eval
+    Shape(
+        "a log of inspect_ai",
+        "eval.model samples",
+        {
+            "key": "uuid",
+            # Once: other epochs have the group alone.
+            "input": lambda record, _: (
+                record.get("id") if record.get("epoch", 1) == 1 else None
+            ),
+            "group": "id",
+            "predicted": "scores.*.answer | output.completion"
+            " | output.choices[0].message.content",
+            "label": "target",
+            "version": "^.eval.model",
+        },
+        records="samples",
+    ),
     # https://github.com/EleutherAI/lm-evaluation-harness, --log_samples
     Shape(
         "samples of lm-evaluation-harness",

@@ -1,6 +1,7 @@
 """Reading the rows of an imported file, one after the other, whatever its format."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, NoReturn
@@ -217,22 +218,18 @@ def jsonl_pieces(stream: BinaryIO) -> Iterator[Piece]:
             continue
         number += 1
         size += len(line)
-        rows.append(_json_row(number, line))
+        try:
+            rows.append(_object_row(number, load_json(line)))
+        except ValueError as error:
+            said: str | bytes = line
+            with suppress(UnicodeDecodeError):
+                said = line.decode().strip()
+            message = f"{show(said)} is not right: {error}"
+            rows.append(Row(number, {}).without("row", message))
         if len(rows) == PIECE_ROWS or size >= PIECE_BYTES:
             yield from cut_rows(rows)
             rows, size = [], 0
     yield from cut_rows(rows)
-
-
-def _json_row(number: int, line: bytes) -> Row:
-    try:
-        return _object_row(number, load_json(line))
-    except ValueError as error:
-        try:
-            said = show(line.decode().strip())
-        except UnicodeDecodeError:
-            said = show(line)
-        return Row(number, {}).without("row", f"{said} is not right: {error}")
 
 
 def iter_items(body: Any) -> Iterator[Row]:

@@ -391,17 +391,14 @@ def build_readers(
         readers[IMAGE] = partial(read_images, choices)
     if is_strict:
         del readers["metadata"], readers["weight"]
-        names = ("predicted", "label", "asked_at", "labelled_at")
-        return readers | {name: _of_texts(readers[name]) for name in names}
+        for name in ("predicted", "label", "asked_at", "labelled_at"):
+            readers[name] = partial(_read_texts_by, readers[name])
+        return readers
     readers |= dict.fromkeys(("note", "image_url"), read_texts)
     for name in ("key", "version", "labeler", "sampling"):
         readers[name] = partial(read_trimmed, name)
     return readers | {name: partial(read_names, name) for name in ("input", "group")}
 
 
-def _of_texts(read: Reader) -> Reader:
-    def read_if_texts(values: list[Any], noted: Noted) -> list[Any]:
-        is_text = set(map(type, values)) <= {str}
-        return read(values, noted) if is_text else values
-
-    return read_if_texts
+def _read_texts_by(read: Reader, values: list[Any], noted: Noted) -> list[Any]:
+    return read(values, noted) if set(map(type, values)) <= {str} else values
