@@ -30,7 +30,7 @@ from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import load_json, parse_input
 from tracker.services.images import CleanImage, clean_image
 from tracker.services.imports import background as services
-from tracker.services.imports.images import ImageFiles, gather_images, take_images
+from tracker.services.imports.images import gather_images, take_images
 from tracker.services.imports.inspecting import FileReading, describe_file, inspect
 from tracker.services.imports.reading import files
 from tracker.services.imports.reading.choices import (
@@ -255,7 +255,7 @@ def inspect_file(query: ImportChoice) -> dict[str, Any]:
         return describe_file(file, inspect(file)).dump()
 
 
-def _import_later(order: Order, images: ImageFiles | None) -> Response:
+def _import_later(order: Order, images: BinaryIO | None) -> Response:
     def add(session: Session, arrived: Key | None = None) -> tuple[Shape, int]:
         services.check_first(session, order, images)
         added = services.add_import(session, order, images, arrived=arrived)
@@ -266,7 +266,9 @@ def _import_later(order: Order, images: ImageFiles | None) -> Response:
     )
     content = order.file.sha256
     if images is not None:
-        content += f" {images.sha256}"
+        images.seek(0)
+        digest = hashlib.file_digest(images, "sha256")  # type: ignore[arg-type]
+        content += f" {digest.hexdigest()}"
     return http.answer_idempotently(add, content, before=before)
 
 
@@ -403,7 +405,7 @@ def _only_part(name: str) -> str | FileStorage:
 
 
 @contextmanager
-def receive_rows() -> Iterator[tuple[files.RowFile, ImageFiles | None]]:
+def receive_rows() -> Iterator[tuple[files.RowFile, BinaryIO | None]]:
     """Take the body in before any transaction begins, however slow the client is.
 
     Beside the rows come the images that were sent with them.
@@ -417,7 +419,8 @@ def receive_rows() -> Iterator[tuple[files.RowFile, ImageFiles | None]]:
             raise InvalidInputError.of("file", "must come as a file, with a file name")
         stream = cast("BinaryIO", rows.stream)
         file = files.open_named(stream, rows.filename, most_unpacked=most)
-        yield file, gather_images(request.files.getlist("images"))
+        with gather_images(request.files.getlist("images")) as images:
+            yield file, images
     elif request.mimetype == "application/json":
         most = min(most, LARGEST_DOCUMENT)
         request.max_content_length = most

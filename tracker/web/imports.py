@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from os import SEEK_END
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
@@ -15,7 +16,7 @@ from tracker.http import by, context, database, requires
 from tracker.services import detectors
 from tracker.services.fields import parse_input
 from tracker.services.imports import background, reports
-from tracker.services.imports.images import ImageFiles, gather_images, take_images
+from tracker.services.imports.images import gather_images, take_images
 from tracker.services.imports.inspecting import inspect, say_counts
 from tracker.services.imports.reading import choices, files
 from tracker.services.imports.reading.rows import UNKNOWN
@@ -47,21 +48,22 @@ def show_import(detector_id: str) -> ResponseReturnValue:
 def import_file(detector_id: str) -> ResponseReturnValue:
     """Import the queries and labels in a file, and report on every bad row."""
     try:
-        file, images = _open(), gather_images(request.files.getlist("images"))
+        file = _open()
     except InvalidInputError as error:
         return _render(detector_id, failed_form(request.form, error)), 422
-    return _carry_out(detector_id, file, images)
+    with gather_images(request.files.getlist("images")) as images:
+        return _carry_out(detector_id, file, images)
 
 
 def _carry_out(
-    detector_id: str, file: files.RowFile, images: ImageFiles | None
+    detector_id: str, file: files.RowFile, images: BinaryIO | None
 ) -> ResponseReturnValue:
     form, report, status = Form(request.form), None, 200
     on_error = SKIP if request.form.get("on_error") == SKIP else REJECT
     saves = bool(request.form.get("save_mapping"))
     order = Order(detector_id, file, by(), on_error, saves)
     try:
-        if file.size + (images.size if images else 0) > LARGE_BYTES:
+        if file.size + (images.seek(0, SEEK_END) if images else 0) > LARGE_BYTES:
             clock = context().clock
             with background.arriving(database(), order, images, clock=clock) as arrived:
                 add = partial(

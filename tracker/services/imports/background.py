@@ -15,7 +15,7 @@ from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
 from tracker.services.imports import reports, writing
-from tracker.services.imports.images import ImageFiles, store_images
+from tracker.services.imports.images import store_images
 from tracker.services.imports.inspecting import inspect
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile, load_mapping
@@ -90,7 +90,7 @@ class Import(Shape):
 
 
 def check_first(
-    session: Session, order: writing.Order, images: ImageFiles | None
+    session: Session, order: writing.Order, images: BinaryIO | None
 ) -> None:
     """Refuse what is plainly wrong with a file before it is stored for a worker.
 
@@ -112,7 +112,7 @@ def check_first(
 def add_import(
     session: Session,
     order: writing.Order,
-    images: ImageFiles | None = None,
+    images: BinaryIO | None = None,
     *,
     arrived: Key | None = None,
 ) -> FileImport:
@@ -130,10 +130,10 @@ def add_import(
     else:
         session.add(file_import)
         session.flush()
-        with _streams(order.file, images) as streams:
-            for position, content in enumerate(storage.cut_pieces(*streams)):
-                storage.add_piece(session, _key_of(file_import), position, content)
-                file_import.bytes += len(content)
+        pieces = storage.cut_pieces(*filter(None, [order.file.stream, images]))
+        for position, content in enumerate(pieces):
+            storage.add_piece(session, _key_of(file_import), position, content)
+            file_import.bytes += len(content)
     session.flush()
     _enqueue(session, IMPORT, _key_of(file_import), order.by.at)
     order.save(session)
@@ -165,17 +165,8 @@ def _keep_arriving(session: Session, key: Key, *, at: datetime) -> None:
     _enqueue(session, CLEARING, key, at + _ARRIVES_WITHIN, replaces=True)
 
 
-@contextmanager
-def _streams(file: RowFile, images: ImageFiles | None) -> Iterator[list[BinaryIO]]:
-    if images is None:
-        yield [file.stream]
-        return
-    with images.packed() as packed:
-        yield [file.stream, packed]
-
-
 def _new_import(
-    session: Session, order: writing.Order, images: ImageFiles | None
+    session: Session, order: writing.Order, images: BinaryIO | None
 ) -> FileImport:
     detector, file = get_open_detector(session, order.detector), order.file
     choices = file.choices.join(load_mapping(detector))
@@ -187,33 +178,33 @@ def _new_import(
 
 @contextmanager
 def arriving(
-    database: Database, order: writing.Order, images: ImageFiles | None, *, clock: Clock
+    database: Database, order: writing.Order, images: BinaryIO | None, *, clock: Clock
 ) -> Iterator[Key | None]:
     """Store much in pieces that let others write to SQLite in between.
 
     Give the key for ``add_import``, None where the file is left to that.  Nobody sees
     the import before, and what is not taken up at the end of the block is deleted.
     """
-    size = order.file.size + (images.size if images is not None else 0)
+    size = order.file.size + (images.seek(0, io.SEEK_END) if images is not None else 0)
     if not database.is_sqlite or size < writing.LARGE_BYTES:
         yield None
         return
-    with _streams(order.file, images) as streams:
-        with database.write() as session:
-            file_import = _new_import(session, order, images)
-            file_import.bytes = storage.STILL_ARRIVING
-            session.add(file_import)
-            session.flush()
-            key = _key_of(file_import)
-            _keep_arriving(session, key, at=clock())
-        try:
-            for position, content in enumerate(storage.cut_pieces(*streams)):
-                with database.write() as session:
-                    _keep_arriving(session, key, at=clock())
-                    storage.add_piece(session, key, position, content)
-            yield key
-        finally:
-            clear_arriving(database.write, key)
+    with database.write() as session:
+        file_import = _new_import(session, order, images)
+        file_import.bytes = storage.STILL_ARRIVING
+        session.add(file_import)
+        session.flush()
+        key = _key_of(file_import)
+        _keep_arriving(session, key, at=clock())
+    try:
+        pieces = storage.cut_pieces(*filter(None, [order.file.stream, images]))
+        for position, content in enumerate(pieces):
+            with database.write() as session:
+                _keep_arriving(session, key, at=clock())
+                storage.add_piece(session, key, position, content)
+        yield key
+    finally:
+        clear_arriving(database.write, key)
 
 
 def clear_arriving(writes: writing.Reads, key: Key) -> bool:
@@ -333,7 +324,7 @@ def take_images(
 
     # An archive is read from its end, whatever stands before it.
     whole = io.BufferedReader(PieceFile(reads, key, file_import.bytes))
-    images = ImageFiles({}, cast("BinaryIO", whole))
+    images = cast("BinaryIO", whole)
     file = _opened(file_import, reads, choices, most_unpacked)
     return store_images(file, detector, images, store, on_progress=note).choices
 
