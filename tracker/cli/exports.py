@@ -18,7 +18,6 @@ from tracker.services.exports import MEDIA_TYPES, write_rows
 from tracker.stats import METHODS
 from tracker.words import MEASURES, RECALL
 
-# Of a command that writes rows.
 file_options = together(
     choose_format(*MEDIA_TYPES),
     click.option(

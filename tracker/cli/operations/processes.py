@@ -142,7 +142,6 @@ class Prepared:
     processes: int
     connections: int
     log_level: str
-    # The public address, if it is set.
     url: str | None
     # A secret that signs in as the admin; only printed on this machine.
     link: str | None

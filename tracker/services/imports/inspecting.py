@@ -42,7 +42,6 @@ class Inspection:
     labels: int = 0
     references: int = 0
     groups: set[str] = field(default_factory=set)
-    # By judge.
     verdicts: Counter[str] = field(default_factory=Counter)
     versions: set[str] = field(default_factory=set)
     first: datetime | None = None

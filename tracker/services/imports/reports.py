@@ -159,9 +159,7 @@ class Outcome(ImportReport):
     unchanged: int = 0
     bad_rows: int = 0
     errors: list[RowError] = Field(default_factory=list)  # type: ignore[assignment]
-    # What was read as what: field, value, meaning, number of rows.
     values: list[list[Any]] = Field(default_factory=list)  # type: ignore[assignment]
-    # The import, once it is written.
     import_id: int | None = None
     _places: dict[tuple[str, str], int] = PrivateAttr(default_factory=dict)
     _named: int = 0

@@ -325,7 +325,6 @@ class Written:
 
     outcome: Outcome = field(default_factory=Outcome)
     rows_done: int = 0
-    # The batches of the last piece.
     batches: tuple[int, ...] = ()
 
 
@@ -356,7 +355,6 @@ class SecondPass:
         # One piece is held back, to be written with the end of the import.
         self._last: CheckedPiece | None = next(pieces, None)
         self._rest = pieces
-        # All batches so far.
         self.batches: list[int] = []
         # Whether all rows are written in one transaction, and so all or none.
         self._is_one = not self.written.rows_done

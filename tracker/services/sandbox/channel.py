@@ -16,7 +16,6 @@ from tracker.files import PlacedFile
 from tracker.services.wording import show_reason
 
 _HEADER = struct.Struct("!II")
-# The largest message, of JSON and of bytes.
 _MOST_JSON = 32 * 2**20
 _MOST_BYTES = 128 * 2**20
 # Processor time after the limit until the system ends the process.

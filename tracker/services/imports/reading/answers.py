@@ -158,7 +158,6 @@ class ClassColumns:
     columns: dict[str, str]
     # Whether a 1 marks the class, or the highest number does.
     is_mark: bool
-    # predicted or label.
     field: str
 
     def read(self, piece: Piece) -> Iterator[Piece]:

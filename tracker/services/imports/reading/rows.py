@@ -23,7 +23,6 @@ PROBABILITY = "probability"
 COLUMN = "column "
 # Before the name of a judge: the column of its verdicts.
 JUDGE = "judge:"
-# How many rows are read and written together.
 PIECE_ROWS = 2_000
 # Fewer rows where they are long, and fewer where there are many columns.
 PIECE_BYTES = 2**22
@@ -33,7 +32,6 @@ LONGEST_ROW = 2**22
 MOST_COLUMNS = 16_384
 _MOST_EMPTY_LINES = 1_000_000
 NO_ODD: Mapping[int, Any] = MappingProxyType({})
-# How many wrong columns are named.
 _MOST_NAMED = 100
 
 

@@ -39,7 +39,6 @@ class Shape:
     fields: Mapping[str, str | Get]
     # Path of the records, for a shape that is a whole document.
     records: str | Callable[[Record], Iterable[Any]] = ""
-    # Whether a record is a row.
     is_row: Get = lambda *_: True
     # A path with the same value in all rows, or the file is of several things.
     same: str = ""

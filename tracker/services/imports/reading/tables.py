@@ -81,7 +81,6 @@ class _Reader:
     text: io.TextIOWrapper
     header_row: int | None
     notes: list[str]
-    # The number of the row that is being read.
     row: int = 1
     # Lines that were looked at and are no titles.
     _held: list[str] = field(default_factory=list)
