@@ -110,7 +110,23 @@ def test_what_is_refused_lies_beside_with_the_words_of_the_server(
     assert found["good"]["row"]["predicted"] == "NO"
     assert base64.b64decode(found["no picture"]["image"]) == b"GIF89a"
     assert (tracker.sent, tracker.refused) == (2, 6)
-    assert tracker.flush(timeout=20)
+
+
+def test_a_refused_row_is_taken_by_no_later_flush(tracker, service, tmp_path) -> None:
+    one = door(tracker, service)
+    one.log("MAYBE", key="bad")
+    assert not tracker.flush(timeout=20)
+    assert not tracker.flush(timeout=20)
+
+    one.log("YES", key="good")
+    assert not tracker.flush(timeout=20)
+    assert set(service.queries(one.name)) == {"good"}
+    # The next program on this spool is told of its own rows.
+    with Tracker(service.url, service.key, spool=tmp_path / "spool") as following:
+        following.detector(one.name).log("NO", key="next")
+        tracker.close()
+        assert following.flush(timeout=20)
+    assert set(service.queries(one.name)) == {"good", "next"}
 
 
 def test_more_mistakes_than_an_answer_names_lose_no_row(tracker, service) -> None:

@@ -77,8 +77,8 @@ class Tracker:
         sending = Server(self._server.url, given_key, timeout=timeout)
         self._sender = Sender(self._spool, sending)
         self._exit_seconds = exit_seconds
-        # How many rows were refused when somebody last asked.
-        self._refused = self.refused
+        # How many rows of the spool had been refused by then.
+        self._refused_before = self.refused
         self._is_used = False
         self._new_keys()
         _LIVING.add(self)
@@ -164,8 +164,8 @@ class Tracker:
         """Wait until all that was logged is taken; False after *timeout*.
 
         That is all of this process, and what others left in the spool before its end.
-        False, too, if the server refused a row since the last flush: see ``refused``
-        and ``dead_letters``.
+        False, too, if the server refused a row since this tracker was made, because
+        that row is not taken: see ``refused`` and ``dead_letters``.
         """
         self._is_used = True
         self._sender.start()
@@ -175,8 +175,7 @@ class Tracker:
             if end is None and not self._spool.waiting:
                 end = self._spool.end()
             if end is not None and self._sender.has_sent(end):
-                known, self._refused = self._refused, self.refused
-                return self._refused == known
+                return self.refused == self._refused_before
             if deadline is not None and time.monotonic() >= deadline:
                 return False
             self._sender.hurry()

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from itertools import chain
 
 import click
 import pytest
@@ -59,7 +60,7 @@ def test_the_list_of_commands_says_what_each_says_itself() -> None:
     context = click.Context(main)
     assert {
         name: command.get_short_help_str(60)
-        for name in _COMMANDS
+        for name in chain.from_iterable(_COMMANDS.values())
         if (command := main.get_command(context, name)) is not None
         and not command.hidden
     } == _DOES

@@ -41,7 +41,7 @@ def test_it_says_what_each_column_is_and_what_the_file_would_give(inspect) -> No
         "30 predictions, 30 with a label",
         "asked_at `a time without a zone` as one in UTC, 30 rows",
         "warning: the column 'sample_weight' looks like weights",
-        "between 27.4 % and 77.7 %",
+        "between 27.4 % and 77.7 %, method exact (for one look)",
         'detectors create day-1 --question "What is it?" --classes NO,YES',
     ):
         assert said in done.output

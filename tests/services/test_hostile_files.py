@@ -56,7 +56,7 @@ def take_all(reader: readers.Reader) -> int:
     """The number of rows of CSV that a process still has to send."""
     rows = 0
     while (piece := reader.answer()[0][0]) is not None:
-        rows += len(piece[3][0])
+        rows += len(piece[2][0])
     return rows
 
 

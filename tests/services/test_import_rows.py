@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tracker.services.imports.checking import RowReader
 from tracker.services.imports.reading.rows import FIELDS as NAMES
 from tracker.services.imports.reading.rows import (
-    RawPiece,
+    Piece,
     Row,
-    RowPiece,
+    cut_rows,
     load_json,
 )
 from tracker.services.imports.reading.tables import cut_lines
@@ -71,7 +71,7 @@ ANY_ROW = st.one_of(
 )
 
 
-def read_piece(reader: RowReader, piece: RawPiece) -> list[Row]:
+def read_piece(reader: RowReader, piece: Piece) -> list[Row]:
     """The rows that are right in themselves, in whichever way they were read."""
     good = reader.read(piece)
     return good.rows()
@@ -85,7 +85,9 @@ def read(rows: list[dict[str, Any]], *, at_once: int) -> tuple[Any, ...]:
     good = [
         row
         for first in range(0, len(rows), at_once)
-        for row in read_piece(reader, RowPiece(numbered[first : first + at_once], True))
+        for row in read_piece(
+            reader, *cut_rows(numbered[first : first + at_once], is_strict=True)
+        )
     ]
     # By its text a number is told from one that is equal, and a zero from another.
     found = [(row.number, sorted(map(repr, row.values.items()))) for row in good]
@@ -128,7 +130,7 @@ def test_one_wrong_value_among_right_ones_is_named(field: str) -> None:
 def test_an_instant_is_read_to_utc() -> None:
     report = Outcome()
     row = Row(1, {"predicted": "YES", "asked_at": "2026-01-01T05:30:00+05:30"})
-    (read_row,) = read_piece(RowReader(DETECTOR, [], report), RowPiece([row]))
+    (read_row,) = read_piece(RowReader(DETECTOR, [], report), *cut_rows([row]))
     assert read_row.values["asked_at"] == datetime(2026, 1, 1, tzinfo=UTC)
     assert read_row.values["asked_at"].tzinfo is UTC
 
@@ -173,12 +175,12 @@ def test_cells_are_read_by_column_as_row_by_row(data: st.DataObject) -> None:
     lines = [cells for cells in lines if cells != [""]]
     if not lines:
         return
-    piece = cut_lines(7, header, lines, has_comma=False)
-    by_row = RowPiece(piece.rows())
-    if "label" in header:
-        # A row by itself tells by a null that its file has labels.
-        for row in by_row.given:
-            row.values.setdefault("label", None)
+    (piece,) = cut_lines(7, header, lines, has_comma=False)
+    # A row by itself tells by a null that its file has labels.
+    labels = {"label": None} if "label" in header else {}
+    (by_row,) = cut_rows(
+        [row._replace(values={**labels, **row.values}) for row in piece.rows()]
+    )
     reports = Outcome(), Outcome()
     readers = [RowReader(DETECTOR, ["v1"], report) for report in reports]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tracker.services.imports.checking import RowReader
 from tracker.services.imports.reading.files import read_apart
-from tracker.services.imports.reading.rows import Row, RowPiece
+from tracker.services.imports.reading.rows import Row, cut_rows
 from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
 
@@ -25,7 +25,8 @@ def read(**columns: Any) -> tuple[list[Row], Outcome]:
     report = Outcome()
     pieces = read_apart("parquet", file, [], place=[0], most_unpacked=2**30)
     rows = [row for piece in pieces for row in piece.rows()]
-    good = RowReader(DETECTOR, [], report).read(RowPiece(rows))
+    (piece,) = cut_rows(rows)
+    good = RowReader(DETECTOR, [], report).read(piece)
     return good.rows(), report
 
 

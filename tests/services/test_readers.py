@@ -290,8 +290,8 @@ TABLES = {"spans of Phoenix", "an evaluation of Ragas"}
 
 
 def test_every_reader_is_tried_here() -> None:
-    shapes, documents = ([one.name for one in found] for found in (SHAPES, DOCUMENTS))
-    assert {*shapes, *documents, *BY_SUFFIX.values()} == READERS.keys()
+    shapes = [shape.name for shape in SHAPES]
+    assert {*shapes, *DOCUMENTS, *BY_SUFFIX.values()} == READERS.keys()
 
 
 @pytest.mark.parametrize("name", READERS)

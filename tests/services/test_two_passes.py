@@ -318,7 +318,7 @@ def test_pieces_that_are_folded_in_between_make_the_same_checkpoints(
         def fold(_done: int, _rows: int, each: Database = each) -> None:
             recompute_all(each, worker="w")
 
-        import_all(each, rows, on_written=fold if folds else None)
+        import_all(each, rows, on_written=fold if folds else lambda *_: None)
         recompute_all(each, worker="w")
         with each.read() as session:
             versions = list_versions(session, 1)

@@ -425,6 +425,7 @@ def test_a_detector_is_made_of_a_file(visitor: Visitor) -> None:
         "the column 'Predicted Label' as predicted",
         "looks like weights",
         "with 95 % confidence between",
+        "%, method exact (for one look)",
         "Create the detector and import",
     ):
         assert said in seen.text

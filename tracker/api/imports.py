@@ -3,7 +3,7 @@
 import hashlib
 import io
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, BinaryIO, ClassVar, Literal, cast
@@ -25,11 +25,12 @@ from tracker.api.routes import (
     read_json_object,
 )
 from tracker.errors import InvalidInputError
+from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import load_json, parse_input
 from tracker.services.images import CleanImage, clean_image
 from tracker.services.imports import background as services
-from tracker.services.imports.images import ImageFiles, gather_images, take_images
+from tracker.services.imports.images import gather_images, take_images
 from tracker.services.imports.inspecting import FileReading, describe_file, inspect
 from tracker.services.imports.reading import files
 from tracker.services.imports.reading.choices import (
@@ -46,7 +47,8 @@ from tracker.services.imports.undoing import undo_import as undo_rows
 from tracker.services.imports.writing import CarryOut, Order, importing
 from tracker.services.queries.queries import NewQuery
 from tracker.shapes import Shape
-from tracker.storage.base import Key, dump_id
+from tracker.storage.base import Key
+from tracker.storage.imports import FileImport
 from tracker.storage.imports import list_imports as list_stored_imports
 
 routes = build_routes("imports", "Many queries and labels at once.")
@@ -67,49 +69,43 @@ PREFER = {
 _PIECE = 2**16
 
 _NEW_QUERY = {"$ref": "#/components/schemas/NewQuery"}
+_FILE = {"type": "string", "format": "binary"}
+
+
+def _parts(**properties: Any) -> dict[str, Any]:
+    """Return a form of these parts, all of which are required."""
+    return {
+        "schema": {
+            "type": "object",
+            "required": [*properties],
+            "properties": properties,
+            "additionalProperties": False,
+        }
+    }
+
+
+_PICTURE = _FILE | {"description": "A file: PNG, JPEG or WebP, at most 10 MiB."}
 NEW_QUERY_BODY = {
     "required": True,
     "content": {
         "application/json": {"schema": _NEW_QUERY},
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "required": ["query", "image"],
-                "properties": {
-                    "query": _NEW_QUERY,
-                    "image": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": "A file: PNG, JPEG or WebP, at most 10 MiB.",
-                    },
-                },
-                "additionalProperties": False,
-            },
-            "encoding": {"query": {"contentType": "application/json"}},
-        },
+        "multipart/form-data": _parts(query=_NEW_QUERY, image=_PICTURE)
+        | {"encoding": {"query": {"contentType": "application/json"}}},
     },
 }
-_FILE = {"type": "string", "format": "binary"}
-_ROWS_AND_IMAGES = {
-    "schema": {
-        "type": "object",
-        "required": ["file", "images"],
-        "properties": {
-            "file": _FILE | {"description": "The rows; the name says what it is."},
-            "images": {
-                "type": "array",
-                "items": _FILE,
-                "description": "One zip file, or up to 900 images, by their names.",
-            },
-        },
-        "additionalProperties": False,
-    }
+_IMAGES = {
+    "type": "array",
+    "items": _FILE,
+    "description": "One zip file, or up to 900 images, by their names.",
 }
 IMPORT_BODY = {
     "required": True,
     "content": {
         "application/json": {"schema": {"$ref": "#/components/schemas/ImportBody"}},
-        "multipart/form-data": _ROWS_AND_IMAGES,
+        "multipart/form-data": _parts(
+            file=_FILE | {"description": "The rows; the name says what it is."},
+            images=_IMAGES,
+        ),
         **{kind: {"schema": BYTES} for kind in files.BY_MEDIA_TYPE},
     },
 }
@@ -227,20 +223,17 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
     with receive_rows() as (sent, images):
         file = sent.read_by(choices)
         order = Order(path.id, file, http.by(), query.on_error, query.save_mapping)
-        if _is_for_later():
+        preferences = parse_dict_header(",".join(request.headers.getlist("Prefer")))
+        if _LATER in {name.partition(";")[0].strip().lower() for name in preferences}:
             return _finish(_import_later(order, images))
         order = take_images(http.database(), order, images, http.context().images)
 
         def add(session: Session, carry_out: CarryOut) -> tuple[Shape, int]:
-            report = carry_out(session)
-            number = report.import_id
-            id_ = None if number is None else dump_id("imp", number)
-            return describe_outcome(report, id_), 200
+            return describe_outcome(carry_out(session)), 200
 
-        file, stored = order.file, order.file.choices.images
-        content = (
-            file.sha256 if stored is None else f"{file.sha256} {sorted(stored.items())}"
-        )
+        content, stored = order.file.sha256, order.file.choices.images
+        if stored is not None:
+            content += f" {sorted(stored.items())}"
         before = partial(importing, http.database(), order)
         return _finish(http.answer_idempotently(add, content, before=before))
 
@@ -262,13 +255,7 @@ def inspect_file(query: ImportChoice) -> dict[str, Any]:
         return describe_file(file, inspect(file)).dump()
 
 
-def _is_for_later() -> bool:
-    preferences = parse_dict_header(",".join(request.headers.getlist("Prefer")))
-    names = (name.partition(";")[0].strip().lower() for name in preferences)
-    return _LATER in names
-
-
-def _import_later(order: Order, images: ImageFiles | None) -> Response:
+def _import_later(order: Order, images: BinaryIO | None) -> Response:
     def add(session: Session, arrived: Key | None = None) -> tuple[Shape, int]:
         services.check_first(session, order, images)
         added = services.add_import(session, order, images, arrived=arrived)
@@ -277,8 +264,11 @@ def _import_later(order: Order, images: ImageFiles | None) -> Response:
     before = partial(
         services.arriving, http.database(), order, images, clock=http.context().clock
     )
-    sha256 = order.file.sha256
-    content = sha256 if images is None else f"{sha256} {images.sha256}"
+    content = order.file.sha256
+    if images is not None:
+        images.seek(0)
+        digest = hashlib.file_digest(images, "sha256")  # type: ignore[arg-type]
+        content += f" {digest.hexdigest()}"
     return http.answer_idempotently(add, content, before=before)
 
 
@@ -335,13 +325,17 @@ def resume_import(path: IdPath) -> Response:
 
     Its file is kept for seven days.
     """
+    return _change(path.id, services.resume_import)
 
-    def resume(session: Session) -> tuple[services.Import, int]:
-        found = services.get_import(session, path.id)
-        found = services.resume_import(session, found, http.by())
-        return services.describe_import(found), 200
 
-    return http.answer_idempotently(resume)
+def _change(
+    reference: str, change: Callable[[Session, FileImport, By], FileImport]
+) -> Response:
+    def work(session: Session) -> tuple[services.Import, int]:
+        found = services.get_import(session, reference)
+        return services.describe_import(change(session, found, http.by())), 200
+
+    return http.answer_idempotently(work)
 
 
 @routes.post(
@@ -354,12 +348,7 @@ def undo_import(path: IdPath) -> Response:
     History stays.  A query that was labelled by others since, or that an audit needs,
     stays as it is, and `kept` in the report counts it.
     """
-
-    def undo(session: Session) -> tuple[services.Import, int]:
-        found = services.get_import(session, path.id)
-        return services.describe_import(undo_rows(session, found, http.by())), 200
-
-    return http.answer_idempotently(undo)
+    return _change(path.id, undo_rows)
 
 
 @routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))
@@ -416,7 +405,7 @@ def _only_part(name: str) -> str | FileStorage:
 
 
 @contextmanager
-def receive_rows() -> Iterator[tuple[files.RowFile, ImageFiles | None]]:
+def receive_rows() -> Iterator[tuple[files.RowFile, BinaryIO | None]]:
     """Take the body in before any transaction begins, however slow the client is.
 
     Beside the rows come the images that were sent with them.
@@ -430,9 +419,17 @@ def receive_rows() -> Iterator[tuple[files.RowFile, ImageFiles | None]]:
             raise InvalidInputError.of("file", "must come as a file, with a file name")
         stream = cast("BinaryIO", rows.stream)
         file = files.open_named(stream, rows.filename, most_unpacked=most)
-        yield file, gather_images(request.files.getlist("images"))
+        with gather_images(request.files.getlist("images")) as images:
+            yield file, images
     elif request.mimetype == "application/json":
-        yield _receive_document(), None
+        most = min(most, LARGEST_DOCUMENT)
+        request.max_content_length = most
+        raw, document = request.get_data(), None
+        if len(raw) <= files.SMALL:
+            http.read_json_body()
+            document = request.get_json()
+        sha256 = hashlib.sha256(raw).hexdigest()
+        yield files.RowFile("json", sha256, io.BytesIO(raw), document), None
     elif request.mimetype in files.BY_MEDIA_TYPE:
         digest = hashlib.sha256()
         with tempfile.TemporaryFile() as spool:
@@ -449,13 +446,3 @@ def receive_rows() -> Iterator[tuple[files.RowFile, ImageFiles | None]]:
             f"the body is {request.mimetype or 'of no media type'}; send "
             f"{', '.join(files.BY_MEDIA_TYPE)}, application/json or multipart/form-data"
         )
-
-
-def _receive_document() -> files.RowFile:
-    request.max_content_length = min(request.max_content_length or 0, LARGEST_DOCUMENT)
-    raw = request.get_data()
-    digest = hashlib.sha256(raw).hexdigest()
-    if len(raw) > files.SMALL:
-        return files.RowFile("json", digest, io.BytesIO(raw))
-    http.read_json_body()
-    return files.RowFile("json", digest, io.BytesIO(raw), request.get_json())

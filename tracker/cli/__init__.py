@@ -7,37 +7,26 @@ import click
 
 from tracker.errors import InvalidInputError, TrackerError
 
-# The function of each command, imported when it is used: the worker does not need
+# The commands of each module, imported when one is used: the worker does not need
 # the web server, and keys do not need statistics.
 _COMMANDS = {
-    "serve": "operations.serve.serve",
-    "demo": "demo.demo",
-    "web": "operations.web.web",
-    "worker": "operations.worker.worker",
-    "db": "operations.doctor.db",
-    "detectors": "detectors.detectors",
-    "import": "imports.import_file",
-    "undo": "imports.undo_file",
-    "inspect": "imports.inspect_file",
-    "export": "exports.export",
-    "estimate": "estimates.estimate",
-    "slices": "estimates.slices",
-    "weeks": "estimates.weeks",
-    "compare": "deciding.compare",
-    "gate": "deciding.gate",
-    "mcp": "mcp.mcp",
-    "plan": "deciding.plan",
-    "recompute": "operations.doctor.recompute",
-    "studies": "labelling.studies",
-    "audits": "labelling.audits",
-    "accounts": "accounts.accounts",
-    "badges": "badges.badges",
-    "keys": "accounts.keys",
-    "backup": "operations.backup.backup",
-    "restore": "operations.backup.restore",
-    "doctor": "operations.doctor.doctor",
+    "operations.serve": ("serve",),
+    "demo": ("demo",),
+    "operations.web": ("web",),
+    "operations.worker": ("worker",),
+    "operations.doctor": ("db", "recompute", "doctor"),
+    "detectors": ("detectors",),
+    "imports": ("import", "undo", "inspect"),
+    "exports": ("export",),
+    "estimates": ("estimate", "slices", "weeks"),
+    "deciding": ("compare", "gate", "plan"),
+    "mcp": ("mcp",),
+    "labelling": ("studies", "audits"),
+    "accounts": ("accounts", "keys"),
+    "badges": ("badges",),
+    "operations.backup": ("backup", "restore"),
     # Run by other commands, and not listed.
-    "prepare": "operations.preparation.prepare",
+    "operations.preparation": ("prepare",),
 }
 # The list of commands in --help, without importing them.
 _DOES = {
@@ -77,12 +66,12 @@ class _Group(click.Group):
         return list(_DOES)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, name = _COMMANDS[cmd_name].rpartition(".")
-        command = getattr(importlib.import_module(f"tracker.cli.{module}"), name)
-        assert isinstance(command, click.Command)
-        return command
+        for name, commands in _COMMANDS.items():
+            if cmd_name in commands:
+                found = vars(importlib.import_module(f"tracker.cli.{name}")).values()
+                there = (one for one in found if isinstance(one, click.Command))
+                return next(one for one in there if one.name == cmd_name)
+        return None
 
     def format_commands(
         self, _ctx: click.Context, formatter: click.HelpFormatter
@@ -103,7 +92,7 @@ class _Group(click.Group):
             raise click.ClickException(str(error)) from error
 
 
-@click.group(cls=_Group)
+@click.group(cls=_Group, context_settings={"show_default": True})
 @click.version_option(package_name="tracker-server", prog_name="tracker")
 def main() -> None:
     """Measure how accurate detectors are in production, and how sure that is."""

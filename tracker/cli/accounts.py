@@ -9,6 +9,7 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
+from tracker.cli import options
 from tracker.cli.options import ask, print_rows
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.people import accounts as services
@@ -21,12 +22,9 @@ from tracker.storage.base import dump_id, list_detector_ids
 from tracker.words import ADMIN, KEY_ROLES, ROLES
 
 _NOWHERE = "http://127.0.0.1:8000"
-_sight = (
-    click.option(
-        "--detector",
-        "detectors",
-        multiple=True,
-        help="A detector that the account sees; repeatable.",
+_sight = options.together(
+    options.repeated(
+        "--detector", None, "A detector that the account sees", "detectors"
     ),
     click.option(
         "--all-detectors", is_flag=True, help="The account sees every detector."
@@ -42,8 +40,7 @@ def accounts() -> None:
 @accounts.command()
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), required=True)
-@_sight[0]
-@_sight[1]
+@_sight
 @click.option("--password", "has_password", is_flag=True, help="Ask for a password.")
 def create(
     name: str,
@@ -85,23 +82,20 @@ def list_them() -> None:
             state = "in use" if row.password_hash or row.identity else "no password yet"
             if row.disabled_at is not None:
                 state = f"disabled {dump_instant(row.disabled_at)}"
-            seen, made = _describe_sight(session, row), dump_instant(row.created_at)
-            rows.append((row.name, row.role, seen, made, state))
+            sees = "all"
+            if row.role != ADMIN and not row.has_all_detectors:
+                link, of = storage.AccountDetector, {"account_id": row.id}
+                given = list_detector_ids(session, link, **of)
+                sees = ", ".join(dump_id("det", number) for number in given) or "none"
+            made = dump_instant(row.created_at)
+            rows.append((row.name, row.role, sees, made, state))
     print_rows(("name", "role", "sees", "made", "state"), rows)
-
-
-def _describe_sight(session: Session, row: storage.Account) -> str:
-    if row.role == ADMIN or row.has_all_detectors:
-        return "all"
-    given = list_detector_ids(session, storage.AccountDetector, account_id=row.id)
-    return ", ".join(dump_id("det", number) for number in given) or "none"
 
 
 @accounts.command()
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES))
-@_sight[0]
-@_sight[1]
+@_sight
 @click.option("--no-detectors", is_flag=True, help="The account sees no detector.")
 def change(
     name: str,

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tracker.clock import utc_now
 from tracker.errors import TrackerError
 from tracker.rounding import outward
 from tracker.services.deciding import pairs, planning
-from tracker.services.deciding.comparison import Comparison, Unpaired, get_comparison
+from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.gates import Gate, GateChoice, ask_gate
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import get_estimate
@@ -81,7 +82,17 @@ def _print_comparison(found: Comparison) -> None:
     click.echo(f"for one look, {found.confidence_level:g} intervals:")
     if found.paired is not None:
         _print_paired(found.paired)
-    _print_unpaired(found.unpaired, found.old, found.new)
+    click.echo("each by its own labels, the queries taken for different ones")
+    rows = []
+    names = [BALANCED, *(one.name for one in found.unpaired.classes)]
+    changes = [found.unpaired.balanced, *found.unpaired.classes]
+    for name, one in zip(names, changes, strict=True):
+        counts = (
+            f"{side.correct:,} of {side.labelled:,}" for side in (one.old, one.new)
+        )
+        rows.append((name, *counts, *_figures(one)))
+    columns = ("scope", found.old, found.new, "change", "low", "high")
+    options.print_rows(columns, rows)
 
 
 def _print_paired(paired: pairs.Paired) -> None:
@@ -96,19 +107,6 @@ def _print_paired(paired: pairs.Paired) -> None:
         rows.append((name, *counts, *_figures(one), f"{one.p_value:.{_PLACES}f}"))
     columns = ("scope", "pairs", "gained", "lost", "change", "low", "high", "p")
     options.print_rows(columns, rows)
-
-
-def _print_unpaired(unpaired: Unpaired, old: str, new: str) -> None:
-    click.echo("each by its own labels, the queries taken for different ones")
-    rows = []
-    names = [BALANCED, *(one.name for one in unpaired.classes)]
-    changes = [unpaired.balanced, *unpaired.classes]
-    for name, one in zip(names, changes, strict=True):
-        counts = (
-            f"{side.correct:,} of {side.labelled:,}" for side in (one.old, one.new)
-        )
-        rows.append((name, *counts, *_figures(one)))
-    options.print_rows(("scope", old, new, "change", "low", "high"), rows)
 
 
 def _figures(change: pairs.Change) -> tuple[str, str, str]:
@@ -129,10 +127,6 @@ def text(gate: Gate) -> str:
     lines = [_title(gate), f"  {gate.basis}"]
     lines += [f"  {one.name}: {one.verdict}: {one.message}" for one in gate.checks]
     return "\n".join(lines)
-
-
-def as_json(gate: Gate) -> str:
-    return json.dumps(gate.dump(), ensure_ascii=False, indent=1)
 
 
 def github(gate: Gate) -> str:
@@ -219,7 +213,12 @@ def _content(words: str) -> str:
     return escape(_NOT_XML.sub("?", words))
 
 
-FORMATS = {"text": text, "json": as_json, "github": github, "junit": junit}
+FORMATS: dict[str, Callable[[Gate], str]] = {
+    "text": text,
+    "json": lambda gate: json.dumps(gate.dump(), ensure_ascii=False, indent=1),
+    "github": github,
+    "junit": junit,
+}
 
 
 _EXIT_CODES = {"met": 0, "missed": 1, "undecided": 3}
@@ -297,7 +296,6 @@ _REASONS = {
     "--width",
     type=options.Share(),
     default=planning.USUAL_WIDTH,
-    show_default=True,
     help="The width of the interval, high minus low.",
 )
 @click.option(
@@ -312,7 +310,6 @@ _REASONS = {
     "--power",
     type=options.Share(),
     default=planning.USUAL_POWER,
-    show_default=True,
     help="The chance that the target is certified.",
 )
 @click.option(

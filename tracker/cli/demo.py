@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,8 @@ class Waiting:
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", default=8000, type=click.IntRange(1, 65535))
 def demo(host: str, port: int) -> None:
     """Show Tracker on real handwritten digits, with labels arriving live.
 
@@ -177,26 +178,23 @@ def fill(
     """
     digits = load_digits()
     names: dict[int, str] = {}
-    console = Console(stderr=True)
-    for digit in follow(digits, "Images", console):
+    for digit in follow(digits, "Images"):
         names[digit.index] = _store(images, digit.index)
     draw = random.Random(_SEED)  # noqa: S311 - a sample of a demo, not a secret.
     live: list[list[Waiting]] = []
     for demo_detector in DETECTORS:
         order = draw.sample(digits, len(digits))
         with database.write() as session:
-            detector = create_detector(session, _described(demo_detector), by())
-        for version in demo_detector.versions:
-            waiting = _log_version(
-                database,
-                detector,
-                demo_detector,
-                version,
-                order,
-                names,
-                created_at,
-                console,
+            new = NewDetector(
+                name=demo_detector.name,
+                question=demo_detector.question,
+                classes=list(demo_detector.classes),
+                target=demo_detector.target,
             )
+            detector = create_detector(session, new, by())
+        for version in demo_detector.versions:
+            log = partial(_log_version, database, detector, demo_detector, version)
+            waiting = log(order, names, created_at)
             if version == demo_detector.versions[-1]:
                 live.append(waiting)
     log_cameras(database, images, created_at=created_at)
@@ -210,10 +208,7 @@ def pick_audited(digits: list[Digit]) -> list[Digit]:
 
 
 def add_audit(
-    database: Database,
-    digits: list[Digit],
-    names: dict[int, str],
-    created_at: datetime,
+    database: Database, digits: list[Digit], names: dict[int, str], created_at: datetime
 ) -> None:
     """Start an audit of a few digits that a visitor finishes in three minutes.
 
@@ -249,20 +244,13 @@ def add_audit(
         create_audit(session, detector, audit, logged_by)
 
 
-def follow(digits: list[Digit], text: str, console: Console) -> Iterable[Digit]:
-    """Iterate over *digits*, with a progress bar on a terminal."""
+def follow(
+    digits: list[Digit], text: str, console: Console | None = None
+) -> Iterable[Digit]:
+    console = console or Console(stderr=True)
     # Without a terminal, a bar that disappears would leave an empty line.
     is_hidden = not console.is_terminal
     return track(digits, text, console=console, transient=True, disable=is_hidden)
-
-
-def _described(demo_detector: DemoDetector) -> NewDetector:
-    return NewDetector(
-        name=demo_detector.name,
-        question=demo_detector.question,
-        classes=list(demo_detector.classes),
-        target=demo_detector.target,
-    )
 
 
 def _log_version(  # noqa: PLR0913, PLR0917 - every part of a query.
@@ -273,7 +261,6 @@ def _log_version(  # noqa: PLR0913, PLR0917 - every part of a query.
     order: list[Digit],
     images: dict[int, str],
     created_at: datetime,
-    console: Console,
 ) -> list[Waiting]:
     """Log every digit as a query of *version*, and return the labels to come.
 
@@ -286,7 +273,7 @@ def _log_version(  # noqa: PLR0913, PLR0917 - every part of a query.
     text = f"{demo_detector.name} {version}"
     logged_by = replace(by(), at=created_at, credited="demo")
     with database.write() as session:
-        for position, digit in enumerate(follow(order, text, console)):
+        for position, digit in enumerate(follow(order, text)):
             said = digit.predictions[demo_detector.name, version]
             truth = demo_detector.label_of(digit.digit)
             new = NewQuery(
@@ -344,7 +331,6 @@ class Feeder:
     """Adds the waiting labels, a few each second."""
 
     def __init__(self, database: Database, waiting: list[Waiting]) -> None:
-        """Start to add the labels *waiting* one after the other."""
         self._database = database
         self._waiting: Iterator[Waiting] = iter(waiting)
         self._begun = time.monotonic()

@@ -2,12 +2,12 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import click
 
-from tracker.cli.options import print_rows
+from tracker.cli.options import print_rows, repeated, together
 from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services import fields
@@ -33,6 +33,36 @@ _CLEARED = {
 }
 
 
+def _aims(
+    *, also: str, sampling: str, share: str, usual: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the options of what a detector is measured by, which may be changed."""
+    number, end = (float, ".") if usual else (str, "; '' for none.")
+    kinds = [*get_args(fields.LabelSampling), *([] if usual else [""])]
+    said = "The sampling of labels that do not say it"
+    told = "The accuracy below which you want to be told"
+    key = "The metadata key that says which queries belong together"
+    on = "What the target is on: balanced, overall, recall:CLASS or precision:CLASS."
+    target = "The target of the measure, such as 0.9"
+    return together(
+        click.option("--target", type=number, help=f"{target}{end}"),
+        click.option("--measure", default=usual, help=on),
+        repeated("--also", "MEASURE=TARGET", also),
+        click.option(
+            "--label-sampling", type=click.Choice(kinds), help=f"{said}{sampling}"
+        ),
+        click.option(
+            "--class-share",
+            "shares",
+            multiple=True,
+            metavar="CLASS=SHARE",
+            help=f"How frequent a class is, {share}",
+        ),
+        click.option("--reference", type=number, help=f"{told}{end}"),
+        click.option("--group-by", metavar="metadata.KEY", help=f"{key}{end}"),
+    )
+
+
 @click.group()
 def detectors() -> None:
     """Create, change and list detectors."""
@@ -41,81 +71,53 @@ def detectors() -> None:
 @detectors.command()
 @click.argument("name")
 @click.option("--question", required=True, help="The question to labelers.")
-@click.option("--guideline", default="", help="How labelers answer the question.")
 @click.option(
-    "--classes", default="YES,NO", show_default=True, help="Separated by commas."
+    "--guideline",
+    default="",
+    show_default=False,
+    help="How labelers answer the question.",
 )
-@click.option("--target", type=float, help="The target of the measure, such as 0.9.")
-@click.option(
-    "--measure",
-    default="balanced",
-    show_default=True,
-    help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
+@click.option("--classes", default="YES,NO", help="Separated by commas.")
+@_aims(
+    usual="balanced",
+    also="Another measure with its target, such as recall:DEFECT=0.9",
+    sampling=": at random, all queries, or targeted.  Asked for at a terminal.",
+    share="such as DEFECT=0.03; once for each class.",
 )
-@click.option(
-    "--also",
-    multiple=True,
-    metavar="MEASURE=TARGET",
-    help="Another measure with its target, such as recall:DEFECT=0.9; repeatable.",
-)
-@click.option(
-    "--label-sampling",
-    type=click.Choice(get_args(fields.LabelSampling)),
-    help="The sampling of labels that do not say it: at random, all queries, or "
-    "targeted.  Asked for at a terminal.",
-)
-@click.option(
-    "--class-share",
-    "shares",
-    multiple=True,
-    metavar="CLASS=SHARE",
-    help="How frequent a class is, such as DEFECT=0.03; once for each class.",
-)
-@click.option(
-    "--reference", type=float, help="The accuracy below which you want to be told."
-)
-@click.option(
-    "--group-by",
-    metavar="metadata.KEY",
-    help="The metadata key that says which queries belong together.",
-)
-@click.option("--confidence-level", type=float, default=0.95, show_default=True)
+@click.option("--confidence-level", type=float, default=0.95)
 @click.option(
     "--queue-rate",
     type=float,
     default=1.0,
-    show_default=True,
     help="The share of queries in the random queue.",
 )
 @click.option(
     "--labels-wanted",
     type=int,
     default=1,
-    show_default=True,
     help="How many different people label each query.",
 )
 @click.option(
     "--consensus",
     type=click.Choice(get_args(fields.Consensus)),
     default="majority",
-    show_default=True,
     help="Which label is scored where several people are wanted.",
 )
 @click.option(
     "--label-of",
     type=click.Choice(get_args(fields.LabelOf)),
     default="input",
-    show_default=True,
     help="Whether a label is the truth of an input, or judges one answer.",
 )
 @click.option(
     "--method",
     type=click.Choice(get_args(fields.ShownMethod)),
     default="joint",
-    show_default=True,
     help="The method of the one-look interval that pages show first.",
 )
-@click.option("--slices", default="", help="Metadata keys for slices.")
+@click.option(
+    "--slices", default="", show_default=False, help="Metadata keys for slices."
+)
 @click.option("--text-field", help="The metadata key shown as text, if not 'text'.")
 def create(  # noqa: PLR0913 - options that are parsed here.
     name: str,
@@ -130,7 +132,17 @@ def create(  # noqa: PLR0913 - options that are parsed here.
 ) -> None:
     """Create the detector NAME, and print its id."""
     if label_sampling is None and sys.stdin.isatty():
-        label_sampling = _ask_label_sampling()
+        click.echo(
+            "How will the queries be chosen that get labels?\n"
+            "  random    at random, whatever the detector says\n"
+            "  all       every query gets its label sooner or later\n"
+            "  targeted  somebody picks them\n"
+            "  unsaid    decide later; until then no verdict goes by such labels",
+            err=True,
+        )
+        kinds = click.Choice((*get_args(fields.LabelSampling), "unsaid"))
+        answer = click.prompt("Labels", type=kinds, default="unsaid", err=True)
+        label_sampling = None if answer == "unsaid" else answer
     given = chosen | {
         "name": name,
         "classes": classes.split(","),
@@ -146,26 +158,9 @@ def create(  # noqa: PLR0913 - options that are parsed here.
         click.echo(dump_id("det", detector.id))
 
 
-def _ask_label_sampling() -> str | None:
-    click.echo(
-        "How will the queries be chosen that get labels?\n"
-        "  random    at random, whatever the detector says\n"
-        "  all       every query gets its label sooner or later\n"
-        "  targeted  somebody picks them\n"
-        "  unsaid    decide later; until then no verdict goes by such labels",
-        err=True,
-    )
-    choices = (*get_args(fields.LabelSampling), "unsaid")
-    given: str = click.prompt(
-        "Labels", type=click.Choice(choices), default="unsaid", err=True
-    )
-    return None if given == "unsaid" else given
-
-
 def _parse_also(text: str) -> dict[str, Any]:
-    name, target = _parse_pair(
-        text, "--also", "MEASURE=TARGET, such as recall:DEFECT=0.9"
-    )
+    form = "MEASURE=TARGET, such as recall:DEFECT=0.9"
+    name, target = _parse_pair(text, "--also", form)
     return {"measure": name, "target": target}
 
 
@@ -184,37 +179,10 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 
 @detectors.command()
 @click.argument("name")
-@click.option("--target", help="The target of the measure, such as 0.9; '' for none.")
-@click.option(
-    "--measure",
-    help="What the target is on: balanced, overall, recall:CLASS or precision:CLASS.",
-)
-@click.option(
-    "--also",
-    multiple=True,
-    metavar="MEASURE=TARGET",
-    help="Replaces the further measures; '' for none; repeatable.",
-)
-@click.option(
-    "--label-sampling",
-    type=click.Choice([*get_args(fields.LabelSampling), ""]),
-    help="The sampling of labels that do not say it; '' for not said.",
-)
-@click.option(
-    "--class-share",
-    "shares",
-    multiple=True,
-    metavar="CLASS=SHARE",
-    help="How frequent a class is, for versions without a label; once for each "
-    "class; '' for not said.",
-)
-@click.option(
-    "--reference", help="The accuracy below which you want to be told; '' for none."
-)
-@click.option(
-    "--group-by",
-    metavar="metadata.KEY",
-    help="The metadata key that says which queries belong together; '' for none.",
+@_aims(
+    also="Replaces the further measures; '' for none",
+    sampling="; '' for not said.",
+    share="for versions without a label; once for each class; '' for not said.",
 )
 @click.option(
     "--consensus",
@@ -237,7 +205,7 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 @click.option(
     "--gold-rate", type=float, help="The share of gold queries in the random queue."
 )
-@click.option("--add-class", "added", multiple=True, help="A new class; repeatable.")
+@repeated("--add-class", None, "A new class", "added")
 def change(  # noqa: PLR0913 - options that are parsed here.
     name: str,
     *,

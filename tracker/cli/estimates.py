@@ -27,9 +27,7 @@ from tracker.words import BALANCED
 @click.command()
 @click.argument("detector")
 @options.version_option
-@click.option(
-    "--method", type=click.Choice(METHODS), default="anytime", show_default=True
-)
+@click.option("--method", type=click.Choice(METHODS), default="anytime")
 @options.choose_level(float)
 @click.option("--include-targeted", is_flag=True, help="Also score targeted labels.")
 @options.choose_format("table", "json")
@@ -37,34 +35,28 @@ def estimate(
     detector: str, format_name: str, confidence_level: float | None, **choices: Any
 ) -> None:
     """Print how accurate DETECTOR is, and how sure that is."""
+    if confidence_level is not None and not 0 < confidence_level < 1:
+        raise click.BadParameter(
+            f"{confidence_level:g} does not lie between 0 and 1",
+            param_hint="--confidence-level",
+        )
     with connected(load_settings()) as database, database.read() as session:
         measured = get_detector(session, detector)
         found = get_estimate(
             session,
             measured,
             computed_at=utc_now(),
-            confidence_level=check_level(confidence_level),
+            confidence_level=confidence_level,
             **choices,
         )
         is_of_all = not choices["include_targeted"]
         errors = find_label_errors(session, measured, found) if is_of_all else None
         found = price_audit(session, measured, found)
         found = add_sentence(measured, add_measure(found, measured.measure, errors))
-        options.print_as(format_name, found, print_estimate)
+        options.print_as(format_name, found, _print_estimate)
 
 
-def check_level(level: float | None) -> float | None:
-    """Return *level*; raises BadParameter unless it lies between 0 and 1."""
-    if level is not None and not 0 < level < 1:
-        raise click.BadParameter(
-            f"{level:g} does not lie between 0 and 1",
-            param_hint="--confidence-level",
-        )
-    return level
-
-
-def print_estimate(found: MeasuredEstimate) -> None:
-    """Print an estimate as a table, with its verdict."""
+def _print_estimate(found: MeasuredEstimate) -> None:
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}: "
         f"{found.labels:,} labels, {found.confidence_level:g} intervals, "
@@ -163,11 +155,10 @@ def slices(detector: str, format_name: str, **choices: Any) -> None:
     with connected(load_settings()) as database, database.read() as session:
         named = get_detector(session, detector)
         found = get_slices(session, named, computed_at=utc_now(), **choices)
-    options.print_as(format_name, found, print_slices)
+    options.print_as(format_name, found, _print_slices)
 
 
-def print_slices(found: Slices) -> None:
-    """Print slices as a table, with the guarantee of their intervals."""
+def _print_slices(found: Slices) -> None:
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}, by {found.by}: "
         f"{found.labels:,} {found.population} labels of {found.queries:,} queries; "
@@ -206,7 +197,6 @@ def print_slices(found: Slices) -> None:
     "--by",
     type=click.Choice(["week", "day", "month"]),
     default="week",
-    show_default=True,
     help="A week begins on Monday.",
 )
 @click.option("--version", help="The version; by default the one that pages show.")
@@ -216,7 +206,11 @@ def print_slices(found: Slices) -> None:
     "detector's.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 100), default=26, help="How many of the newest."
+    "--limit",
+    type=click.IntRange(1, 100),
+    default=26,
+    show_default=False,
+    help="How many of the newest.",
 )
 @options.choose_format("table", "json", "csv")
 def weeks(detector: str, format_name: str, **choices: Any) -> None:
@@ -225,12 +219,11 @@ def weeks(detector: str, format_name: str, **choices: Any) -> None:
         named = get_detector(session, detector)
         found = get_weeks(session, named, computed_at=utc_now(), **choices)
     options.print_as(
-        format_name, found, print_csv if format_name == "csv" else print_weeks
+        format_name, found, _print_csv if format_name == "csv" else _print_weeks
     )
 
 
-def print_csv(found: Weeks) -> None:
-    """Print the weeks as CSV."""
+def _print_csv(found: Weeks) -> None:
     names = [
         field.serialization_alias or name
         for name, field in SpanAccuracy.model_fields.items()
@@ -240,8 +233,7 @@ def print_csv(found: Weeks) -> None:
     file.writerows(one.dump() for one in found.items)
 
 
-def print_weeks(found: Weeks) -> None:
-    """Print the weeks as a table, with the guarantee of their intervals."""
+def _print_weeks(found: Weeks) -> None:
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}, {found.measure} by "
         f"{found.by}, {found.time_zone}"

@@ -1,7 +1,7 @@
 """The export command."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args
@@ -9,9 +9,8 @@ from typing import Any, get_args
 import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
-from sqlalchemy.orm import Session
 
-from tracker.cli.options import choose_format
+from tracker.cli.options import choose_format, together
 from tracker.cli.setup import connected, load_settings
 from tracker.services.detectors import get_detector
 from tracker.services.estimates import history
@@ -19,13 +18,14 @@ from tracker.services.exports import MEDIA_TYPES, write_rows
 from tracker.stats import METHODS
 from tracker.words import MEASURES, RECALL
 
-
-def file_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --format and --output to a command that writes rows."""
-    place = click.Path(dir_okay=False, path_type=Path)
-    help_of = "The file; by default stdout."
-    command = click.option("--output", type=place, help=help_of)(command)
-    return choose_format(*MEDIA_TYPES)(command)
+file_options = together(
+    choose_format(*MEDIA_TYPES),
+    click.option(
+        "--output",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The file; by default stdout.",
+    ),
+)
 
 
 def write_file(
@@ -56,12 +56,7 @@ def write_pieces(pieces: Iterable[bytes], output: Path | None) -> None:
 @click.command()
 @click.argument("detector")
 @file_options
-@click.option(
-    "--what",
-    type=click.Choice(["history", "labels"]),
-    default="history",
-    show_default=True,
-)
+@click.option("--what", type=click.Choice(["history", "labels"]), default="history")
 @click.option(
     "--version",
     help="For the history: the version; by default the one that pages show; * for all.",
@@ -70,21 +65,18 @@ def write_pieces(pieces: Iterable[bytes], output: Path | None) -> None:
     "--measure",
     type=click.Choice(MEASURES),
     default=RECALL,
-    show_default=True,
     help="For the history: recall is the accuracy of each class.",
 )
 @click.option(
     "--method",
     type=click.Choice([*METHODS, "*"]),
     default="exact",
-    show_default=True,
     help="For the history: the method; * for every stored one.",
 )
 @click.option(
     "--by",
     type=click.Choice(get_args(history.HistoryOrder)),
     default="arrival",
-    show_default=True,
     help="For the history: in order of the labels, or of the days of the queries.",
 )
 def export(
@@ -92,10 +84,13 @@ def export(
 ) -> None:
     """Write the interval history, or the labels, of DETECTOR."""
     with connected(load_settings()) as database, database.read() as session:
-        is_history = what == "history"
-        columns: Sequence[str] = history.LABEL_COLUMNS
-        if is_history:
+        owner = get_detector(session, detector)
+        if what == "labels":
+            columns: Sequence[str] = history.LABEL_COLUMNS
+            rows = history.iter_labels(session, owner)
+        else:
             columns = history.history_columns(choices["measure"], choices["by"])
+            rows = history.dump_rows(history.iter_history(session, owner, **choices))
         progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.completed:,} rows"),
@@ -103,23 +98,4 @@ def export(
             transient=True,
         )
         with progress:
-            task = progress.add_task("", total=None)
-            rows = _rows(session, detector, what, choices)
-            write_file(format_name, columns, _counted(rows, progress, task), output)
-
-
-def _rows(
-    session: Session, name: str, what: str, choices: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    detector = get_detector(session, name)
-    if what == "labels":
-        return history.iter_labels(session, detector)
-    return history.dump_rows(history.iter_history(session, detector, **choices))
-
-
-def _counted(
-    rows: Iterator[dict[str, Any]], progress: Progress, task: Any
-) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        progress.advance(task)
-        yield row
+            write_file(format_name, columns, progress.track(rows), output)

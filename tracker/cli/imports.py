@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tracker.cli.options import repeated, together
 from tracker.cli.setup import by, connected, load_settings
 from tracker.services.detectors import change_version, get_open_detector
 from tracker.services.imports import reports
@@ -37,14 +38,13 @@ _PIPE = Path("-")
 _BUFFER = 2**20
 
 
-def _repeated(name: str, metavar: str, text: str, *names: str) -> Any:
-    text = f"{text}; repeatable."
-    return click.option(name, *names, multiple=True, metavar=metavar, help=text)
-
-
-_READING = (
-    _repeated("--map", "FIELD=COLUMN", "Which column holds a field", "columns"),
-    _repeated("--class", "VALUE=CLASS", "Which class a value stands for", "classes"),
+_file = click.argument(
+    "file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+)
+reading_options = together(
+    repeated("--map", "FIELD=COLUMN", "Which column holds a field", "columns"),
+    repeated("--class", "VALUE=CLASS", "Which class a value stands for", "classes"),
     click.option(
         "--extra",
         type=click.Choice(EXTRAS),
@@ -57,13 +57,10 @@ _READING = (
         "--time-format", help="The format of times, such as '%d.%m.%Y %H:%M'."
     ),
     click.option("--version", metavar="NAME", help="The version of every row."),
-    _repeated(
-        "--set",
-        "FIELD=VALUE",
-        "A field that has the same value in every row",
-        "given",
+    repeated(
+        "--set", "FIELD=VALUE", "A field that has the same value in every row", "given"
     ),
-    _repeated(
+    repeated(
         "--no-answer", "VALUE", "A value that means no prediction, such as a refusal"
     ),
     click.option(
@@ -79,23 +76,12 @@ _READING = (
 )
 
 
-def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_READING):
-        command = option(command)
-    return command
-
-
 @click.command(name="import")
 @click.argument("detector")
-@click.argument(
-    "file",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-)
+@_file
 @reading_options
 @click.option("--skip-bad-rows", is_flag=True, help="Import the other rows anyway.")
-@click.option(
-    "--labeler", default="import", show_default=True, help="Who gave the labels."
-)
+@click.option("--labeler", default="import", help="Who gave the labels.")
 @click.option(
     "--same-rows",
     is_flag=True,
@@ -125,7 +111,6 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     "--saved-mapping/--no-saved-mapping",
     "uses_saved",
     default=True,
-    show_default=True,
     help="Whether to use the mapping saved with the detector.",
 )
 def import_file(  # noqa: PLR0913 - one argument for each option.
@@ -158,14 +143,12 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
                 order = _take_images(database, settings, order, images)
             report = _import(database, order, unseen=unseen)
     except reports.RejectedImportError as error:
-        _print_readings(error.report)
-        print_errors(error.report)
+        _print_rows(error.report)
         raise click.ClickException(
             f"{error.report.bad_rows:,} of {error.report.rows:,} rows are wrong; "
             "nothing was written. --skip-bad-rows writes the others."
         ) from error
-    _print_readings(report)
-    print_errors(report)
+    _print_rows(report)
     _print_counts(report)
     if report.import_id is not None:
         number = dump_id("imp", report.import_id)
@@ -180,16 +163,14 @@ def import_file(  # noqa: PLR0913 - one argument for each option.
 def _print_counts(report: reports.Outcome) -> None:
     for warning in report.warnings:
         click.secho(f"warning: {warning}", err=True, fg="yellow", bold=True)
-    references = ""
-    if report.references_added:
-        references = (
-            f"{report.references_added:,} references for predictions that come later, "
-        )
-    if report.verdicts_added:
-        references += f"{report.verdicts_added:,} verdicts of judges, "
+    seldom = {
+        "references for predictions that come later": report.references_added,
+        "verdicts of judges": report.verdicts_added,
+    }
+    more = "".join(f"{count:,} {name}, " for name, count in seldom.items() if count)
     click.echo(
         f"{report.queries_added:,} queries and {report.labels_added:,} labels added, "
-        f"{references}{report.unchanged:,} rows unchanged, "
+        f"{more}{report.unchanged:,} rows unchanged, "
         f"{report.bad_rows:,} bad rows skipped."
     )
 
@@ -209,7 +190,6 @@ def opened(file: Path) -> Iterator[io.BufferedReader]:
 def _take_images(
     database: Database, settings: Settings, order: Order, path: Path
 ) -> Order:
-    """Store the images that the rows name, before any transaction begins."""
     from tracker.services.imports import images  # noqa: PLC0415 - loads Pillow.
 
     with images.open_images(path) as found, _progress("images") as progress:
@@ -229,15 +209,15 @@ def _import(database: Database, order: Order, *, unseen: bool) -> reports.Outcom
     with _progress("rows") as progress:
         check = progress.add_task("checked", total=order.file.size, done=0)
         write = progress.add_task("written", total=None, done=0, visible=False)
-
-        def note_read(rows: int) -> None:
-            progress.update(check, completed=order.file.bytes_read, done=rows)
-
-        def note_written(done: int, rows: int) -> None:
-            progress.update(write, completed=done, total=rows, done=done, visible=True)
-
         prepared = importing(
-            database, order, on_read=note_read, on_written=note_written
+            database,
+            order,
+            on_read=lambda rows: progress.update(
+                check, completed=order.file.bytes_read, done=rows
+            ),
+            on_written=lambda done, rows: progress.update(
+                write, completed=done, total=rows, done=done, visible=True
+            ),
         )
         with prepared as carry_out, database.write() as session:
             report = carry_out(session)
@@ -259,16 +239,12 @@ def _progress(what: str) -> Progress:
     )
 
 
-def _print_readings(report: reports.Outcome) -> None:
+def _print_rows(report: reports.Outcome) -> None:
     readings = reports.say_readings(report)
     for reading in readings[:_MOST_SHOWN]:
         click.echo(f"read: {reading}", err=True)
     if len(readings) > _MOST_SHOWN:
         click.echo(f"… {len(readings):,} readings in all", err=True)
-
-
-def print_errors(report: reports.Outcome) -> None:
-    """Print the errors of rows, each once for all rows that share it."""
     for error in report.errors[:_MOST_SHOWN]:
         click.echo(reports.say_error(error), err=True)
     if len(report.errors) > _MOST_SHOWN:
@@ -300,10 +276,7 @@ def undo_file(number: str) -> None:
 
 
 @click.command(name="inspect")
-@click.argument(
-    "file",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-)
+@_file
 @click.option(
     "--classes", "named", metavar="YES,NO", help="The classes, if they are not found."
 )

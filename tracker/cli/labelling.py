@@ -35,14 +35,11 @@ def audits() -> None:
 @click.option("--name", required=True, help="Unique within the detector.")
 @click.option("--version", help="The version; by default the one shown; * is all.")
 @click.option(
-    "--since",
-    help="Only queries asked since this instant: 2026-01-31T00:00:00Z or 7d.",
+    "--since", help="Only queries asked since this instant: 2026-01-31T00:00:00Z or 7d."
 )
 @click.option("--until", help="Only queries asked before this instant.")
 @click.option("--where", multiple=True, help="Such as metadata.camera:north.")
-@click.option(
-    "--aim", default="balanced", show_default=True, help="balanced, overall or a class."
-)
+@click.option("--aim", default="balanced", help="balanced, overall or a class.")
 @click.option(
     "--half-width", type=float, help="The goal: half the width of the interval."
 )
@@ -61,12 +58,9 @@ def create(
     new = parse_input(NewAudit, {**values, **lists})
     with connected(load_settings()) as database, database.write() as session:
         found = get_open_detector(session, detector)
-        if new.every:
-            click.echo(dump_id("sch", create_schedule(session, found, new, by()).id))
-        else:
-            click.echo(
-                dump_id("aud", services.create_audit(session, found, new, by()).id)
-            )
+        create = create_schedule if new.every else services.create_audit
+        prefix = "sch" if new.every else "aud"
+        click.echo(dump_id(prefix, create(session, found, new, by()).id))
 
 
 @audits.command(name="list")
@@ -124,12 +118,7 @@ def studies() -> None:
 @click.option("--kind", type=click.Choice(list(study_services.KINDS)), required=True)
 @click.option("--version", help="The studied version.")
 @click.option("--note", help="A note on how the study was done.")
-@click.option(
-    "--added-by",
-    default="command line",
-    show_default=True,
-    help="The author of the study.",
-)
+@click.option("--added-by", default="command line", help="The author of the study.")
 def add(detector: str, file: Path, added_by: str, **said: Any) -> None:
     """Add the rounds in FILE to DETECTOR as a study, and print its id.
 

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any, TypeVar
 
 import click
@@ -15,12 +16,24 @@ from tracker.shapes import Shape
 _Command = Callable[..., Any]
 
 
+def repeated(
+    name: str, metavar: str | None, text: str, *names: str
+) -> Callable[[_Command], _Command]:
+    text = f"{text}; repeatable."
+    return click.option(name, *names, multiple=True, metavar=metavar, help=text)
+
+
+def together(
+    *options: Callable[[_Command], _Command],
+) -> Callable[[_Command], _Command]:
+    """Return one decorator for several options, in their order."""
+    return lambda command: reduce(lambda made, one: one(made), options[::-1], command)
+
+
 def choose_format(*names: str) -> Callable[[_Command], _Command]:
     """Return the option --format of these formats, the first unless chosen."""
     kind = click.Choice(names)
-    return click.option(
-        "--format", "format_name", type=kind, default=names[0], show_default=True
-    )
+    return click.option("--format", "format_name", type=kind, default=names[0])
 
 
 def choose_level(kind: Any) -> Callable[[_Command], _Command]:

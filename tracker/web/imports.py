@@ -1,6 +1,8 @@
 """Importing a file in the browser."""
 
 from collections.abc import Callable
+from functools import partial
+from os import SEEK_END
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
@@ -14,7 +16,7 @@ from tracker.http import by, context, database, requires
 from tracker.services import detectors
 from tracker.services.fields import parse_input
 from tracker.services.imports import background, reports
-from tracker.services.imports.images import ImageFiles, gather_images, take_images
+from tracker.services.imports.images import gather_images, take_images
 from tracker.services.imports.inspecting import inspect, say_counts
 from tracker.services.imports.reading import choices, files
 from tracker.services.imports.reading.rows import UNKNOWN
@@ -38,8 +40,7 @@ LARGE_BYTES = 5 * 2**20
 @pages.get("/detectors/<detector_id>/import")
 @requires("editor")
 def show_import(detector_id: str) -> ResponseReturnValue:
-    with database().read() as session:
-        return _render(session, detector_id, form=Form({"on_error": "reject"}))
+    return _render(detector_id, Form({"on_error": "reject"}))
 
 
 @pages.post("/detectors/<detector_id>/import")
@@ -47,22 +48,28 @@ def show_import(detector_id: str) -> ResponseReturnValue:
 def import_file(detector_id: str) -> ResponseReturnValue:
     """Import the queries and labels in a file, and report on every bad row."""
     try:
-        file, images = _open(), gather_images(request.files.getlist("images"))
+        file = _open()
     except InvalidInputError as error:
-        return _answer(detector_id, failed_form(request.form, error), status=422)
-    return _carry_out(detector_id, file, images)
+        return _render(detector_id, failed_form(request.form, error)), 422
+    with gather_images(request.files.getlist("images")) as images:
+        return _carry_out(detector_id, file, images)
 
 
 def _carry_out(
-    detector_id: str, file: files.RowFile, images: ImageFiles | None
+    detector_id: str, file: files.RowFile, images: BinaryIO | None
 ) -> ResponseReturnValue:
     form, report, status = Form(request.form), None, 200
     on_error = SKIP if request.form.get("on_error") == SKIP else REJECT
     saves = bool(request.form.get("save_mapping"))
     order = Order(detector_id, file, by(), on_error, saves)
     try:
-        if file.size + (images.size if images else 0) > LARGE_BYTES:
-            import_id = _import_later(order, images)
+        if file.size + (images.seek(0, SEEK_END) if images else 0) > LARGE_BYTES:
+            clock = context().clock
+            with background.arriving(database(), order, images, clock=clock) as arrived:
+                add = partial(
+                    background.add_import, order=order, images=images, arrived=arrived
+                )
+                import_id = database().run(lambda session: add(session).id)
             return lead_to("follow_import", import_id=dump_id("imp", import_id))
         order = take_images(database(), order, images, context().images)
         with importing(database(), order) as carry_out:
@@ -73,25 +80,7 @@ def _carry_out(
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error, conflict_field="file")
         status = 413 if isinstance(error, TooLargeError) else 422
-    return _answer(detector_id, form, report, status=status)
-
-
-def _import_later(order: Order, images: ImageFiles | None) -> int:
-    """Import a file in the background, and return the number of the import."""
-
-    def add(session: Session) -> int:
-        return background.add_import(session, order, images, arrived=arrived).id
-
-    clock = context().clock
-    with background.arriving(database(), order, images, clock=clock) as arrived:
-        return database().run(add)
-
-
-def _answer(
-    detector_id: str, form: Form, report: reports.Outcome | None = None, *, status: int
-) -> ResponseReturnValue:
-    with database().read() as session:
-        return _render(session, detector_id, form=form, report=report), status
+    return _render(detector_id, form, report), status
 
 
 @pages.get("/imports/<import_id>")
@@ -153,7 +142,6 @@ def preview_import(detector_id: str) -> ResponseReturnValue:
 
 
 def _preview(detector: Detector | None) -> str:
-    """Show the columns of the file that was sent, for a *detector* or a new one."""
     anyone = detector or Detector(id=0, name="", classes=UNKNOWN)
     try:
         preview = _open().rows(anyone).look()
@@ -232,7 +220,6 @@ def make_from_file() -> ResponseReturnValue:
 
 
 def _open() -> files.RowFile:
-    """Return the file that was sent, to be read as the form says."""
     rows = request.form.get("rows")
     names = ("extra", "time_zone", "time_format", "sheet")
     plain: dict[str, Any] = {name: request.form.get(name) for name in names}
@@ -281,28 +268,23 @@ def remove_mapping(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_import", detector_id=detector_id)
 
 
-def _render(
-    session: Session,
-    detector_id: str,
-    *,
-    form: Form,
-    report: reports.Outcome | None = None,
-) -> str:
-    detector = detectors.get_detector(session, detector_id)
-    return render_template(
-        "imports/import.html",
-        detector=detector,
-        form=form,
-        # What is wrong with the file as a whole is said of no column of the form.
-        problems=[
-            f"{name}: {message}" if name not in ("file", "body") else message
-            for name, messages in form.errors.items()
-            for message in messages
-        ],
-        **_shown(report),
-        saved=files.load_mapping(detector),
-        suffixes=",".join(files.SUFFIXES),
-        newest=list_imports(session, detector.id, limit=_NEWEST),
-        percent_of=background.percent_of,
-        limit_mebibytes=context().settings.max_body_bytes // 2**20,
-    )
+def _render(detector_id: str, form: Form, report: reports.Outcome | None = None) -> str:
+    with database().read() as session:
+        detector = detectors.get_detector(session, detector_id)
+        return render_template(
+            "imports/import.html",
+            detector=detector,
+            form=form,
+            # What is wrong with the file as a whole is said of no column of the form.
+            problems=[
+                f"{name}: {message}" if name not in ("file", "body") else message
+                for name, messages in form.errors.items()
+                for message in messages
+            ],
+            **_shown(report),
+            saved=files.load_mapping(detector),
+            suffixes=",".join(files.SUFFIXES),
+            newest=list_imports(session, detector.id, limit=_NEWEST),
+            percent_of=background.percent_of,
+            limit_mebibytes=context().settings.max_body_bytes // 2**20,
+        )

@@ -3,7 +3,6 @@
 import sys
 
 import click
-from sqlalchemy.orm import Session
 
 from tracker.cli.logs import configure_logging
 from tracker.cli.setup import connected, load_settings, process_name, reach
@@ -41,14 +40,18 @@ def doctor() -> None:
     with connected(settings) as database, database.read() as session:
         if damage := find_damage(session):
             raise DamagedError(describe_damage(damage))
-        problems = _check_detectors(session)
+        problems: list[Problem] = []
+        detectors = list_detectors(session, has_archived=True)
+        with click.progressbar(detectors, label="Checking", file=sys.stderr) as bar:
+            for detector in bar:
+                problems += check_detector(session, detector)
         problems += check_imports(session, at=utc_now())
         # Listed after the session has its snapshot: an image is stored before the
         # query that names it, and only erasing deletes it.
         named = set(iter_image_names(session))
         unnamed = sum(name not in named for name in images.iter_names())
-        with click.progressbar(sorted(named), label="Images", file=sys.stderr) as bar:
-            found = [check_image(name, images) for name in bar]
+        with click.progressbar(sorted(named), label="Images", file=sys.stderr) as names:
+            found = [check_image(name, images) for name in names]
         problems += [wrong for wrong in found if wrong]
     if unnamed:
         click.echo(f"Images without a query, which is harmless: {unnamed:,}.")
@@ -60,15 +63,6 @@ def doctor() -> None:
         f"No problems: schema {schema.head_revision()}, counts, newest snapshots "
         "and images agree."
     )
-
-
-def _check_detectors(session: Session) -> list[Problem]:
-    problems: list[Problem] = []
-    detectors = list_detectors(session, has_archived=True)
-    with click.progressbar(detectors, label="Checking", file=sys.stderr) as bar:
-        for detector in bar:
-            problems += check_detector(session, detector)
-    return problems
 
 
 @click.command()

@@ -4,15 +4,23 @@ It runs in a process of its own, because most of what it imports is of no use to
 supervising process; see processes.py.
 """
 
+import ipaddress
 import os
+import socket
 import sys
+import time
 
 import click
 
 from tracker.cli import setup
 from tracker.cli.logs import configure_logging
 from tracker.cli.operations.processes import Prepared
-from tracker.services.people.accounts import create_account, find_admin_without_password
+from tracker.errors import ConfigurationError
+from tracker.services.people.accounts import (
+    create_account,
+    find_admin_without_password,
+    has_open_account,
+)
 from tracker.services.people.sign_ins import create_link
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -37,16 +45,16 @@ def prepare(host: str, port: int, *, upgrade: bool) -> None:
     configure_logging(settings.log_level)
     open_image_store(settings)
     # Before anything is created: the port may be taken.
-    address = setup.find_address(host)
-    setup.check_port(host, address, port, patience=0 if upgrade else _PATIENCE_SECONDS)
+    address = _find_address(host)
+    _check_port(host, address, port, patience=0 if upgrade else _PATIENCE_SECONDS)
     database = setup.reach(settings) if upgrade else setup.connect(settings, fill=True)
     try:
         if upgrade:
             schema.upgrade(database)
-        setup.check_host(settings, host, address)
+        _check_host(settings, host, address)
         settings.load_secret_key()
         check_provider(settings)
-        is_local = setup.is_loopback(address)
+        is_local = ipaddress.ip_address(address).is_loopback
         if upgrade and not (is_local or settings.public_url or settings.trusted_hosts):
             click.echo(
                 "Requests from other machines are refused until TRACKER_PUBLIC_URL or "
@@ -66,6 +74,52 @@ def prepare(host: str, port: int, *, upgrade: bool) -> None:
     click.echo(prepared.dump())
 
 
+def _find_address(host: str) -> str:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError as error:
+        raise ConfigurationError(
+            f"--host {host}: there is no such host ({error})"
+        ) from error
+    return str(found)
+
+
+def _check_host(settings: Settings, host: str, address: str) -> None:
+    # A public address needs an account and a secret key chosen by the operator.
+    if ipaddress.ip_address(address).is_loopback:
+        return
+    if not settings.secret_key:
+        raise ConfigurationError(
+            f"--host {host} lets others on the network in, so TRACKER_SECRET_KEY must "
+            "be set. Make one with: openssl rand -hex 32"
+        )
+    with setup.connected(settings) as database, database.read() as session:
+        if not has_open_account(session):
+            raise ConfigurationError(
+                f"--host {host} lets others on the network in, but there is no account "
+                "yet. Create one first: tracker accounts create NAME --role admin"
+            )
+
+
+def _check_port(host: str, address: str, port: int, *, patience: float) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    deadline = time.monotonic() + patience
+    while True:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                if time.monotonic() >= deadline:
+                    raise ConfigurationError(
+                        f"--port {port} is not available on {host} ({error.strerror}); "
+                        "choose another"
+                    ) from error
+            else:
+                return
+        time.sleep(0.1)
+
+
 def count_processes(settings: Settings, database: Database) -> int:
     """Return how many web processes to start: one for each processor.
 
@@ -75,13 +129,10 @@ def count_processes(settings: Settings, database: Database) -> int:
     """
     if database.is_sqlite and settings.requests_per_minute:
         return 1
-    return min(_count_processors(), 2 if database.is_sqlite else 4)
-
-
-def _count_processors() -> int:
+    count = os.cpu_count() or 1
     if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
+    return min(count, 2 if database.is_sqlite else 4)
 
 
 def _make_link(database: Database) -> str | None:

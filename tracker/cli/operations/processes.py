@@ -142,17 +142,12 @@ class Prepared:
     processes: int
     connections: int
     log_level: str
-    # The public address, if it is set.
     url: str | None
     # A secret that signs in as the admin; only printed on this machine.
     link: str | None
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
-
-
-def load(line: str) -> Prepared:
-    return Prepared(**json.loads(line))
 
 
 def prepare(
@@ -189,4 +184,4 @@ def prepare(
         sys.exit(1)
     if process.returncode:
         sys.exit(process.returncode)
-    return load(told)
+    return Prepared(**json.loads(told))

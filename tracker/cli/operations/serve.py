@@ -19,8 +19,8 @@ _START_SECONDS = 120.0
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", default=8000, type=click.IntRange(1, 65535))
 def serve(host: str, port: int) -> None:
     """Run all of Tracker: the database upgraded, web server and worker started."""
     environ = os.environ  # noqa: TID251 - for the children.

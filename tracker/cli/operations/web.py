@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import json
 import multiprocessing
 import os
 import resource
@@ -14,7 +15,7 @@ from granian.log import LogLevels
 from granian.server import Server
 
 from tracker.cli.logs import configure_logging
-from tracker.cli.operations.processes import load, prepare, watch_parent
+from tracker.cli.operations.processes import Prepared, prepare, watch_parent
 
 _GRACE_SECONDS = 30
 _APP = "tracker.cli.operations.wsgi"
@@ -31,8 +32,8 @@ _TO_STDERR = {
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", default=8000, type=click.IntRange(1, 65535))
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 @click.option("--prepared", is_flag=True, hidden=True, help="Wait for it on stdin.")
 def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
@@ -45,12 +46,25 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         if not line:
             # The check has failed.
             return
-        ready = load(line)
+        ready = Prepared(**json.loads(line))
     else:
         environ = os.environ  # noqa: TID251 - for the child.
         ready = prepare(host, port, environ, upgrade=False, meanwhile=_import_app)
     configure_logging(ready.log_level)
-    _choose_start()
+    # On Linux the web processes are forks of this one, which has imported everything:
+    # they answer at once, even after a crash, and share its memory.  So it must not
+    # draw a chart or use a database.  Elsewhere libraries do not survive a fork.
+    if _IS_COPIED:
+        # Imported objects are never freed, and a collection would unshare their pages.
+        gc.collect()
+        gc.freeze()
+    multiprocessing.set_start_method("fork" if _IS_COPIED else "spawn")
+    most = _CONNECTIONS_PER_REQUEST * ready.connections
+    # Granian has raised the limit of open files to the system's maximum.
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != resource.RLIM_INFINITY:
+        left = files - _FILES_PER_REQUEST * ready.connections
+        most = min(most, max(left, ready.connections))
     server = Server(
         f"{_APP}:build_app",
         factory=True,
@@ -61,7 +75,7 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         # A thread for each open request, so that slow clients hold up nobody; opening
         # a transaction limits how many of them work.
         blocking_threads=ready.connections,
-        backpressure=_count_connections(ready.connections),
+        backpressure=most,
         respawn_failed_workers=True,
         respawn_interval=0.5,
         workers_kill_timeout=_GRACE_SECONDS,
@@ -73,30 +87,6 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
     server.serve()
 
 
-def _count_connections(requests: int) -> int:
-    """Return how many connections a process with *requests* open may have."""
-    # Granian has raised the limit of open files to the system's maximum.
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _CONNECTIONS_PER_REQUEST * requests
-    if allowed == resource.RLIM_INFINITY:
-        return wanted
-    return min(wanted, max(allowed - _FILES_PER_REQUEST * requests, requests))
-
-
 def _import_app() -> None:
     if _IS_COPIED:
         importlib.import_module(_APP)
-
-
-def _choose_start() -> None:
-    """Choose how the web processes are started.
-
-    On Linux they are forks of this process, which has imported everything: they answer
-    at once, even after a crash, and share its memory.  So this process must not draw a
-    chart or use a database.  Elsewhere system libraries do not survive a fork.
-    """
-    if _IS_COPIED:
-        # Imported objects are never freed, and a collection would unshare their pages.
-        gc.collect()
-        gc.freeze()
-    multiprocessing.set_start_method("fork" if _IS_COPIED else "spawn")

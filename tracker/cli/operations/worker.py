@@ -71,14 +71,20 @@ def worker(parent: int | None, *, check: bool) -> None:
                 database=database, images=images, allowed_hosts=settings.predictor_hosts
             ),
             *_send_mail(settings, database),
-            *_export_estimates(settings, database),
         ]
+        if settings.otlp_endpoint:
+            pairs = filter(None, settings.otlp_headers.split(","))
+            headers = dict(pair.split("=", 1) for pair in pairs)
+            place = settings.otlp_endpoint
+            exporter = telling.Exporter(
+                database=database, endpoint=place, headers=headers
+            )
+            handlers.append(exporter)
         loop = Loop(database, name, handlers, stop=stop)
         run_worker(loop, every_seconds=min(1.0, settings.recompute_seconds))
 
 
 def _send_mail(settings: Settings, database: Database) -> list[Handler]:
-    """Return the handlers of mail, if a server is set; raises ConfigurationError."""
     if not settings.smtp_host:
         return []
     for name in ("mail_from", "public_url"):
@@ -102,19 +108,7 @@ def _send_mail(settings: Settings, database: Database) -> list[Handler]:
     ]
 
 
-def _export_estimates(settings: Settings, database: Database) -> list[Handler]:
-    if not settings.otlp_endpoint:
-        return []
-    pairs = (pair.split("=", 1) for pair in settings.otlp_headers.split(",") if pair)
-    return [
-        telling.Exporter(
-            database=database, endpoint=settings.otlp_endpoint, headers=dict(pairs)
-        )
-    ]
-
-
 def _check(settings: Settings) -> None:
-    """Raise UnavailableError unless a worker of this machine was seen recently."""
     machine = socket.gethostname()
     with connected(settings) as database, database.read() as session:
         seen_at = find_last_heartbeat(session, machine=machine)

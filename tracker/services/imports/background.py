@@ -10,23 +10,15 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.clock import Clock
-from tracker.errors import ConflictError, RowError, TrackerError, UnavailableError
+from tracker.errors import ConflictError, TrackerError, UnavailableError
 from tracker.services.by import Actor, By
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Instant
-from tracker.services.imports import reports
-from tracker.services.imports.images import ImageFiles, store_images
+from tracker.services.imports import reports, writing
+from tracker.services.imports.images import store_images
 from tracker.services.imports.inspecting import inspect
 from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile, load_mapping
-from tracker.services.imports.writing import (
-    LARGE_BYTES,
-    Order,
-    Reads,
-    SecondPass,
-    Written,
-    checked,
-)
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.tasks import dump_error
 from tracker.services.wording import missing
@@ -97,7 +89,9 @@ class Import(Shape):
     error: str | None = Field(description="Why it was rejected or failed.")
 
 
-def check_first(session: Session, order: Order, images: ImageFiles | None) -> None:
+def check_first(
+    session: Session, order: writing.Order, images: BinaryIO | None
+) -> None:
     """Refuse what is plainly wrong with a file before it is stored for a worker.
 
     Raises InvalidInputError for what is wrong with the file as a whole, and of a
@@ -117,8 +111,8 @@ def check_first(session: Session, order: Order, images: ImageFiles | None) -> No
 
 def add_import(
     session: Session,
-    order: Order,
-    images: ImageFiles | None = None,
+    order: writing.Order,
+    images: BinaryIO | None = None,
     *,
     arrived: Key | None = None,
 ) -> FileImport:
@@ -136,10 +130,10 @@ def add_import(
     else:
         session.add(file_import)
         session.flush()
-        with _streams(order.file, images) as streams:
-            for position, content in enumerate(storage.cut_pieces(*streams)):
-                storage.add_piece(session, _key_of(file_import), position, content)
-                file_import.bytes += len(content)
+        pieces = storage.cut_pieces(*filter(None, [order.file.stream, images]))
+        for position, content in enumerate(pieces):
+            storage.add_piece(session, _key_of(file_import), position, content)
+            file_import.bytes += len(content)
     session.flush()
     _enqueue(session, IMPORT, _key_of(file_import), order.by.at)
     order.save(session)
@@ -171,17 +165,8 @@ def _keep_arriving(session: Session, key: Key, *, at: datetime) -> None:
     _enqueue(session, CLEARING, key, at + _ARRIVES_WITHIN, replaces=True)
 
 
-@contextmanager
-def _streams(file: RowFile, images: ImageFiles | None) -> Iterator[list[BinaryIO]]:
-    if images is None:
-        yield [file.stream]
-        return
-    with images.packed() as packed:
-        yield [file.stream, packed]
-
-
 def _new_import(
-    session: Session, order: Order, images: ImageFiles | None
+    session: Session, order: writing.Order, images: BinaryIO | None
 ) -> FileImport:
     detector, file = get_open_detector(session, order.detector), order.file
     choices = file.choices.join(load_mapping(detector))
@@ -193,36 +178,36 @@ def _new_import(
 
 @contextmanager
 def arriving(
-    database: Database, order: Order, images: ImageFiles | None, *, clock: Clock
+    database: Database, order: writing.Order, images: BinaryIO | None, *, clock: Clock
 ) -> Iterator[Key | None]:
     """Store much in pieces that let others write to SQLite in between.
 
     Give the key for ``add_import``, None where the file is left to that.  Nobody sees
     the import before, and what is not taken up at the end of the block is deleted.
     """
-    size = order.file.size + (images.size if images is not None else 0)
-    if not database.is_sqlite or size < LARGE_BYTES:
+    size = order.file.size + (images.seek(0, io.SEEK_END) if images is not None else 0)
+    if not database.is_sqlite or size < writing.LARGE_BYTES:
         yield None
         return
-    with _streams(order.file, images) as streams:
-        with database.write() as session:
-            file_import = _new_import(session, order, images)
-            file_import.bytes = storage.STILL_ARRIVING
-            session.add(file_import)
-            session.flush()
-            key = _key_of(file_import)
-            _keep_arriving(session, key, at=clock())
-        try:
-            for position, content in enumerate(storage.cut_pieces(*streams)):
-                with database.write() as session:
-                    _keep_arriving(session, key, at=clock())
-                    storage.add_piece(session, key, position, content)
-            yield key
-        finally:
-            clear_arriving(database.write, key)
+    with database.write() as session:
+        file_import = _new_import(session, order, images)
+        file_import.bytes = storage.STILL_ARRIVING
+        session.add(file_import)
+        session.flush()
+        key = _key_of(file_import)
+        _keep_arriving(session, key, at=clock())
+    try:
+        pieces = storage.cut_pieces(*filter(None, [order.file.stream, images]))
+        for position, content in enumerate(pieces):
+            with database.write() as session:
+                _keep_arriving(session, key, at=clock())
+                storage.add_piece(session, key, position, content)
+        yield key
+    finally:
+        clear_arriving(database.write, key)
 
 
-def clear_arriving(writes: Reads, key: Key) -> bool:
+def clear_arriving(writes: writing.Reads, key: Key) -> bool:
     """Delete a file that will not arrive any more, with its import and its task.
 
     False, and nothing is done, if it has arrived.
@@ -237,7 +222,7 @@ def clear_arriving(writes: Reads, key: Key) -> bool:
     return is_over
 
 
-def delete_file(writes: Reads, key: Key) -> None:
+def delete_file(writes: writing.Reads, key: Key) -> None:
     """Delete the file of an import, some pieces at a time."""
     is_left = True
     while is_left:
@@ -252,13 +237,13 @@ def has_file(session: Session, file_import: FileImport) -> bool:
 @contextmanager
 def attempting(  # noqa: PLR0913 - what a worker has.
     task: Task,
-    reads: Reads,
+    reads: writing.Reads,
     store: ImageStore | None,
     *,
     clock: Clock,
     on_progress: Callable[[Progress], None],
     most_unpacked: int = MOST_UNPACKED,
-) -> Iterator[SecondPass]:
+) -> Iterator[writing.SecondPass]:
     """Check the file of an import, and give what writes the rows not written yet.
 
     The file is read in transactions that *reads* opens.  Raises LostTaskError where
@@ -277,18 +262,18 @@ def attempting(  # noqa: PLR0913 - what a worker has.
     actor = Actor(file_import.actor, None, file_import.actor_kind)
     by = By(actor, clock(), file_import.address).credit(choices.labeler)
     outcome = unpack_report(file_import) or reports.Outcome()
-    written = Written(outcome, file_import.rows_done)
+    written = writing.Written(outcome, file_import.rows_done)
 
     def note(rows: int) -> None:
         # The images were stored before.
         read = file_import.bytes - size + min(file.bytes_read, size)
         on_progress({"rows_read": rows, "bytes_read": read})
 
-    with checked(reads, detector, file, by, note) as found:
+    with writing.checked(reads, detector, file, by, note) as found:
         rows = found.outcome.rows
         done = {"rows_read": rows, "bytes_read": file_import.bytes, "rows": rows}
         on_progress(done)
-        yield SecondPass(found, written, skips=file_import.on_error == SKIP)
+        yield writing.SecondPass(found, written, skips=file_import.on_error == SKIP)
 
 
 def _look_up(session: Session, key: Key) -> tuple[FileImport, Detector]:
@@ -300,7 +285,7 @@ def _look_up(session: Session, key: Key) -> tuple[FileImport, Detector]:
 
 
 def _opened(
-    file_import: FileImport, reads: Reads, choices: Choices, most_unpacked: int
+    file_import: FileImport, reads: writing.Reads, choices: Choices, most_unpacked: int
 ) -> RowFile:
     size = file_import.bytes if choices.images_from is None else choices.images_from
     return RowFile(
@@ -314,7 +299,7 @@ def _opened(
 
 def take_images(
     key: Key,
-    reads: Reads,
+    reads: writing.Reads,
     store: ImageStore | None,
     *,
     on_progress: Callable[[Progress], None],
@@ -339,12 +324,12 @@ def take_images(
 
     # An archive is read from its end, whatever stands before it.
     whole = io.BufferedReader(PieceFile(reads, key, file_import.bytes))
-    images = ImageFiles({}, cast("BinaryIO", whole))
+    images = cast("BinaryIO", whole)
     file = _opened(file_import, reads, choices, most_unpacked)
     return store_images(file, detector, images, store, on_progress=note).choices
 
 
-def note_written(session: Session, task: Task, written: Written) -> None:
+def note_written(session: Session, task: Task, written: writing.Written) -> None:
     """Note a piece in its transaction; raises LostTaskError if the task is lost."""
     tasks.advance(session, tasks.hold(session, task))
     storage.change_import(
@@ -360,7 +345,7 @@ def note_written(session: Session, task: Task, written: Written) -> None:
 def finish_import(
     session: Session,
     task: Task,
-    second: SecondPass,
+    second: writing.SecondPass,
     progress: Progress,
     *,
     at: datetime,
@@ -472,8 +457,7 @@ def unpack_report(file_import: FileImport) -> reports.Outcome | None:
     """Return what an import did and what was wrong with it, None if it is not known."""
     if file_import.report is None:
         return None
-    errors = [RowError(**error) for error in file_import.report["errors"]]
-    return reports.Outcome(**{**file_import.report, "errors": errors})
+    return reports.Outcome(**file_import.report)
 
 
 def percent_of(file_import: FileImport) -> int:

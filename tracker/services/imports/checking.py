@@ -67,9 +67,6 @@ class Columns:
         }
         return Columns(list(compress(self.numbers, kept)), filled)
 
-    def part(self, start: int, end: int) -> "Columns":
-        return self.pick([start <= place < end for place in range(len(self))])
-
     def get(self, name: str, default: object = None) -> list[Any]:
         """Return a column, with *default* where a row says nothing."""
         values = self.values.get(name)
@@ -99,16 +96,10 @@ class Columns:
     def rows(self) -> list[Row]:
         """Return them row by row."""
         lines = zip(*self.values.values(), strict=True)
+        named = (zip(self.values, line, strict=True) for line in lines)
         return [
-            Row(
-                number,
-                {
-                    name: value
-                    for name, value in zip(self.values, line, strict=True)
-                    if value is not None
-                },
-            )
-            for number, line in zip(self.numbers, lines, strict=True)
+            Row(number, {name: one for name, one in cells if one is not None})
+            for number, cells in zip(self.numbers, named, strict=True)
         ]
 
 
@@ -197,7 +188,6 @@ class RowReader:
         return row._replace(values=item)
 
     def _check(self, row: Row, wrong: Set[str]) -> Iterator[FieldError]:
-        """Yield errors that involve several fields, except fields *wrong* already."""
         if row.number >= BATCH_LIMIT:
             yield FieldError("row", f"at most {BATCH_LIMIT - 1:,} in one import")
         given = {name: value for name, value in row.values.items() if value is not None}
@@ -261,7 +251,6 @@ def _choice(known: Set[str]) -> Callable[[list[Any]], list[Any]]:
 
 
 def _by_model(kind: Any) -> Callable[[list[Any]], list[Any]]:
-    """Return what reads each value as the model does, of columns that are rare."""
     adapter: TypeAdapter[Any] = TypeAdapter(kind, config=ImportRow.model_config)
     return lambda values: list(map(adapter.validate_python, values))
 

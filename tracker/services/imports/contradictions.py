@@ -29,15 +29,8 @@ from tracker.words import INPUT, NO_ANSWER, RANDOM, UNSTATED
 # What a row says of a known key must be what is known; its version and metadata are
 # stored in another form.
 _COMPARED = (
-    "input",
-    "group",
-    "predicted",
-    "confidence",
-    "version_id",
-    "asked_at",
-    "metadata",
-    "image",
-    "image_url",
+    *("input", "group", "predicted", "confidence", "version_id", "asked_at"),
+    *("metadata", "image", "image_url"),
 )
 _IMAGES = {"image", "image_url"}
 # What can be done where a row says another version, or has an empty prediction.
@@ -162,21 +155,17 @@ class Contradictions:
         is_unknown = "predicted" not in row.values and key not in stored
         if not (is_unknown or hash(key) in self._keys or hash(of) in self._inputs):
             return
-        if key is not None and key in stored:
-            name = self._check_input(key, row.values, stored[key])
-        elif key is not None:
+        if key is not None and key not in stored:
             name = self._check_query(key, row.values)
+        elif key is not None:
+            # As it is stored, else as the file brings it.
+            brought = self._brought.get(key)
+            if stored[key] is None and name is not None:
+                brought = self._brought.setdefault(key, name)
+                if brought != name:
+                    raise _twice(key, "input", brought, name)
+            name = stored[key] or brought
         self._check_labels(key, name, row.values)
-
-    def _check_input(
-        self, key: str, item: Mapping[str, Any], stored: str | None
-    ) -> str | None:
-        if stored is not None or "input" not in item:
-            return stored or self._brought.get(key)
-        brought = self._brought.setdefault(key, item["input"])
-        if brought != item["input"]:
-            raise _twice(f"key {show(key)}", "input", brought, item["input"])
-        return brought
 
     def _check_query(self, key: str, item: Mapping[str, Any]) -> str | None:
         values = self._queries.get(key)
@@ -189,19 +178,13 @@ class Contradictions:
         if "predicted" not in item:
             raise unknown_key(key)
         if hash(key) in self._keys:
-            self._queries[key] = self._values_of(item)
+            version = item.get("version", DEFAULT_VERSION)
+            number = self._versions.setdefault(version, len(self._versions))
+            found = {"asked_at": self._asked_at, **item, "version_id": number}
+            if "metadata" in item:
+                found["metadata"] = dump_metadata(item["metadata"])
+            self._queries[key] = tuple(found.get(column) for column in _COMPARED)
         return item.get("input")
-
-    def _values_of(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
-        version = item.get("version", DEFAULT_VERSION)
-        found = {
-            **item,
-            "version_id": self._versions.setdefault(version, len(self._versions)),
-            "asked_at": item.get("asked_at", self._asked_at),
-        }
-        if "metadata" in item:
-            found["metadata"] = dump_metadata(item["metadata"])
-        return tuple(found.get(column) for column in _COMPARED)
 
     def _check_labels(
         self, key: str | None, name: str | None, item: Mapping[str, Any]
@@ -222,7 +205,7 @@ class Contradictions:
                         "one label",
                     )
             if key is not None and self._labels.get(key, label) != label:
-                raise _twice(f"key {show(key)}", "label", self._labels[key], label)
+                raise _twice(key, "label", self._labels[key], label)
         elif key is not None:
             said = self._opinions.setdefault((key, labeler), label)
             if said != label:
@@ -235,12 +218,9 @@ class Contradictions:
             self._labels[key] = label
 
 
-def _twice(what: str, name: str, first: str, then: str) -> InvalidInputError:
-    return InvalidInputError.of(
-        name,
-        f"the {what} occurs twice, with {show(first)} and then with {show(then)}; "
-        f"keep one {name}",
-    )
+def _twice(key: str, name: str, first: str, then: str) -> InvalidInputError:
+    said = f"with {show(first)} and then with {show(then)}; keep one {name}"
+    return InvalidInputError.of(name, f"the key {show(key)} occurs twice, {said}")
 
 
 _NEW = {"label": None, "standing": None, "is_replayed": False}

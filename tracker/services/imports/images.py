@@ -4,17 +4,16 @@ What a row says is looked for among the names of a folder or an archive that wer
 listed before; nothing is opened because a row names it.
 """
 
-import hashlib
 import io
 import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import get_open_detector
@@ -22,8 +21,8 @@ from tracker.services.images import MAX_BYTES, CleanImage
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import IMAGE
 from tracker.services.imports.writing import Order
-from tracker.services.sandbox.archives import MISSING, Names, read_image
-from tracker.services.sandbox.readers import Reader, reading
+from tracker.services.sandbox.archives import Names
+from tracker.services.sandbox.readers import reading
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
@@ -32,139 +31,87 @@ _NONE_NAMED = (
     "no column names the image of each row; call that column image, or choose it, as "
     "in map image=COLUMN"
 )
-_PIECE = 2**20
 # Of processor time, and as much again for each 64 MiB of images.
 _SECONDS = 60
 _BYTES = 64 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFiles:
-    """Images by name, each opened only while it is read, or the archive of all."""
-
-    openers: Mapping[str, Callable[[], BinaryIO]]
-    # It is looked into by a process of its own.
-    archive: BinaryIO | None = None
-
-    @property
-    def size(self) -> int:
-        """How many bytes they have, packed as they came."""
-        if self.archive is not None:
-            return self.archive.seek(0, io.SEEK_END)
-        total = 0
-        for opener in self.openers.values():
-            with opener() as opened:
-                total += opened.seek(0, io.SEEK_END)
-        return total
-
-    @property
-    def sha256(self) -> str:
-        """A hash of all names and images."""
-        digest = hashlib.sha256()
-        if self.archive is not None:
-            self.archive.seek(0)
-            while piece := self.archive.read(_PIECE):
-                digest.update(piece)
-            return digest.hexdigest()
-        for name in self.openers:
-            digest.update(f"{name}\0".encode() + read_image(self.openers[name]))
-        return digest.hexdigest()
-
-    @contextmanager
-    def packed(self) -> Iterator[BinaryIO]:
-        """Give all of them as one zip file."""
-        if self.archive is not None:
-            yield self.archive
-            return
-        with tempfile.TemporaryFile() as whole:
-            with zipfile.ZipFile(whole, "w") as archive:
-                for name in self.openers:
-                    archive.writestr(
-                        zipfile.ZipInfo(name), read_image(self.openers[name])
-                    )
-            yield cast("BinaryIO", whole)
-
-    @contextmanager
-    def cleaned(self) -> Iterator[Callable[[str], CleanImage]]:
-        """Give what returns the image that a row names, decoded and encoded again.
-
-        It raises InvalidInputError of the field image for what is wrong with one, and
-        of the field images for what is wrong with all of them.
-        """
-        names = Names(self.openers)
-        archives = [] if self.archive is None else [self.archive]
-        seconds = _SECONDS * (1 + self.size // _BYTES)
-        with reading("images", *archives, seconds=seconds) as reader:
-            reader.field = "images"
-            reader.answer()
-
-            def clean(said: str) -> CleanImage:
-                if self.archive is not None:
-                    return _clean(reader, said)
-                name = names.find(said)
-                if name is None:
-                    raise InvalidInputError.of(IMAGE, MISSING)
-                return _clean(reader, said, read_image(self.openers[name]))
-
-            yield clean
-
-
-def _clean(reader: Reader, said: str, content: bytes = b"") -> CleanImage:
-    answer, cleaned = reader.ask({"name": said}, content)
-    if "wrong" in answer:
-        raise InvalidInputError.of(IMAGE, answer["wrong"])
-    return CleanImage(cleaned, answer["suffix"])
+# The archive of all, or the files of a folder by their names in it.
+Images = BinaryIO | Mapping[str, Path]
 
 
 @contextmanager
-def open_images(path: Path) -> Iterator[ImageFiles]:
+def _cleaning(images: Images) -> Iterator[Callable[[str], CleanImage]]:
+    """Give what returns the image that a row names, decoded and encoded again.
+
+    It raises InvalidInputError of the field image for what is wrong with one, and
+    of the field images for what is wrong with all of them.
+    """
+    if isinstance(images, Mapping):
+        names = Names({name: partial(_open, path) for name, path in images.items()})
+        archives, size = [], sum(path.stat().st_size for path in images.values())
+    else:
+        # It is looked into by a process of its own.
+        names, archives, size = None, [images], images.seek(0, io.SEEK_END)
+    seconds = _SECONDS * (1 + size // _BYTES)
+    with reading("images", *archives, seconds=seconds) as reader:
+        reader.field = "images"
+        reader.answer()
+
+        def clean(said: str) -> CleanImage:
+            content = b"" if names is None else names.read(said)
+            answer, cleaned = reader.ask({"name": said}, content)
+            if "wrong" in answer:
+                raise InvalidInputError.of(IMAGE, answer["wrong"])
+            return CleanImage(cleaned, answer["suffix"])
+
+        yield clean
+
+
+def _open(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
+@contextmanager
+def open_images(path: Path) -> Iterator[Images]:
     """Open the images in a folder, and in those below it, or in a zip file."""
     if path.is_dir():
-        yield ImageFiles(
-            {
-                found.relative_to(path).as_posix(): _opener(found)
-                for folder, _, names in os.walk(path)
-                for found in map(Path(folder).joinpath, names)
-                # A link could lead out of the folder.
-                if not found.is_symlink()
-            }
-        )
+        yield {
+            found.relative_to(path).as_posix(): found
+            for folder, _, names in os.walk(path)
+            for found in map(Path(folder).joinpath, names)
+            # A link could lead out of the folder.
+            if not found.is_symlink()
+        }
         return
     with path.open("rb") as stream:
-        yield ImageFiles({}, stream)
+        yield stream
 
 
-def _opener(path: Path) -> Callable[[], BinaryIO]:
-    return lambda: path.open("rb")
-
-
-class _Sent(Protocol):
-    filename: str | None
-    stream: Any
-
-
-def gather_images(sent: Iterable[_Sent]) -> ImageFiles | None:
-    """Return the images that were sent, each as a file or all as one zip file."""
+@contextmanager
+def gather_images(sent: Iterable[Any]) -> Iterator[BinaryIO | None]:
+    """Give one zip file of the images that were sent, each as a file or all as one."""
     given = [(one.filename or "", cast("BinaryIO", one.stream)) for one in sent]
+    named = {name.replace("\\", "/"): stream for name, stream in given if name}
     if len(given) == 1 and zipfile.is_zipfile(given[0][1]):
-        return ImageFiles({}, given[0][1])
-
-    def reopened(stream: BinaryIO) -> BinaryIO:
-        stream.seek(0)
-        return io.BytesIO(stream.read(MAX_BYTES + 1))
-
-    found = {
-        name.replace("\\", "/"): partial(reopened, stream)
-        for name, stream in given
-        if name
-    }
-    return ImageFiles(found) if found else None
+        yield given[0][1]
+    elif not named:
+        yield None
+    else:
+        with tempfile.TemporaryFile() as whole:
+            with zipfile.ZipFile(whole, "w") as archive:
+                for name, stream in named.items():
+                    stream.seek(0)
+                    # One byte more tells that it is too large.
+                    content = stream.read(MAX_BYTES + 1)
+                    archive.writestr(zipfile.ZipInfo(name), content)
+            yield cast("BinaryIO", whole)
 
 
 def store_images(
     file: RowFile,
     detector: Detector,
-    images: ImageFiles,
+    images: Images,
     store: ImageStore,
     *,
     on_progress: Callable[[int, int], None] | None = None,
@@ -175,10 +122,19 @@ def store_images(
     uses them.  An image that cannot be read is an error of its rows.  Raises
     InvalidInputError if no column names images.
     """
-    names = _list_named(file, detector)
+    plain = file.read_by(file.choices.model_copy(update={"images": {}}))
+    rows = plain.rows(detector)
+    names: dict[str, None] = {}
+    with rows.pieces() as pieces:
+        for piece in pieces:
+            for value in piece.said(IMAGE):
+                with suppress(TypeError):
+                    names[str(value)] = None
+    if IMAGE not in rows.plan.fields:
+        raise InvalidInputError.of("images", _NONE_NAMED)
     stored: dict[str, str] = {}
     wrong: dict[str, str] = {}
-    with images.cleaned() as clean:
+    with _cleaning(images) as clean:
         for number, said in enumerate(names, start=1):
             try:
                 image = clean(said)
@@ -196,7 +152,7 @@ def store_images(
 def take_images(
     database: Database,
     order: Order,
-    images: ImageFiles | None,
+    images: Images | None,
     store: ImageStore,
     *,
     on_progress: Callable[[int, int], None] | None = None,
@@ -208,18 +164,3 @@ def take_images(
         found = get_open_detector(session, order.detector)
     file = store_images(order.file, found, images, store, on_progress=on_progress)
     return replace(order, file=file)
-
-
-def _list_named(file: RowFile, detector: Detector) -> list[str]:
-    """Return what the rows call their images, each once."""
-    plain = file.read_by(file.choices.model_copy(update={"images": {}}))
-    rows = plain.rows(detector)
-    names: dict[str, None] = {}
-    with rows.pieces() as pieces:
-        for piece in pieces:
-            for value in piece.said(IMAGE):
-                with suppress(TypeError):
-                    names[str(value)] = None
-    if IMAGE not in rows.plan.fields:
-        raise InvalidInputError.of("images", _NONE_NAMED)
-    return list(names)

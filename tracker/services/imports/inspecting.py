@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -42,7 +42,6 @@ class Inspection:
     labels: int = 0
     references: int = 0
     groups: set[str] = field(default_factory=set)
-    # By judge.
     verdicts: Counter[str] = field(default_factory=Counter)
     versions: set[str] = field(default_factory=set)
     first: datetime | None = None
@@ -165,24 +164,20 @@ def _find_classes(file: RowFile) -> list[str]:
         for piece in pieces:
             for name, found in said.items():
                 if len(found) <= _MOST_CLASSES:
-                    found.update(_texts(piece.said(name)))
+                    found.update(filter(None, map(_text, piece.said(name))))
     classes = _distinct(said["label"])
     if len(classes) < 2:
         classes = _distinct(said["label"] + said["predicted"])
     return sorted(classes[:_MOST_CLASSES])
 
 
-def _texts(values: Iterable[Any]) -> list[str]:
-    found = []
-    for value in values:
-        try:
-            text = as_text(value)
-        except ValueError:
-            continue
+def _text(value: Any) -> str | None:
+    with suppress(ValueError):
+        text = as_text(value)
         if text is not None and text.strip().casefold() not in _BLANK:
             # A class that is a number, as a column with gaps writes it.
-            found.append(_WHOLE.sub("", text.strip()))
-    return found
+            return _WHOLE.sub("", text.strip())
+    return None
 
 
 def _distinct(found: Counter[str]) -> list[str]:
@@ -225,34 +220,31 @@ def _count(found: Inspection, item: dict[str, Any]) -> None:
         counts[1] += 1
 
 
-def _say_rows(found: Inspection) -> Iterator[str]:
-    more = " …" if len(found.classes) > _MOST_NAMED else ""
-    if found.classes:
-        yield f"classes: {', '.join(found.classes[:_MOST_NAMED])}{more}"
-    labelled = found.labels - found.references
-    if found.predictions:
-        predictions = plural(found.predictions, "prediction")
-        yield f"{predictions}, {labelled:,} with a label"
-    elif labelled:
-        yield f"{plural(labelled, 'label')} of queries that are known already"
-    if found.references:
-        labels = plural(found.references, "label")
-        yield f"{labels} of inputs without a prediction"
-
-
 def say_counts(found: Inspection) -> list[str]:
     """Return in words what a file would give, with the interval of its labels."""
-    said = list(_say_rows(found))
+    said = []
+    if found.classes:
+        more = " …" if len(found.classes) > _MOST_NAMED else ""
+        said.append(f"classes: {', '.join(found.classes[:_MOST_NAMED])}{more}")
+    known = found.labels - found.references
+    if found.predictions:
+        predictions = plural(found.predictions, "prediction")
+        said.append(f"{predictions}, {known:,} with a label")
+    elif known:
+        said.append(f"{plural(known, 'label')} of queries that are known already")
+    if found.references:
+        labels = plural(found.references, "label")
+        said.append(f"{labels} of inputs without a prediction")
     said += [
         f"{number:,} verdicts of the judge {show(judge)}"
         for judge, number in found.verdicts.items()
     ]
-    if found.groups:
-        said.append(f"{len(found.groups):,} groups, each of which counts once")
-    if found.repeated:
-        said.append(f"{found.repeated:,} further rows of the same, counted once")
-    if found.targeted:
-        said.append(f"{found.targeted:,} labels are targeted and give no interval")
+    counted = {
+        "groups, each of which counts once": len(found.groups),
+        "further rows of the same, counted once": found.repeated,
+        "labels are targeted and give no interval": found.targeted,
+    }
+    said += [f"{number:,} {what}" for what, number in counted.items() if number]
     if len(found.versions) > 1:
         said.append(f"versions: {', '.join(map(show, sorted(found.versions)))}")
     if found.first is not None:
@@ -263,5 +255,8 @@ def say_counts(found: Inspection) -> list[str]:
     correct, labelled = zip(*counts, strict=True)
     balanced = stats.balanced_interval(EXACT, correct, labelled, 0.95)
     low, high = outward(100 * float(balanced.low), 100 * float(balanced.high), 1)
-    said.append(f"balanced accuracy: with 95 % confidence between {low} % and {high} %")
+    said.append(
+        f"balanced accuracy: with 95 % confidence between {low} % and {high} %, "
+        f"method {EXACT} (for one look)"
+    )
     return said

@@ -4,14 +4,15 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from tracker.errors import FieldError, InvalidInputError, RowError
 from tracker.services.wording import show
 from tracker.shapes import Shape
+from tracker.storage.base import dump_id
 
 _MOST_ERRORS = 1_000
 _MOST_READINGS = 1_000
@@ -39,138 +40,7 @@ class RejectedImportError(InvalidInputError):
         )
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The result of an import."""
-
-    rows: int = 0
-    queries_added: int = 0
-    labels_added: int = 0
-    # Labels of inputs that no query has yet.
-    references_added: int = 0
-    verdicts_added: int = 0
-    unchanged: int = 0
-    # What was taken back when it was undone, and the queries on which others rest.
-    queries_taken_back: int = 0
-    labels_taken_back: int = 0
-    references_taken_back: int = 0
-    verdicts_taken_back: int = 0
-    kept: int = 0
-    # Known queries that were given the input they had not.
-    inputs_added: int = 0
-    bad_rows: int = 0
-    # Bad rows that were right when they were checked: others wrote meanwhile.
-    conflicts: int = 0
-    errors: list[RowError] = field(default_factory=list)
-    # Fields whose column has another name.
-    columns: dict[str, str] = field(default_factory=dict)
-    # What was read as what: field, value, meaning, number of rows.
-    values: list[list[Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    # What may make the figures wrong.
-    warnings: list[str] = field(default_factory=list)
-    # The import, once it is written.
-    import_id: int | None = None
-    _places: dict[tuple[str, str], int] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    _named: int = field(default=0, init=False, repr=False, compare=False)
-    _noted: Noted = field(
-        default_factory=Counter, init=False, repr=False, compare=False
-    )
-
-    @property
-    def has_changed(self) -> bool:
-        return any(getattr(self, name) for name in _ADDED)
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        always = "rows", "queries_added", "labels_added"
-        counts = {name: getattr(self, name) for name in (*always, *_SELDOM_ADDED)}
-        return {name: one for name, one in counts.items() if one or name in always}
-
-    def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
-        """Count a bad row and keep what is wrong with it, up to a thousand things.
-
-        What is wrong with several rows for the same cause is kept once.
-        """
-        self.bad_rows += 1
-        places = self._places
-        for error in errors:
-            value, cause = _cause_of(error.message)
-            place = places.get((error.field, cause))
-            if place is not None:
-                known = self.errors[place]
-                self.errors[place] = replace(known, rows=known.rows + 1)
-                if value and len(known.values) < _MOST_VALUES:
-                    known.values.setdefault(value)
-                if self._named < _MOST_PLACES:
-                    self._named += 1
-                    known.also.append(row)
-            elif len(self.errors) < _MOST_ERRORS:
-                places[error.field, cause] = len(self.errors)
-                values = {value: None} if value else {}
-                self.errors.append(
-                    RowError(error.field, error.message, row, values=values)
-                )
-
-    def after(self, written: "Outcome") -> "Outcome":
-        """Return what came of the rows that this one checked, of which *written* were.
-
-        All errors are in it, in the order of their rows.
-        """
-        found = replace(
-            self.plus(written, rows=self.rows),
-            columns=self.columns,
-            values=self.values,
-            notes=self.notes,
-            warnings=self.warnings,
-        )
-        found.put_in_order()
-        return found
-
-    def plus(self, written: "Outcome", *, rows: int) -> "Outcome":
-        """Return the sum of what was written before and in another piece of *rows*."""
-        return replace(
-            written,
-            rows=rows,
-            **{name: getattr(self, name) + getattr(written, name) for name in _SUMMED},
-            errors=[*self.errors, *written.errors][:_MOST_ERRORS],
-        )
-
-    def put_in_order(self) -> None:
-        """Order the errors by row: each piece is read whole before it is compared."""
-        ordered = []
-        for error in self.errors:
-            first, *also = sorted([error.row, *error.also])
-            message = _say(error)
-            ordered.append(replace(error, row=first, also=also, message=message))
-        self.errors = sorted(ordered, key=operator.attrgetter("row"))
-        self._places = {
-            (error.field, _cause_of(error.message)[1]): place
-            for place, error in enumerate(self.errors)
-        }
-
-    def note_values(self, noted: Noted) -> None:
-        for reading, rows in noted.items():
-            if reading in self._noted or len(self._noted) < _MOST_READINGS:
-                self._noted[reading] += rows
-
-    def note_file(
-        self,
-        columns: Mapping[str, str],
-        notes: Iterable[str],
-        warnings: Iterable[str] = (),
-    ) -> None:
-        """Say how the file was read, at its end."""
-        self.columns = dict(columns)
-        self.warnings = list(warnings)
-        self.notes = list(notes)
-        self.values = [[*reading, rows] for reading, rows in self._noted.items()]
-
-
 def _cause_of(message: str) -> tuple[str, str]:
-    """Return the value that a message is of, and what is wrong with such values."""
     value, sign, cause = message.partition(_WRONG)
     if sign:
         return value, cause
@@ -197,7 +67,6 @@ _SUMMED = (*_ADDED, "unchanged", "bad_rows", "conflicts")
 
 
 def _if_any(description: str, factory: Any = None) -> Any:
-    """Return a field that is left out of the answer where it is empty."""
     default: Any = {"default": 0} if factory is None else {"default_factory": factory}
     return Field(description=description, exclude_if=operator.not_, **default)
 
@@ -279,8 +148,110 @@ class ImportReport(Shape):
     )
 
 
-def describe_outcome(outcome: Outcome, id_: str | None = None) -> ImportReport:
+class Outcome(ImportReport):
+    """The result of an import while it is made, and as it is stored."""
+
+    model_config = ConfigDict(frozen=False)
+
+    rows: int = 0
+    queries_added: int = 0
+    labels_added: int = 0
+    unchanged: int = 0
+    bad_rows: int = 0
+    errors: list[RowError] = Field(default_factory=list)  # type: ignore[assignment]
+    values: list[list[Any]] = Field(default_factory=list)  # type: ignore[assignment]
+    import_id: int | None = None
+    _places: dict[tuple[str, str], int] = PrivateAttr(default_factory=dict)
+    _named: int = 0
+    _noted: Noted = PrivateAttr(default_factory=Counter)
+
+    @property
+    def has_changed(self) -> bool:
+        return any(getattr(self, name) for name in _ADDED)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        always = "rows", "queries_added", "labels_added"
+        counts = {name: getattr(self, name) for name in (*always, *_SELDOM_ADDED)}
+        return {name: one for name, one in counts.items() if one or name in always}
+
+    def add_error(self, row: int, errors: Iterable[FieldError]) -> None:
+        """Count a bad row and keep what is wrong with it, up to a thousand things.
+
+        What is wrong with several rows for the same cause is kept once.
+        """
+        self.bad_rows += 1
+        places = self._places
+        for error in errors:
+            value, cause = _cause_of(error.message)
+            place = places.get((error.field, cause))
+            if place is not None:
+                known = self.errors[place]
+                self.errors[place] = replace(known, rows=known.rows + 1)
+                if value and len(known.values) < _MOST_VALUES:
+                    known.values.setdefault(value)
+                if self._named < _MOST_PLACES:
+                    self._named += 1
+                    known.also.append(row)
+            elif len(self.errors) < _MOST_ERRORS:
+                places[error.field, cause] = len(self.errors)
+                values = {value: None} if value else {}
+                self.errors.append(
+                    RowError(error.field, error.message, row, values=values)
+                )
+
+    def after(self, written: "Outcome") -> "Outcome":
+        """Return what came of the rows that this one checked, of which *written* were.
+
+        All errors are in it, in the order of their rows.
+        """
+        read = {n: getattr(self, n) for n in ("columns", "values", "notes", "warnings")}
+        found = self.plus(written, rows=self.rows).model_copy(update=read)
+        found.put_in_order()
+        return found
+
+    def plus(self, written: "Outcome", *, rows: int) -> "Outcome":
+        """Return the sum of what was written before and in another piece of *rows*."""
+        sums = {n: getattr(self, n) + getattr(written, n) for n in _SUMMED}
+        errors = [*self.errors, *written.errors][:_MOST_ERRORS]
+        more = {**sums, "rows": rows, "errors": errors}
+        return written.model_copy(update=more)
+
+    def put_in_order(self) -> None:
+        """Order the errors by row: each piece is read whole before it is compared."""
+        ordered = []
+        for error in self.errors:
+            first, *also = sorted([error.row, *error.also])
+            message = _say(error)
+            ordered.append(replace(error, row=first, also=also, message=message))
+        self.errors = sorted(ordered, key=operator.attrgetter("row"))
+        self._places = {
+            (error.field, _cause_of(error.message)[1]): place
+            for place, error in enumerate(self.errors)
+        }
+
+    def note_values(self, noted: Noted) -> None:
+        for reading, rows in noted.items():
+            if reading in self._noted or len(self._noted) < _MOST_READINGS:
+                self._noted[reading] += rows
+
+    def note_file(
+        self,
+        columns: Mapping[str, str],
+        notes: Iterable[str],
+        warnings: Iterable[str] = (),
+    ) -> None:
+        """Say how the file was read, at its end."""
+        self.columns = dict(columns)
+        self.warnings = list(warnings)
+        self.notes = list(notes)
+        self.values = [[*reading, rows] for reading, rows in self._noted.items()]
+
+
+def describe_outcome(outcome: Outcome) -> ImportReport:
     """Return what an import did as it is answered."""
+    number = outcome.import_id
+    id_ = None if number is None else dump_id("imp", number)
     errors = [RowProblem.from_row(error) for error in outcome.errors]
     values = [
         ReadValue(field=name, value=value, read_as=meaning, rows=rows)
@@ -290,8 +261,8 @@ def describe_outcome(outcome: Outcome, id_: str | None = None) -> ImportReport:
 
 
 def pack_report(report: Outcome) -> dict[str, Any]:
-    packed = asdict(report)
-    return {name: packed[name] for name in packed if not name.startswith("_")}
+    packed = {name: value for name, value in report if name != "id"}
+    return packed | {"errors": list(map(asdict, report.errors))}
 
 
 def say_readings(outcome: Outcome) -> list[str]:

@@ -9,10 +9,11 @@ from typing import Any, BinaryIO
 from tracker.errors import InvalidInputError, RowError
 from tracker.services.imports.reading.files import SUFFIXES, open_named
 from tracker.services.imports.reading.rows import (
-    RawPiece,
+    Piece,
     Row,
     refuse_columns,
     unknown_columns,
+    wrong_file,
 )
 from tracker.services.imports.reading.values import ConfidenceReader
 from tracker.services.labelling.studies import MOST_ERRORS, MOST_ROUNDS, ROUND_FIELDS
@@ -24,9 +25,7 @@ def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
     Raises InvalidInputError for an unknown suffix, and for rows that are no rows.
     """
     if suffix.lower() not in SUFFIXES:
-        raise InvalidInputError.of(
-            "file", f"its name must end in {', '.join(SUFFIXES)}"
-        )
+        raise wrong_file(f"its name must end in {', '.join(SUFFIXES)}")
     file = open_named(stream, f"rounds{suffix}")
     with closing(file.pieces([], table={"header_row": 1})) as pieces:
         found = (row for piece in pieces for row in _rounds(piece))
@@ -42,8 +41,7 @@ def read_rounds(stream: BinaryIO, suffix: str) -> list[dict[str, Any]]:
     return [row.values for row in rows]
 
 
-def _rounds(piece: RawPiece) -> Iterator[Row]:
-    """Yield the rows with their fields in lower case and their texts as numbers."""
+def _rounds(piece: Piece) -> Iterator[Row]:
     names = [name.casefold() for name in piece.names]
     if wrong := unknown_columns(names, ROUND_FIELDS):
         refuse_columns(wrong)

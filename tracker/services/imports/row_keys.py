@@ -12,10 +12,9 @@ from zlib import crc32
 
 from sqlalchemy.orm import Session
 
-from tracker.errors import InvalidInputError
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.choices import NEW_ROWS, SAME_ROWS
-from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE
+from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE, wrong_file
 from tracker.storage.imports import Hashes, find_prefix, iter_newest
 
 _KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
@@ -121,16 +120,15 @@ def find_earlier(
         ):
             best = wrong, found
     if best is None and rows == SAME_ROWS:
-        raise InvalidInputError.of("file", "no earlier file has any of its rows")
+        raise wrong_file("no earlier file has any of its rows")
     if best is None:
         return None
     wrong, earlier = best
     if wrong and rows is None:
-        raise InvalidInputError.of(
-            "file",
+        raise wrong_file(
             f"{wrong:,} of the {len(earlier):,} rows of an earlier file without keys "
             "differ; add --same-rows if they are corrected here, or --new-rows if all "
-            "rows are others",
+            "rows are others"
         )
     return earlier
 

@@ -4,7 +4,7 @@ New queries are written by column.  Rows of known queries, rows that repeat a ke
 rows that give a label alone are looked at one by one.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import or_
 from typing import Any
@@ -127,7 +127,11 @@ class RowWriter:
         )
         for key, row in zip(keys, good.rows(), strict=True):
             if key in waiting and "predicted" in row.values:
-                said = predictions.QueryCompletion(**completion_of(row.values))
+                names = "predicted", "confidence", "version", "input"
+                given = {name: row.values.get(name) for name in names}
+                if given["predicted"] == NO_ANSWER:
+                    given["predicted"] = None
+                said = predictions.QueryCompletion(**given)
                 which = (self._session, self._detector, waiting.pop(key), said)
                 predictions.complete_waiting(*which, self._by)
                 self._completed.add(key)
@@ -141,7 +145,6 @@ class RowWriter:
     def _find(
         self, keys: list[str], inputs: list[str | None], groups: list[str | None]
     ) -> dict[str, Any]:
-        """Return the queries known by *keys*, locked like all inputs and groups."""
         ask = self._session, self._detector.id, keys
         known = lookup.find_queries_by_key(*ask)
         self._truths.hold(
@@ -188,7 +191,6 @@ class RowWriter:
     def _query_columns(
         self, keys: Sequence[str], rows: Columns
     ) -> dict[str, Sequence[Any]]:
-        """Return *rows* as the columns of queries that are new."""
         ids = list(map(self._id, rows.numbers))
         no, at = [False] * len(ids), self._by.at
         versions = rows.get("version", DEFAULT_VERSION)
@@ -265,7 +267,6 @@ class RowWriter:
         standings: list[str | None],
         ranks: list[Any],
     ) -> None:
-        """Set the *standings* and *ranks* of new queries that may have groups."""
         known, units = [*set(filter(None, standings))], self._truths.units
         word = self._detector.label_sampling
         populations = {one: population_of(one, word) for one in known}
@@ -328,7 +329,7 @@ class RowWriter:
         new, labels = list[dict[str, Any]](), list[dict[str, Any]]()
         referred = list[dict[str, Any]]()
         changed: dict[int, dict[str, Any]] = {}
-        joining: dict[str, tuple[dict[str, Any], str]] = {}
+        joining: dict[str, str] = {}
         verdicts, same = dict[tuple[int, str], str](), list[int]()
         self._opinions.meet(rows, known.values())
         for key, (number, item, *_) in zip(keys, rows, strict=True):
@@ -356,7 +357,7 @@ class RowWriter:
                 same.append(query["id"])
             verdicts |= {(query["id"], one): said for one, said in _by_judge(item)}
             if brings:
-                joining[key] = query, item["input"]
+                joining[key] = item["input"]
         self.report.queries_added += len(new)
         self.report.labels_added += len(labels)
         add_queries(self._session, new)
@@ -366,7 +367,8 @@ class RowWriter:
         self._judge(verdicts, same)
         self._refer(referred)
         self._truths.arrive(list(known.values()), labels)
-        self._join(joining.values())
+        self._truths.join([known[k] | {"input": name} for k, name in joining.items()])
+        self.report.inputs_added += len(joining)
 
     def _change(self, query: Mapping[str, Any]) -> dict[str, Any]:
         decided = standing.dump_decision(self._decided[query["id"]], self._detector)
@@ -408,7 +410,6 @@ class RowWriter:
                 known[key] = queries[found[name].id]
 
     def _refer(self, items: list[dict[str, Any]]) -> None:
-        """Keep the labels of inputs that no query has."""
         rows: dict[str, dict[str, Any]] = {}
         for item in items:
             name, label = item["input"], item["label"]
@@ -430,12 +431,6 @@ class RowWriter:
             }
         self._truths.refer(rows)
         self.report.references_added += len(rows)
-
-    def _join(self, joining: Collection[tuple[dict[str, Any], str]]) -> None:
-        for query, name in joining:
-            query["input"] = name
-        self._truths.join([query for query, _ in joining])
-        self.report.inputs_added += len(joining)
 
     def _add_versions(self, rows: list[Row]) -> None:
         names = dict.fromkeys(
@@ -496,19 +491,11 @@ class RowWriter:
         said, by = item.get("sampling"), self._by.credit(labeler)
         compares = self._opinions.are_compared(query, is_named=is_named)
         sampling = standing.choose_word_sampling(query, said, are_compared=compares)
-        label = label_row(
-            self._id(number),
-            query["id"],
-            self._detector.id,
-            given,
-            sampling,
-            by,
-            replaces_id=query["label_id"],
-            note=item.get("note"),
-            labelled_at=item.get("labelled_at"),
-            is_repeat=query["is_repeat"],
-            weight=item.get("weight"),
-        )
+        extra = "note", "labelled_at", "weight"
+        more: dict[str, Any] = {name: item.get(name) for name in extra}
+        more |= {"replaces_id": query["label_id"], "is_repeat": query["is_repeat"]}
+        ids = self._id(number), query["id"], self._detector.id
+        label = label_row(*ids, given, sampling, by, **more)
         self._opinions.note(label)
         decision = standing.decide_standing(
             query,
@@ -526,26 +513,14 @@ class RowWriter:
         query["label_id"] = label["id"]
         for name in ("is_open", "is_scored", "is_spent"):
             del query[name]
+        # A known query has none here.
         if "queue_rank" in query:
-            query["queue_rank"] = self._rank(query, decision)
+            decided = standing.dump_decision(decision, self._detector)
+            rank = query["queue_rank"]
+            if rank is None and decision.is_open and not query["is_repeat"]:
+                rank = draw_rank_of_new(self._detector, query, label=None)
+            query["queue_rank"] = rank if decided["keeps_rank"] else None
         return label
-
-    def _rank(self, query: dict[str, Any], decision: standing.Decision) -> float | None:
-        rank: float | None = query["queue_rank"]
-        if not standing.dump_decision(decision, self._detector)["keeps_rank"]:
-            return None
-        if rank is not None or not decision.is_open or query["is_repeat"]:
-            return rank
-        return draw_rank_of_new(self._detector, query, label=None)
-
-
-def completion_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a row says of a query that waits for its prediction."""
-    predicted = item["predicted"]
-    names = ("confidence", "version", "input")
-    return {name: item.get(name) for name in names} | {
-        "predicted": None if predicted == NO_ANSWER else predicted
-    }
 
 
 def _by_judge(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -590,7 +565,6 @@ class Opinions:
         return is_named or standing.are_compared(self._detector, query["agreement"])
 
     def of(self, query: Mapping[str, Any], *, is_named: bool) -> dict[str, Any]:
-        """Return what people say of *query*, where several of them are compared."""
         if not self.are_compared(query, is_named=is_named):
             return {"words": {}}
         said = self.words.get(query["id"], {})

@@ -131,7 +131,6 @@ class _Undo:
         self.counts["references_taken_back"] += references
 
     def _label(self, query: Any, mine: Sequence[Any], before: Any) -> dict[str, Any]:
-        """Return the label that cancels the labels of the import."""
         last = next((one for one in mine if one.id == query.label_id), mine[-1])
         row = dict((before or last)._mapping)
         row |= {"id": next(self._ids), "replaces_id": query.label_id, "note": None}
@@ -162,7 +161,6 @@ class _Undo:
         return id_ // pending.first_id(1) in self._own
 
     def _before(self, query: Any, label: Any) -> dict[str, Any]:
-        """Return what a query was before the import gave it a label."""
         row = dict(query._mapping)
         if label is None:
             names = ("label", "standing", "agreement")

@@ -8,10 +8,11 @@ piece that is written again adds nothing.
 import gc
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from sys import getsizeof
 from typing import IO, Any
 
@@ -21,17 +22,10 @@ from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.evidence.units import Elected
-from tracker.services.imports import row_keys
+from tracker.services.imports import contradictions, row_keys
 from tracker.services.imports.checking import Columns, RowReader
-from tracker.services.imports.contradictions import (
-    Contradictions,
-    Election,
-    Names,
-    brings_input,
-    check_completion,
-    with_groups,
-)
-from tracker.services.imports.reading.files import RowFile, save_reading
+from tracker.services.imports.reading.choices import Mapping
+from tracker.services.imports.reading.files import RowFile, load_mapping, save_mapping
 from tracker.services.imports.reading.mapping import MappedRows
 from tracker.services.imports.reading.rows import PIECE_ROWS, Row
 from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
@@ -63,7 +57,7 @@ class CheckedPiece:
     good: Columns
     end: int
     # The inputs of those that are stored, by key.
-    stored: Mapping[str, str | None]
+    stored: dict[str, str | None]
 
     def is_new(self) -> bool:
         return self.good.brings_queries() and not self.stored
@@ -71,7 +65,8 @@ class CheckedPiece:
     def cut(self, most: int) -> Iterator["CheckedPiece"]:
         """Yield parts of at most so many rows."""
         for start in range(0, len(self.good), most):
-            part = self.good.part(start, start + most)
+            places = range(len(self.good))
+            part = self.good.pick([start <= one < start + most for one in places])
             is_last = start + most >= len(self.good)
             yield replace(
                 self, good=part, end=self.end if is_last else part.numbers[-1]
@@ -89,7 +84,13 @@ class _Spool:
     def add(self, piece: CheckedPiece) -> None:
         if self._bytes_held < _BYTES_IN_MEMORY:
             self._held.append(piece)
-            self._bytes_held += _weigh(piece)
+            values = piece.good.values
+            # The size of a dictionary does not include its values.
+            if "metadata" in values:
+                self._bytes_held += 3 * len(_dump(piece))
+            else:
+                some = (sum(map(getsizeof, one[::_WEIGHED])) for one in values.values())
+                self._bytes_held += _WEIGHED * sum(some)
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed below.
@@ -100,7 +101,12 @@ class _Spool:
         if self._file is None:
             return
         self._file.seek(0)
-        yield from map(_load, self._file)
+        for line in self._file:
+            numbers, values, end, stored = json.loads(line)
+            for name in _INSTANTS & values.keys():
+                said = values[name]
+                values[name] = [one and datetime.fromisoformat(one) for one in said]
+            yield CheckedPiece(Columns(numbers, values), end, stored)
 
     def close(self) -> None:
         if self._file is not None:
@@ -111,22 +117,6 @@ def _dump(piece: CheckedPiece) -> str:
     good = piece.good
     kept = [list(good.numbers), good.values, piece.end, piece.stored]
     return json.dumps(kept, default=datetime.isoformat)
-
-
-def _load(line: str) -> CheckedPiece:
-    numbers, values, end, stored = json.loads(line)
-    for name in _INSTANTS & values.keys():
-        values[name] = [one and datetime.fromisoformat(one) for one in values[name]]
-    return CheckedPiece(Columns(numbers, values), end, stored)
-
-
-def _weigh(piece: CheckedPiece) -> int:
-    """Return the approximate size in bytes of the rows of *piece*."""
-    # The size of a dictionary does not include its values.
-    if "metadata" in piece.good.values:
-        return 3 * len(_dump(piece))
-    some = (values[::_WEIGHED] for values in piece.good.values.values())
-    return _WEIGHED * sum(sum(map(getsizeof, values)) for values in some)
 
 
 @dataclass(slots=True)
@@ -146,8 +136,8 @@ class Checked:
     _spool: _Spool = field(default_factory=_Spool)
     # The numbers of rows that contradict others.
     _bad: set[int] = field(default_factory=set)
-    _keys: Names = field(default_factory=Names)
-    _inputs: Names = field(default_factory=Names)
+    _keys: contradictions.Names = field(default_factory=contradictions.Names)
+    _inputs: contradictions.Names = field(default_factory=contradictions.Names)
     # Whether a row labels a key that is not stored; an earlier row may add it.
     _has_unknown: bool = False
 
@@ -164,9 +154,7 @@ class Checked:
             if len(good):
                 yield replace(piece, good=good)
 
-    def check(
-        self, rows: MappedRows, on_progress: Callable[[int], None] | None
-    ) -> None:
+    def check(self, rows: MappedRows, on_progress: Callable[[int], None]) -> None:
         """Compare the rows with what is stored, and then with each other."""
         report = self.outcome
         # Whether its rows, or queries that they label, may have groups.
@@ -179,22 +167,21 @@ class Checked:
                 for piece in pieces:
                     good = reader.read(piece)
                     self.keyless.add(good)
-                    good = with_groups(good, self.detector)
+                    good = contradictions.with_groups(good, self.detector)
                     if not report.rows:
                         continue
                     has_groups = has_groups or "group" in good.values
                     report.note_values(piece.noted)
                     self._compare_with_stored(good, report.rows)
-                    if on_progress is not None:
-                        on_progress(report.rows)
+                    on_progress(report.rows)
             if self.keyless.hashes:
                 self._go_on(rows.choices.rows)
-            self._compare_with_each_other()
+            self._compare_repeated()
             if has_groups:
                 self._elect()
         report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
         report.put_in_order()
-        self._keys = self._inputs = Names()
+        self._keys = self._inputs = contradictions.Names()
 
     def _go_on(self, which: str | None) -> None:
         """Compare the rows again if the file continues an earlier one without keys."""
@@ -205,7 +192,8 @@ class Checked:
         if earlier is None:
             return
         self.keyless.prefix = earlier.prefix
-        self._keys, self._inputs, self._has_unknown = Names(), Names(), False
+        self._keys, self._inputs = contradictions.Names(), contradictions.Names()
+        self._has_unknown = False
         spool, self._spool = self._spool, _Spool()
         with closing(spool):
             for piece in spool:
@@ -230,10 +218,11 @@ class Checked:
                 query = known.get(key)
                 try:
                     if query is None and key in waiting and "predicted" in row.values:
-                        check_completion(key, waiting[key], row.values)
+                        contradictions.check_completion(key, waiting[key], row.values)
                         stored[key] = waiting[key].input
                     elif query is not None:
-                        brings_input(key, query._mapping, row.values, versions)
+                        has = query._mapping
+                        contradictions.brings_input(key, has, row.values, versions)
                         stored[key] = query.input
                     elif "predicted" not in row.values:
                         self._has_unknown = True
@@ -242,14 +231,6 @@ class Checked:
                     self._refuse(row, error)
                     kept.append(False)
             good = good.pick(kept)
-        self._note_names(good, stored)
-        self._spool.add(CheckedPiece(good, end, stored))
-
-    def _refuse(self, row: Row, error: InvalidInputError) -> None:
-        self.keyless.forget(row.number)
-        self.outcome.add_error(row.number, error.errors)
-
-    def _note_names(self, good: Columns, stored: Mapping[str, str | None]) -> None:
         keys, names = good.get("key"), good.get("input")
         self._keys.add(keys)
         self._inputs.add(names)
@@ -260,15 +241,18 @@ class Checked:
                 for key, name in zip(keys, names, strict=True)
                 if name is None and key is not None
             )
+        self._spool.add(CheckedPiece(good, end, stored))
 
-    def _compare_with_each_other(self) -> None:
+    def _refuse(self, row: Row, error: InvalidInputError) -> None:
+        self.keyless.forget(row.number)
+        self.outcome.add_error(row.number, error.errors)
+
+    def _compare_repeated(self) -> None:
         keys, inputs = self._keys.find_repeated(), self._inputs.find_repeated()
         self.repeats_keys = bool(keys)
-        if not (keys or inputs or self._has_unknown):
-            return
         shares = self.detector.label_of == INPUT
-        found = Contradictions(keys, inputs, self.by.at, shares)
-        for piece in self._spool:
+        found = contradictions.Contradictions(keys, inputs, self.by.at, shares)
+        for piece in self._spool if keys or inputs or self._has_unknown else ():
             for row in piece.good.rows():
                 try:
                     found.check(row, piece.stored)
@@ -277,7 +261,7 @@ class Checked:
                     self._refuse(row, error)
 
     def _elect(self) -> None:
-        election = Election(self.detector, self.elected)
+        election = contradictions.Election(self.detector, self.elected)
         prefix = self.keyless.prefix
         for piece in self.pieces():
             is_plain = piece.good.values.keys().isdisjoint((INPUT, "labeler"))
@@ -296,7 +280,7 @@ def checked(
     detector: Detector,
     file: RowFile,
     by: By,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Checked]:
     """Check all rows of *file* against the database and each other, for the block.
 
@@ -341,7 +325,6 @@ class Written:
 
     outcome: Outcome = field(default_factory=Outcome)
     rows_done: int = 0
-    # The batches of the last piece.
     batches: tuple[int, ...] = ()
 
 
@@ -352,13 +335,13 @@ class SecondPass:
     """Writes the rows of one file that the first pass found right."""
 
     def __init__(
-        self, found: Checked, written: Written | None = None, *, skips: bool = False
+        self, found: Checked, written: Written = Written(), *, skips: bool = False
     ) -> None:
         """Go on after what is *written*.
 
         Raises RejectedImportError if nothing is, and a row is bad and it does not skip.
         """
-        self.written = Written() if written is None else written
+        self.written = written
         self._found = found
         self.detector = found.detector
         self._by = found.by
@@ -372,7 +355,6 @@ class SecondPass:
         # One piece is held back, to be written with the end of the import.
         self._last: CheckedPiece | None = next(pieces, None)
         self._rest = pieces
-        # All batches so far.
         self.batches: list[int] = []
         # Whether all rows are written in one transaction, and so all or none.
         self._is_one = not self.written.rows_done
@@ -382,7 +364,7 @@ class SecondPass:
         return self._found.outcome.rows
 
     def write(
-        self, run: Run, note: Note | None = None, *, most: int = PIECE_ROWS
+        self, run: Run, note: Note = lambda *_: None, *, most: int = PIECE_ROWS
     ) -> Iterator[Written]:
         """Write all pieces but the last, and yield what is written after each.
 
@@ -396,25 +378,20 @@ class SecondPass:
             assert whole is not None
             are_new = not self._found.repeats_keys and whole.is_new()
             for piece in whole.cut(most):
-                self.written = run(self._work(piece, note, are_new=are_new))
+                tries = iter((are_new,))
+                self.written = run(partial(self._work, piece, note, tries))
                 self.batches += self.written.batches
                 yield self.written
 
     def _work(
-        self, piece: CheckedPiece, note: Note | None, *, are_new: bool
-    ) -> Callable[[Session], Written]:
-        tries = iter((are_new,))
-
-        def work(session: Session) -> Written:
-            # The last piece waits for the disk, and brings all of them there.
-            dialect.commit_without_waiting(session)
-            written = self._write_piece(session, piece, are_new=next(tries, False))
-            self._hold_open(session)
-            if note is not None:
-                note(session, written)
-            return written
-
-        return work
+        self, piece: CheckedPiece, note: Note, tries: Iterator[bool], session: Session
+    ) -> Written:
+        # The last piece waits for the disk, and brings all of them there.
+        dialect.commit_without_waiting(session)
+        written = self._write_piece(session, piece, are_new=next(tries, False))
+        self._hold_open(session)
+        note(session, written)
+        return written
 
     def _write_piece(
         self, session: Session, piece: CheckedPiece, *, are_new: bool = False
@@ -478,7 +455,10 @@ class Order:
     def save(self, session: Session) -> None:
         if self.saves_mapping:
             detector = get_open_detector(session, self.detector)
-            save_reading(session, detector, self.file, self.by)
+            choices = self.file.choices.join(load_mapping(detector))
+            found = {name: getattr(choices, name) for name in Mapping.model_fields}
+            found["columns"] = choices.remembered | choices.columns
+            save_mapping(session, detector, Mapping(**found), self.by)
 
     def to_row(self, detector: Detector, **more: Any) -> FileImport:
         """Return it as it is stored, with what *more* says of it."""
@@ -501,8 +481,8 @@ def importing(
     database: Database,
     order: Order,
     *,
-    on_read: Callable[[int], None] | None = None,
-    on_written: Callable[[int, int], None] | None = None,
+    on_read: Callable[[int], None] = lambda _: None,
+    on_written: Callable[[int, int], None] = lambda *_: None,
 ) -> Iterator[CarryOut]:
     """Check a file, write all pieces but the last, and give what writes that one.
 
@@ -518,35 +498,28 @@ def importing(
     with checked(database.read, detector, file, by, on_read) as rows:
         second = SecondPass(rows, skips=order.on_error == SKIP)
         for written in second.write(database.run_piece, most=most_rows(database)):
-            if on_written is not None:
-                on_written(written.rows_done, second.rows)
+            on_written(written.rows_done, second.rows)
 
         def carry_out(session: Session) -> Outcome:
             outcome = second.finish(session).outcome
             if outcome.has_changed:
-                outcome.import_id = _note_import(session, order, second)
+                # So that it can be undone, as those that a worker carries out.
+                noted = order.to_row(
+                    second.detector,
+                    on_error=REJECT,
+                    started_at=order.by.at,
+                    finished_at=order.by.at,
+                    state=DONE,
+                    report=pack_report(outcome),
+                    bytes_read=file.size,
+                    **dict.fromkeys(("rows", "rows_read", "rows_done"), second.rows),
+                )
+                session.add(noted)
+                session.flush()
+                note_batches(session, (detector.id, noted.id), second.batches)
+                outcome.import_id = noted.id
             order.save(session)
             return outcome
 
         yield carry_out
     database.settle(is_large=file.size >= LARGE_BYTES)
-
-
-def _note_import(session: Session, order: Order, second: SecondPass) -> int:
-    """Note an import that no worker carried out, so that it can be undone."""
-    detector, at, rows = second.detector, order.by.at, second.rows
-    read = dict.fromkeys(("rows", "rows_read", "rows_done"), rows)
-    read["bytes_read"] = order.file.size
-    noted = order.to_row(
-        detector,
-        on_error=REJECT,
-        started_at=at,
-        finished_at=at,
-        state=DONE,
-        report=pack_report(second.outcome),
-        **read,
-    )
-    session.add(noted)
-    session.flush()
-    note_batches(session, (detector.id, noted.id), second.batches)
-    return noted.id

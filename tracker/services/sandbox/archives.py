@@ -5,40 +5,52 @@ It does not load the database: see readers.py.
 
 import io
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import IO, Any
 
 from tracker.errors import InvalidInputError
 from tracker.services.images import MAX_BYTES, check_image, clean_image
-from tracker.services.sandbox.channel import Channel, Closed, SharedFile, allow_time
-from tracker.services.wording import show_reason
+from tracker.services.sandbox.channel import (
+    BROKEN_ZIP,
+    Channel,
+    Closed,
+    SharedFile,
+    allow_time,
+    refusing,
+)
 
 # Processor time; a normal image takes a tenth of it.
 _SECONDS_EACH = 10
-MISSING = "there is no image with this name beside the file"
 
 
 class Names:
-    """The image names of an archive, looked up as rows write them."""
+    """The images of an archive or folder by name, looked up as rows write them."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        """Find the last parts of *names* that are unique."""
-        self._names = set(names)
+    def __init__(self, openers: Mapping[str, Callable[[], IO[bytes]]]) -> None:
+        self._openers = openers
         self._by_end: dict[str, str] = {}
         twice = set()
-        for name in self._names:
+        for name in openers:
             end = _end_of(name)
             if self._by_end.setdefault(end, name) != name:
                 twice.add(end)
         for end in twice:
             del self._by_end[end]
 
-    def find(self, said: str) -> str | None:
-        """Return the name *said*, else the only name that ends with it."""
+    def read(self, said: str) -> bytes:
+        """Return the image *said*, else the only one whose name ends with it.
+
+        Raises InvalidInputError if there is none, or it cannot be read.
+        """
         name = said.strip().replace("\\", "/").removeprefix("./")
-        return name if name in self._names else self._by_end.get(_end_of(name))
+        found = name if name in self._openers else self._by_end.get(_end_of(name))
+        if found is None:
+            raise InvalidInputError.of(
+                "image", "there is no image with this name beside the file"
+            )
+        return read_image(self._openers[found])
 
 
 def _end_of(name: str) -> str:
@@ -50,13 +62,9 @@ def read_image(opener: Callable[[], IO[bytes]]) -> bytes:
 
     Raises InvalidInputError if they cannot be read.
     """
-    try:
-        with opener() as opened:
-            return opened.read(MAX_BYTES + 1)
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidInputError.of(
-            "image", f"it cannot be read: {show_reason(error)}"
-        ) from error
+    broken = refusing("it cannot be read", OSError, *BROKEN_ZIP, field="image")
+    with broken, opener() as opened:
+        return opened.read(MAX_BYTES + 1)
 
 
 def prepare(**_: Any) -> None:
@@ -68,15 +76,15 @@ def work(channel: Channel, *archives: SharedFile) -> None:
 
     An image sent with a suffix is only checked.
     """
-    archive = _Archive(archives[0]) if archives else None
+    images = _open(archives[0]) if archives else None
     channel.send({"is_open": True})
     with suppress(Closed):
         while True:
             said, content = channel.receive()
             allow_time(_SECONDS_EACH)
             try:
-                if archive is not None:
-                    content = archive.read(said["name"])
+                if images is not None:
+                    content = images.read(said["name"])
                 if "suffix" in said:
                     check_image(content, said["suffix"])
                     channel.send({})
@@ -88,21 +96,9 @@ def work(channel: Channel, *archives: SharedFile) -> None:
                 channel.send({"suffix": image.suffix}, image.content)
 
 
-class _Archive:
-    def __init__(self, file: SharedFile) -> None:
-        try:
-            self._archive = zipfile.ZipFile(io.BufferedReader(file, 2**16))
-        except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
-            raise InvalidInputError.of(
-                "images", f"it is not a zip file: {show_reason(error)}"
-            ) from error
-        entries = self._archive.infolist()
-        self._entries = {one.filename: one for one in entries if not one.is_dir()}
-        self._names = Names(self._entries)
-
-    def read(self, said: str) -> bytes:
-        """Return an image, cut after the largest size allowed."""
-        name = self._names.find(said)
-        if name is None:
-            raise InvalidInputError.of("image", MISSING)
-        return read_image(lambda: self._archive.open(self._entries[name]))
+def _open(file: SharedFile) -> Names:
+    kinds = zipfile.BadZipFile, NotImplementedError, OSError, ValueError
+    with refusing("it is not a zip file", *kinds, field="images"):
+        archive = zipfile.ZipFile(io.BufferedReader(file, 2**16))
+    entries = {one.filename: one for one in archive.infolist() if not one.is_dir()}
+    return Names({name: partial(archive.open, one) for name, one in entries.items()})

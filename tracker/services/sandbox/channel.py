@@ -5,18 +5,36 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Callable
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from tracker.errors import TooLargeError
+from tracker.errors import InvalidInputError, TooLargeError
 from tracker.files import PlacedFile
+from tracker.services.wording import show_reason
 
 _HEADER = struct.Struct("!II")
-# The largest message, of JSON and of bytes.
 _MOST_JSON = 32 * 2**20
 _MOST_BYTES = 128 * 2**20
 # Processor time after the limit until the system ends the process.
 GRACE_SECONDS = 2
+# What reading a zip file that is damaged, or of an unknown kind, raises.
+BROKEN_ZIP = (
+    *(EOFError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
+@contextmanager
+def refusing(said: str, *kinds: type[Exception], field: str = "file") -> Iterator[None]:
+    """Raise InvalidInputError of *field* for errors of the libraries that read it."""
+    try:
+        yield
+    except kinds as error:
+        reason = f"{said}: {show_reason(error)}"
+        raise InvalidInputError.of(field, reason) from error
 
 
 class Closed(Exception):  # noqa: N818 - an end is not an error.

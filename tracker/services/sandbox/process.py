@@ -77,7 +77,6 @@ def main() -> None:
 
 
 def _end(pid: int, *, kills: bool) -> dict[str, Any]:
-    """Wait for a fork to end, and return its status and resources."""
     until = time.monotonic() + (0 if kills else GRACE_SECONDS)
     while True:
         found, status, used = os.wait4(pid, os.WNOHANG)
@@ -96,7 +95,6 @@ def _end(pid: int, *, kills: bool) -> dict[str, Any]:
 
 
 def _do(task: dict[str, Any], files: Sequence[int]) -> None:
-    """Do *task* and exit the process."""
     try:
         _limit(task["seconds"], task["arguments"].get("most_unpacked", 0))
         # Libraries may print a part of their input as they fail.

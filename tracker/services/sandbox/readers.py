@@ -51,7 +51,6 @@ class Reader(Channel):
     def __init__(
         self, connection: socket.socket, starter: "_Starter", pid: int
     ) -> None:
-        """Connect to the process *pid*, a fork of *starter*."""
         super().__init__(connection)
         self._starter = starter
         self.pid = pid
@@ -135,7 +134,6 @@ class _Starter:
         return Reader(ours, self, pid)
 
     def end(self, pid: int, *, kills: bool) -> dict[str, Any]:
-        """Wait for a fork to end, and return its status and resources."""
         with suppress(OSError):
             return self._ask({"end": pid, "kills": kills})
         return {}
@@ -179,7 +177,6 @@ _starters: list[_Starter] = []
 
 
 def warm_up() -> None:
-    """Start the starter, so that no file waits for it."""
     _find_starter()
 
 

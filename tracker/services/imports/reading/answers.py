@@ -8,9 +8,9 @@ from typing import Any
 from tracker.services.imports.reading.column_names import is_of_classes, normal, role_of
 from tracker.services.imports.reading.rows import (
     UNKNOWN,
-    RawPiece,
+    Piece,
     Row,
-    RowPiece,
+    cut_rows,
     iter_pieces,
 )
 from tracker.services.wording import show
@@ -50,14 +50,12 @@ def read_answer(value: Any) -> tuple[Any, Any]:
 
 
 def read_answers(
-    piece: RawPiece, classes: list[str], columns: Mapping[str, str]
-) -> RawPiece:
-    """Return *piece* with each nested answer as its class and its confidence.
+    piece: Piece, classes: list[str], columns: Mapping[str, str]
+) -> Iterator[Piece]:
+    """Yield *piece* with each nested answer as its class and its confidence.
 
     *columns* are by field those that were named.
     """
-    if piece.is_strict:
-        return piece
     roles = {name: role_of(name) for name in piece.names}
     roles |= {name: field for field, name in columns.items() if name in roles}
     nested = {
@@ -66,34 +64,38 @@ def read_answers(
         if role in {"predicted", "label", "confidence"}
         and not {dict, list}.isdisjoint(piece.types(name))
     }
-    if not nested:
-        return piece
-    return RowPiece([_unfold(row, nested, roles, classes) for row in piece.rows()])
+    if piece.is_strict or not nested:
+        yield piece
+        return
+    rows = [
+        _unfold(row, nested & row.values.keys(), roles, classes) for row in piece.rows()
+    ]
+    yield from cut_rows(rows)
 
 
 def _unfold(
     row: Row, nested: set[str], roles: Mapping[str, str | None], classes: list[str]
 ) -> Row:
     values = dict(row.values)
-    for name in nested & values.keys():
+    for name in nested:
         found, score = read_answer(values[name])
-        if roles[name] == "confidence":
+        if roles[name] != "confidence":
+            values[name] = found
+        elif isinstance(values[name], dict) and (
+            values[name].keys() == set(classes)
+            or (classes == UNKNOWN and is_of_classes(name))
+        ):
             # Numbers by class say what was predicted, and others nothing.
-            if not isinstance(values[name], dict) or not (
-                values[name].keys() == set(classes)
-                or (classes == UNKNOWN and is_of_classes(name))
-            ):
-                continue
             del values[name]
             values.setdefault("predicted", found)
         else:
-            values[name] = found
+            continue
         if score is not None and roles[name] != "label":
             values.setdefault("confidence", score)
     return row._replace(values=values)
 
 
-def read_counts(pieces: Iterable[RawPiece], notes: list[str]) -> Iterator[RawPiece]:
+def read_counts(pieces: Iterable[Piece], notes: list[str]) -> Iterator[Piece]:
     """Return the rows that a table of counts stands for, and any other as it is.
 
     That is one with a count for each label and prediction, or a confusion matrix whose
@@ -103,7 +105,7 @@ def read_counts(pieces: Iterable[RawPiece], notes: list[str]) -> Iterator[RawPie
     held = []
     for piece in iterator:
         held.append(piece)
-        if piece.rows():
+        if piece.size:
             break
     counted = _counts_of(held[-1]) if held else None
     if counted is None:
@@ -118,7 +120,7 @@ def read_counts(pieces: Iterable[RawPiece], notes: list[str]) -> Iterator[RawPie
     )
 
 
-def _counts_of(piece: RawPiece) -> list[tuple[Any, Any, int]] | None:
+def _counts_of(piece: Piece) -> list[tuple[Any, Any, int]] | None:
     names, rows = list(piece.names), piece.rows()
     cells = [[row.values.get(name) for name in names] for row in rows]
     roles = list(map(role_of, names))
@@ -156,16 +158,12 @@ class ClassColumns:
     columns: dict[str, str]
     # Whether a 1 marks the class, or the highest number does.
     is_mark: bool
-    # predicted or label.
     field: str
 
-    def read(self, piece: RawPiece) -> RawPiece:
-        """Return *piece* with the class instead of the columns."""
-        return RowPiece(
-            [self._read_row(row) for row in piece.rows()],
-            has_header=piece.has_header,
-            has_comma=piece.has_comma,
-        )
+    def read(self, piece: Piece) -> Iterator[Piece]:
+        given = [self._read_row(row) for row in piece.rows()]
+        flags = {"has_header": piece.has_header, "has_comma": piece.has_comma}
+        yield from cut_rows(given, **flags)
 
     def _read_row(self, row: Row) -> Row:
         values = {n: one for n, one in row.values.items() if n not in self.columns}
@@ -188,39 +186,33 @@ class ClassColumns:
 
 
 def find_class_columns(
-    piece: RawPiece, classes: Sequence[str], *, has_label: bool
+    piece: Piece, classes: Sequence[str], *, has_label: bool
 ) -> ClassColumns | None:
-    """Return the columns of all *classes*, None where a class has none."""
-    columns = next(_candidates(piece.names, classes), None)
-    rows = piece.rows() if columns else []
-    if columns is None or not rows:
-        return None
-    try:
-        numbers = [_number(row.values.get(one)) for row in rows for one in columns]
-    except ValueError:
-        return None
-    is_mark = set(numbers) <= {0.0, 1.0}
-    field = "label" if is_mark and not has_label else "predicted"
-    return ClassColumns(columns, is_mark, field)
+    """Return the columns of all *classes*, None where a class has none.
 
-
-def _candidates(
-    names: Sequence[str], classes: Sequence[str]
-) -> Iterator[dict[str, str]]:
-    """Yield the columns that are called as all classes, before or after a word."""
-    bare = {name.strip(): name for name in names}
-    first = classes[0]
-    for name in bare:
-        place = name.rfind(first)
-        if place < 0:
-            continue
-        before, after = name[:place], name[place + len(first) :]
-        if before[-1:].isalnum() or after[:1].isalnum():
-            # Such as f0 and f1, which are features.
+    They are called as the classes, before or after a word.
+    """
+    bare = {name.strip(): name for name in piece.names}
+    columns: dict[str, str] = {}
+    for name in bare if piece.size else ():
+        before, first, after = name.rpartition(classes[0])
+        # Not such as f0 and f1, which are features.
+        if not first or before[-1:].isalnum() or after[:1].isalnum():
             continue
         expected = {f"{before}{one}{after}": one for one in classes}
         if expected.keys() <= bare.keys():
-            yield {bare[column]: one for column, one in expected.items()}
+            columns = {bare[column]: one for column, one in expected.items()}
+            break
+    rows = piece.rows() if columns else []
+    try:
+        numbers = {_number(row.values.get(one)) for row in rows for one in columns}
+    except ValueError:
+        return None
+    if not columns:
+        return None
+    is_mark = numbers <= {0.0, 1.0}
+    field = "label" if is_mark and not has_label else "predicted"
+    return ClassColumns(columns, is_mark, field)
 
 
 def _number(value: Any) -> float:

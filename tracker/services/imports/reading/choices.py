@@ -17,7 +17,6 @@ EXTRAS: tuple[Extra, ...] = ("metadata", "ignore", "refuse")
 METADATA, IGNORE, REFUSE = EXTRAS
 # How rows without a key are taken if they nearly equal an earlier file.
 SAME_ROWS, NEW_ROWS = ("same", "new")
-# What a column may be said to hold.
 MAPPED = (*FIELDS, IMAGE, PROBABILITY)
 # What may be the same in every row.
 GIVEN = tuple(name for name in FIELDS if name not in {"key", "input", "metadata"})
@@ -89,14 +88,12 @@ class Choices(Mapping):
     no_answer: list[str] = Field(default_factory=list)
     # Of rows without a key, SAME_ROWS or NEW_ROWS; None where nobody says it.
     rows: Literal["same", "new"] | None = None
-    # Whether confidences are percentages, written without the sign.
     percent: bool = False
     # Of a workbook, and the row of a table that names the columns, counted from 1.
     sheet: str | None = None
     header_row: int | None = Field(default=None, ge=1, le=1_000)
     # What becomes of other columns where nobody says it.
     usual_extra: Extra = REFUSE
-    # Whether what was saved with the detector is to be added.
     uses_saved: bool = True
     # Columns as they were saved, which a file need not have.
     remembered: dict[str, str] = Field(default_factory=dict)

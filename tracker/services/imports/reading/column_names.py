@@ -2,14 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-    Set,
-)
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,7 +156,6 @@ class Plan:
         return found
 
     def proposed(self) -> dict[str, str]:
-        """Return by field the columns that may be the label and the prediction."""
         missing = [one for one in ("label", "predicted") if one not in self.fields]
         return dict(zip(missing, self.unclear, strict=False))
 
@@ -175,7 +167,6 @@ class Plan:
         return first < last
 
     def renamed(self) -> dict[str, str]:
-        """Return the fields whose column has another name."""
         return {
             name: column
             for name, column in self.fields.items()
@@ -230,12 +221,14 @@ def known_field(name: str) -> str | None:
 
 def _find_needless(
     names: Sequence[str], taken: Set[str], known: Mapping[str, str]
-) -> Iterable[str]:
-    """Yield the columns without a name, and those known to say nothing of a query."""
-    for name in dict.fromkeys(names):
-        is_unnamed = _UNNAMED.fullmatch(normal(name)) is not None
-        if name not in taken and (is_unnamed or known.get(normal(name)) == ""):
-            yield name
+) -> tuple[str, ...]:
+    """Return the columns without a name, and those known to say nothing of a query."""
+    return tuple(
+        name
+        for name in dict.fromkeys(names)
+        if name not in taken
+        and (known.get(normal(name)) == "" or _UNNAMED.fullmatch(normal(name)))
+    )
 
 
 def guess_columns(
@@ -265,7 +258,7 @@ def guess_columns(
     elif rows.IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
     taken = {head_of(column, names) for column in fields.values()}
-    left_out = tuple(_find_needless(names, taken, known))
+    left_out = _find_needless(names, taken, known)
     free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
     others = _find_known(fields, free, known, settled, wrong)
@@ -300,12 +293,17 @@ def guess_columns(
 
 
 def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool]:
-    """Return the field of each column that is known, and if a tool's shape says so."""
     shaped = known_columns(names, SHAPES)
     if shaped is not None:
         return {normal(column): name for column, name in shaped.items()}, True
     normals = set(map(normal, names))
-    found = KNOWN | _label_studio(normals)
+    found = dict(KNOWN)
+    if normals >= _LABEL_STUDIO:
+        found |= dict.fromkeys(_BOOKKEEPING, "")
+        found |= {"annotator": "labeler", "created_at": "labelled_at"}
+        if "key" in normals:
+            # It is the number of the task.
+            found["id"] = ""
     if normals >= _EXPORTED:
         found |= dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "")
     person = next((one for one in _PEOPLE if one in normals), None)
@@ -364,7 +362,6 @@ def _find_known(
     settled: Collection[str],
     wrong: list[FieldError],
 ) -> list[str]:
-    """Take columns by their whole names, and return the others."""
     taken = set(fields.values())
     for found in [one for one in (*rows.FIELDS, rows.IMAGE) if one not in settled]:
         candidates = [name for name in free if known.get(normal(name)) == found]
@@ -401,7 +398,6 @@ def _find_by_words(
     settled: Set[str],
     holds_classes: Callable[[str], bool],
 ) -> None:
-    """Take some of *others* for what the words of their names say, where one does."""
     if fields.keys() >= {"label", "confidence"} and not fields.keys() & {
         *("predicted", "key"),
         *settled,
@@ -460,19 +456,6 @@ def _find_unclear(
 def _truth_first(name: str) -> int:
     words = _words_of(name)
     return bool(words & _PROGRAMS) - bool(words & _LOUD)
-
-
-def _label_studio(normals: Set[str]) -> dict[str, str]:
-    """Return what the columns of Label Studio's own say, "" for its bookkeeping."""
-    if not normals >= _LABEL_STUDIO:
-        return {}
-    return {
-        **dict.fromkeys(_BOOKKEEPING, ""),
-        "annotator": "labeler",
-        "created_at": "labelled_at",
-        # The number of the task, unless the task has a key of its own.
-        **({"id": ""} if "key" in normals else {}),
-    }
 
 
 def _chosen(

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading import rows
 from tracker.services.imports.reading.column_names import known_field, normal, role_of
 from tracker.services.imports.reading.known_shapes import SHAPES
-from tracker.services.imports.reading.shapes import read_document, read_records
+from tracker.services.imports.reading.shapes import find, read_records, read_shape
 from tracker.services.wording import show, show_name
 
 
 def is_task(item: Any) -> bool:
-    """Return whether *item* looks like a task."""
     return (
         isinstance(item, dict)
         and isinstance(item.get("data"), dict)
@@ -144,36 +143,30 @@ _SHAPES = (
 )
 
 
-class Document(NamedTuple):
-    """A shape of a whole document, and what reads it by the columns that were named."""
-
-    name: str
-    tells: Callable[[Any], bool]
-    read: Callable[[Any, Mapping[str, str], list[str]], Iterator[rows.RawPiece]]
-
-
 def document_pieces(
     body: Any, columns: Mapping[str, str] = NO_COLUMNS, notes: list[str] | None = None
-) -> Iterator[rows.RawPiece]:
+) -> Iterator[rows.Piece]:
     """Read a parsed document; InvalidInputError where it is of no known shape.
 
     *columns* are by field those that were named; how it is read goes to *notes*.
     """
     notes = [] if notes is None else notes
-    shaped = read_document(body, SHAPES, notes)
-    if shaped is not None:
-        yield from shaped
-        return
-    for document in DOCUMENTS:
-        if document.tells(body):
-            yield from document.read(body, columns, notes)
+    for shape in SHAPES:
+        if shape.records and shape.fits(body):
+            where = shape.records
+            records = find(body, where) if isinstance(where, str) else where(body)
+            yield from read_shape(shape, body, records, notes)
+            return
+    for tells, read in DOCUMENTS.values():
+        if tells(body):
+            yield from read(body, columns, notes)
             return
     raise InvalidInputError.of("items", _SHAPES)
 
 
 def _read_rows(
     body: Any, columns: Mapping[str, str], notes: list[str]
-) -> Iterator[rows.RawPiece]:
+) -> Iterator[rows.Piece]:
     # What is no list is JSON Lines of one line.
     items = body if isinstance(body, list) else [body]
     # A classifier's answers by class, as a pipeline returns them for each input.
@@ -203,30 +196,27 @@ def _inner(body: Mapping[str, Any]) -> Any:
 
 
 def _find_rows(body: Mapping[str, Any]) -> Any:
-    """Return the one list of objects, or the columns, in a document, however deep."""
-    found = [
+    """Return the one list of objects, or the columns, in a document, however deep.
+
+    Columns are lists of one length, one of which is known.
+    """
+    found: list[Any] = [
         one
         for one in body.values()
         if isinstance(one, list) and one and all(isinstance(o, dict) for o in one)
     ]
     if not found:
-        inner: list[Any] = [one for one in body.values() if isinstance(one, dict)]
-        inner = [one if _are_columns(one) else _find_rows(one) for one in inner]
-        found = [one for one in inner if one is not None]
+        for one in body.values():
+            if not isinstance(one, dict):
+                continue
+            are_lists = all(isinstance(column, list) for column in one.values())
+            is_even = are_lists and len(set(map(len, one.values()))) == 1
+            found.append(one if is_even and any(map(role_of, one)) else _find_rows(one))
+        found = [one for one in found if one is not None]
     return found[0] if len(found) == 1 else None
 
 
-def _are_columns(body: Mapping[str, Any]) -> bool:
-    """Return whether it has equally long lists, and some column that is known."""
-    values = list(body.values())
-    return (
-        all(isinstance(one, list) for one in values)
-        and len(set(map(len, values))) == 1
-        and any(map(role_of, body))
-    )
-
-
-def _read_split(body: Any, *_: Any) -> Iterator[rows.TablePiece]:
+def _read_split(body: Any, *_: Any) -> Iterator[rows.Piece]:
     names = [str(name) for name in body["columns"]]
     for number, line in enumerate(body["data"], start=1):
         if not isinstance(line, list) or len(line) != len(names):
@@ -238,7 +228,7 @@ def _read_split(body: Any, *_: Any) -> Iterator[rows.TablePiece]:
 
 def _read_columns(
     body: Mapping[str, Any], _: Mapping[str, str], notes: list[str]
-) -> Iterator[rows.TablePiece]:
+) -> Iterator[rows.Piece]:
     values = list(body.values())
     if (
         values
@@ -267,72 +257,59 @@ def _read_columns(
     return rows.iter_tables(list(body), ([one.get(k) for one in values] for k in index))
 
 
-def _read_fiftyone(body: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+def _read_fiftyone(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the classifications of one field; with confidences it is predictions."""
-    classes, labels = body["classes"], body["labels"]
-    given_ones = {key: _only(key, target) for key, target in labels.items()}
-    # A sample without a classification says nothing.
-    targets = {key: one for key, one in given_ones.items() if one is not None}
-    has_confidence = any(
-        isinstance(target, dict) and "confidence" in target
-        for target in targets.values()
-    )
-    name = "predicted" if has_confidence else "label"
+    classes, targets = body["classes"], dict[str, Any]()
+    for key, target in body["labels"].items():
+        ones = target if isinstance(target, list) else [target]
+        if len(ones) > 1:
+            raise InvalidInputError.of(
+                "labels",
+                f"{show_name(key)} has {len(ones)} classifications; it must have one",
+            )
+        # A sample without a classification says nothing.
+        if ones and ones[0] is not None:
+            is_whole = isinstance(ones[0], dict)
+            targets[key] = ones[0] if is_whole else {"label": ones[0]}
+    has_confidence = any("confidence" in target for target in targets.values())
     for key, target in targets.items():
-        given = target if isinstance(target, dict) else {"label": target}
+        label = target.get("label")
+        if type(label) is int and isinstance(classes, list):
+            if not 0 <= label < len(classes):
+                raise InvalidInputError.of(
+                    "labels",
+                    f"{show_name(key)} has the class {label}; it must be at least 0 "
+                    f"and less than {len(classes)}",
+                )
+            label = classes[label]
         yield {
             "key": key,
-            name: _class_at(key, given.get("label"), classes),
-            "confidence": given.get("confidence"),
-            "metadata": given.get("attributes") or None,
+            "predicted" if has_confidence else "label": label,
+            "confidence": target.get("confidence"),
+            "metadata": target.get("attributes") or None,
         }
 
 
-def _only(key: str, target: Any) -> Any:
-    if not isinstance(target, list):
-        return target
-    if len(target) > 1:
-        raise InvalidInputError.of(
-            "labels",
-            f"{show_name(key)} has {len(target)} classifications; it must have one",
-        )
-    return target[0] if target else None
-
-
-def _class_at(key: str, label: Any, classes: Any) -> Any:
-    if type(label) is not int or not isinstance(classes, list):
-        return label
-    if not 0 <= label < len(classes):
-        raise InvalidInputError.of(
-            "labels",
-            f"{show_name(key)} has the class {label}; it must be at least 0 and less "
-            f"than {len(classes)}",
-        )
-    return classes[label]
-
-
-# The most particular first.
-DOCUMENTS = (
-    Document(
-        "tasks of Label Studio",
+_Read = Callable[[Any, Mapping[str, str], list[str]], Iterator[rows.Piece]]
+# What tells a document, and what reads it by the columns that were named; the most
+# particular first.
+DOCUMENTS: dict[str, tuple[Callable[[Any], bool], _Read]] = {
+    "tasks of Label Studio": (
         lambda body: isinstance(body, list) and bool(body) and all(map(is_task, body)),
         lambda body, columns, _: rows.iter_pieces(read_tasks(body, columns)),
     ),
-    Document(
-        "a list of rows",
+    "a list of rows": (
         lambda body: (
             (isinstance(body, list) and bool(body))
             or any(not shape.records and shape.fits(body) for shape in SHAPES)
         ),
         _read_rows,
     ),
-    Document(
-        "rows of the API",
+    "rows of the API": (
         lambda body: _has(body, items=list),
         lambda body, *_: rows.iter_pieces(rows.iter_items(body), is_strict=True),
     ),
-    Document(
-        "a table of pandas",
+    "a table of pandas": (
         lambda body: _has(body, data=list, schema=object),
         lambda body, *_: rows.iter_pieces(
             rows.iter_objects(
@@ -345,24 +322,17 @@ DOCUMENTS = (
         ),
     ),
     # pandas writes this, too, with orient="split".
-    Document(
-        "a table of MLflow or Weights & Biases",
+    "a table of MLflow or Weights & Biases": (
         lambda body: _has(body, data=list, columns=list),
         _read_split,
     ),
-    Document(
-        "labels of FiftyOne",
+    "labels of FiftyOne": (
         lambda body: _has(body, labels=dict, classes=object),
         lambda body, *_: rows.iter_pieces(rows.iter_objects(_read_fiftyone(body))),
     ),
-    Document(
-        "rows inside a document",
+    "rows inside a document": (
         lambda body: isinstance(body, dict) and _inner(body) is not None,
         lambda body, *how: document_pieces(_inner(body), *how),
     ),
-    Document(
-        "columns or labels by key",
-        lambda body: isinstance(body, dict),
-        _read_columns,
-    ),
-)
+    "columns or labels by key": (lambda body: isinstance(body, dict), _read_columns),
+}

@@ -17,7 +17,7 @@ from tracker.services.imports.reading.choices import DEFAULT, Choices
 from tracker.services.imports.reading.choices import Mapping as SavedMapping
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
 from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import RawPiece
+from tracker.services.imports.reading.rows import Piece
 from tracker.services.sandbox.channel import MOST_UNPACKED
 from tracker.services.sandbox.readers import reading
 from tracker.services.wording import show
@@ -100,12 +100,12 @@ class RowFile:
         notes: list[str],
         columns: Mapping[str, str] = NO_COLUMNS,
         table: Mapping[str, Any] = NO_COLUMNS,
-    ) -> Generator[RawPiece]:
+    ) -> Generator[Piece]:
         """Read the rows by the names of the columns; see ``read_pieces``."""
         if self.document is not None:
             yield from document_pieces(self.document, columns, notes)
             return
-        read: Callable[..., Iterator[RawPiece]] = partial(read_apart, place=self._place)
+        read: Callable[..., Iterator[Piece]] = partial(read_apart, place=self._place)
         if self.format in _TEXTS and self.size <= SMALL:
             self.stream.seek(0)
             # A small text takes no process of its own.
@@ -123,13 +123,8 @@ class RowFile:
 
 
 def read_apart(
-    kind: str,
-    stream: BinaryIO,
-    notes: list[str],
-    *,
-    place: list[int],
-    **options: Any,
-) -> Iterator[RawPiece]:
+    kind: str, stream: BinaryIO, notes: list[str], *, place: list[int], **options: Any
+) -> Iterator[Piece]:
     """Read a file in a process of its own, which it may end; see ``read_pieces``.
 
     How far it was read is noted in *place*.
@@ -178,8 +173,7 @@ def save_mapping(
     known = (*detector.classes, UNCLEAR)
     wrong = [
         FieldError(
-            "class",
-            f"{show(name)}, for {show(value)}, is not a class of the detector",
+            "class", f"{show(name)}, for {show(value)}, is not a class of the detector"
         )
         for value, name in mapping.classes.items()
         if name not in known
@@ -192,11 +186,3 @@ def save_mapping(
         session.flush()
         by.record(session, "import mapping saved", detector.name, **(found or {}))
     return mapping
-
-
-def save_reading(session: Session, detector: Detector, file: RowFile, by: By) -> None:
-    """Save how *file* was read for the next files of the detector."""
-    choices = file.choices.join(load_mapping(detector))
-    found = {name: getattr(choices, name) for name in SavedMapping.model_fields}
-    found["columns"] = choices.remembered | choices.columns
-    save_mapping(session, detector, SavedMapping(**found), by)

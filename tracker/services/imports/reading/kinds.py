@@ -28,11 +28,13 @@ from tracker.services.imports.reading.documents import NO_COLUMNS, document_piec
 from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.shapes import read_records
 from tracker.services.sandbox.channel import (
+    BROKEN_ZIP,
     Channel,
     SharedFile,
     Unpacked,
     allow_time,
     dump,
+    refusing,
 )
 from tracker.services.wording import show_reason
 
@@ -53,27 +55,14 @@ def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
         content = _read_part(stream, archive, name)
         unpacked.add(len(content))
         if len(content) > rows.LONGEST_ROW:
-            raise InvalidInputError.of(
-                "file", f"{name} is longer than {rows.LONGEST_ROW:,} bytes"
-            )
+            raise rows.wrong_file(f"{name} is longer than {rows.LONGEST_ROW:,} bytes")
         return load_json(content)
 
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            names = [n for n in archive.namelist() if n.startswith(_SAMPLES)]
-            return {**load(HEADER), "samples": [load(name) for name in names]}
-    except (
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise InvalidInputError.of(
-            "file", f"it is not a log of inspect_ai: {show_reason(error)}"
-        ) from error
+    kinds = TypeError, ValueError, *BROKEN_ZIP
+    broken = refusing("it is not a log of inspect_ai", *kinds)
+    with broken, zipfile.ZipFile(stream) as archive:
+        names = [n for n in archive.namelist() if n.startswith(_SAMPLES)]
+        return {**load(HEADER), "samples": [load(name) for name in names]}
 
 
 def _read_part(stream: BinaryIO, archive: zipfile.ZipFile, name: str) -> bytes:
@@ -111,19 +100,15 @@ class _Tags:
         self._is_cvat = False
 
     def rows(self, stream: BinaryIO) -> Iterator[rows.Row]:
-        try:
+        with refusing("it is not XML", expat.ExpatError):
             while content := stream.read(_PIECE):
                 self._parser.Parse(content)
                 yield from self._found
                 self._found.clear()
             self._parser.Parse(b"", True)
-        except expat.ExpatError as error:
-            raise InvalidInputError.of(
-                "file", f"it is not XML: {show_reason(error)}"
-            ) from error
         if not self._is_cvat:
-            raise InvalidInputError.of(
-                "file", "it is not of CVAT, whose annotations are the only XML read"
+            raise rows.wrong_file(
+                "it is not of CVAT, whose annotations are the only XML read"
             )
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
@@ -170,7 +155,7 @@ def read_pieces(  # noqa: PLR0913 - what is read and how.
     most_unpacked: int,
     columns: Mapping[str, str] = NO_COLUMNS,
     table: Mapping[str, Any] = NO_COLUMNS,
-) -> Iterator[rows.RawPiece]:
+) -> Iterator[rows.Piece]:
     """Read *stream*, packed or not; what is to be said of it goes to *notes*.
 
     *columns* are by field those that were named, *table* says which sheet and which
@@ -183,20 +168,16 @@ def read_pieces(  # noqa: PLR0913 - what is read and how.
     if not is_packed:
         yield from _read(kind, stream, how)
         return
-    try:
-        packed = cast("io.RawIOBase", _Counted(stream, how.unpacked))
-        with io.BufferedReader(packed) as content:
-            if kind in _WHOLE:
-                with tempfile.TemporaryFile() as spool:
-                    shutil.copyfileobj(content, spool)
-                    spool.seek(0)
-                    yield from _read(kind, cast("BinaryIO", spool), how)
-            else:
-                yield from _read(kind, content, how)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InvalidInputError.of(
-            "file", f"it is not gzip: {show_reason(error)}"
-        ) from error
+    broken = refusing("it is not gzip", gzip.BadGzipFile, EOFError, zlib.error)
+    packed = cast("io.RawIOBase", _Counted(stream, how.unpacked))
+    with broken, io.BufferedReader(packed) as content:
+        if kind in _WHOLE:
+            with tempfile.TemporaryFile() as spool:
+                shutil.copyfileobj(content, spool)
+                spool.seek(0)
+                yield from _read(kind, cast("BinaryIO", spool), how)
+        else:
+            yield from _read(kind, content, how)
 
 
 class _Counted(gzip.GzipFile):
@@ -227,7 +208,7 @@ class _How:
     table: Mapping[str, Any]
 
 
-def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.RawPiece]:  # noqa: PLR0911
+def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.Piece]:  # noqa: PLR0911
     match kind:
         case "csv":
             return tables.csv_pieces(stream, how.notes, how.table.get("header_row"))
@@ -259,30 +240,25 @@ def _read(kind: str, stream: BinaryIO, how: _How) -> Iterator[rows.RawPiece]:  #
     return tables.excel_pieces(stream, how.notes, how.unpacked, **how.table)
 
 
-def _read_zipped(stream: BinaryIO, name: str, how: _How) -> Iterator[rows.RawPiece]:
-    """Read the file of that *name* in a zip file, as its content says."""
-    try:
-        with (
-            zipfile.ZipFile(stream) as archive,
-            archive.open(name) as packed,
-            tempfile.TemporaryFile() as spool,
-        ):
-            while content := packed.read(_PIECE):
-                how.unpacked.add(len(content))
-                spool.write(content)
-            whole = cast("BinaryIO", spool)
-            kind = guess_format(whole)
-            spool.seek(0)
-            how.notes.append(f"the file {name} in the zip file was read")
-            if kind == "xlsx":
-                notes, unpacked = how.notes, how.unpacked
-                yield from tables.excel_pieces(whole, notes, unpacked, **how.table)
-            else:
-                yield from _read(kind, whole, how)
-    except (NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidInputError.of(
-            "file", f"it cannot be unpacked: {show_reason(error)}"
-        ) from error
+def _read_zipped(stream: BinaryIO, name: str, how: _How) -> Iterator[rows.Piece]:
+    with (
+        refusing("it cannot be unpacked", *BROKEN_ZIP),
+        zipfile.ZipFile(stream) as archive,
+        archive.open(name) as packed,
+        tempfile.TemporaryFile() as spool,
+    ):
+        while content := packed.read(_PIECE):
+            how.unpacked.add(len(content))
+            spool.write(content)
+        whole = cast("BinaryIO", spool)
+        kind = guess_format(whole)
+        spool.seek(0)
+        how.notes.append(f"the file {name} in the zip file was read")
+        if kind == "xlsx":
+            notes, unpacked = how.notes, how.unpacked
+            yield from tables.excel_pieces(whole, notes, unpacked, **how.table)
+        else:
+            yield from _read(kind, whole, how)
 
 
 def guess_format(stream: BinaryIO) -> str:
@@ -314,11 +290,10 @@ def _guess_text(text: bytes) -> str:
     return "jsonl" if rest.strip().startswith(b"{") else "json"
 
 
-def _read_json(stream: BinaryIO, how: _How) -> Iterator[rows.RawPiece]:
-    """Read a document, or what is one in each line."""
+def _read_json(stream: BinaryIO, how: _How) -> Iterator[rows.Piece]:
     text = stream.read(LARGEST_DOCUMENT + 1)
     if len(text) > LARGEST_DOCUMENT:
-        raise InvalidInputError.of("file", LARGE_DOCUMENT)
+        raise rows.wrong_file(LARGE_DOCUMENT)
     try:
         body = load_json(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
@@ -350,61 +325,38 @@ def work(channel: Channel, file: SharedFile, *, kind: str, **options: Any) -> No
 
 
 def _dump_pieces(
-    piece: rows.RawPiece, notes: list[str], file: SharedFile
+    piece: rows.Piece, notes: list[str], file: SharedFile
 ) -> Iterator[bytes]:
     """Return *piece* as messages of bounded size, whose values are bounded with it."""
-    said: list[Any] = ["table", *piece]
-    if isinstance(piece, rows.RowPiece):
-        given = [
-            (number, values, [(one.field, one.message) for one in errors], nulls)
-            for number, values, errors, nulls in piece.given
-        ]
-        said = ["rows", given, *piece[1:]]
-    text = dump([said, notes, file.furthest], _dump_value)
-    halves = _halves(piece) if len(text) > rows.PIECE_BYTES else ()
-    for half in halves:
-        yield from _dump_pieces(half, notes, file)
-    if halves:
+    odd = [
+        (number, [(one.field, one.message) for one in errors], nulls)
+        for number, (errors, nulls) in piece.odd.items()
+    ]
+    text = dump([[*piece[:-1], odd], notes, file.furthest], _dump_value)
+    middle = piece.size // 2
+    if len(text) > rows.PIECE_BYTES and middle:
+        for part in (piece.part(0, middle), piece.part(middle, piece.size)):
+            yield from _dump_pieces(part, notes, file)
         return
     # A cell of CSV is a text, however long; others take many times their size.
     if len(text) > rows.LONGEST_ROW and not (
-        isinstance(piece, rows.TablePiece)
+        piece.has_header
         and all(piece.types(name) <= {str, NoneType} for name in piece.names)
     ):
-        raise InvalidInputError.of(
-            "file", f"row {piece.first:,} is longer than {rows.LONGEST_ROW:,} bytes"
+        raise rows.wrong_file(
+            f"row {piece.first:,} is longer than {rows.LONGEST_ROW:,} bytes"
         )
     yield text
 
 
-def _halves(piece: rows.RawPiece) -> tuple[rows.RawPiece, ...]:
-    """Return *piece* in two, none if it has a single row."""
-    if isinstance(piece, rows.RowPiece):
-        middle = len(piece.given) // 2
-        first: rows.RawPiece = piece._replace(given=piece.given[:middle])
-        rest: rows.RawPiece = piece._replace(given=piece.given[middle:])
-    else:
-        middle = len(piece.values[0]) // 2 if piece.values else 0
-        first = piece._replace(values=[one[:middle] for one in piece.values])
-        rest = piece._replace(
-            first=piece.first + middle, values=[one[middle:] for one in piece.values]
-        )
-    return (first, rest) if middle else ()
-
-
-def load_piece(said: list[Any]) -> rows.RawPiece:
+def load_piece(said: list[Any]) -> rows.Piece:
     """Return the piece of a message."""
-    kind, *fields = said
-    if kind == "table":
-        return rows.TablePiece(*fields)
-    given, *flags = fields
-    found = [
-        rows.Row(
-            number, values, tuple(FieldError(*one) for one in errors), tuple(nulls)
-        )
-        for number, values, errors, nulls in given
-    ]
-    return rows.RowPiece(found, *flags)
+    *fields, odd = said
+    found = {
+        number: (tuple(FieldError(*one) for one in errors), tuple(nulls))
+        for number, errors, nulls in odd
+    }
+    return rows.Piece(*fields)._replace(odd=found)
 
 
 # Values of Parquet and Excel that JSON does not have, the narrower type first: how each

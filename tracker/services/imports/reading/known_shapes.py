@@ -43,7 +43,6 @@ def _promptfoo_input(record: Record, _: Record) -> Any:
 
 
 def _human_truth(record: Record, _: Record) -> Any:
-    """Return the last expectation of a trace that a person gave."""
     for one in reversed(record["assessments"] or []):
         if find(one, "source.source_type") != "HUMAN":
             continue
@@ -74,7 +73,6 @@ def _prodigy_choice(record: Record, _: Record) -> Any:
 
 
 def _argilla_label(record: Record, _: Record) -> Any:
-    """Return the last answer that was submitted to the one question."""
     answers = only_question(record["responses"])
     given = [
         one for one in answers or () if one.get("status", "submitted") == "submitted"
@@ -134,26 +132,25 @@ def _helm_truth(record: Record, _: Record) -> Any:
     return find(correct[0], "output.text") if correct else None
 
 
-# https://inspect.aisi.org.uk/eval-logs.html, as .json and as .eval
-INSPECT = Shape(
-    "a log of inspect_ai",
-    "eval.model samples",
-    {
-        "key": "uuid",
-        # Once: other epochs have the group alone.
-        "input": lambda record, _: (
-            record.get("id") if record.get("epoch", 1) == 1 else None
-        ),
-        "group": "id",
-        "predicted": "scores.*.answer | output.completion"
-        " | output.choices[0].message.content",
-        "label": "target",
-        "version": "^.eval.model",
-    },
-    records="samples",
-)
 SHAPES = (
-    INSPECT,
+    # https://inspect.aisi.org.uk/eval-logs.html, as .json and as .eval
+    Shape(
+        "a log of inspect_ai",
+        "eval.model samples",
+        {
+            "key": "uuid",
+            # Once: other epochs have the group alone.
+            "input": lambda record, _: (
+                record.get("id") if record.get("epoch", 1) == 1 else None
+            ),
+            "group": "id",
+            "predicted": "scores.*.answer | output.completion"
+            " | output.choices[0].message.content",
+            "label": "target",
+            "version": "^.eval.model",
+        },
+        records="samples",
+    ),
     # https://github.com/EleutherAI/lm-evaluation-harness, --log_samples
     Shape(
         "samples of lm-evaluation-harness",

@@ -1,9 +1,10 @@
 """The pieces of a file with its columns named and its cells read as fields."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tracker.errors import FieldError, InvalidInputError
@@ -14,10 +15,11 @@ from tracker.services.imports.reading.rows import (
     MOST_COLUMNS,
     PROBABILITY,
     UNKNOWN,
-    RawPiece,
+    Piece,
     Row,
     read_given,
     refuse_many_columns,
+    wrong_file,
 )
 from tracker.services.imports.reading.shapes import find
 from tracker.services.imports.reading.values import (
@@ -48,7 +50,7 @@ Guess = Callable[[str], bool]
 class MappedPiece:
     """Rows of a file by the names of the fields."""
 
-    _piece: RawPiece
+    _piece: Piece
     _plan: column_names.Plan
     _readers: dict[str, Reader]
     _given: dict[str, str]
@@ -92,16 +94,7 @@ class MappedPiece:
         found = (find(row.values, column) for row in self._piece.rows())
         return [value for value in found if value is not None]
 
-    def finds_answers(self) -> bool:
-        """Return whether a row has a prediction, valid or not."""
-        try:
-            found = self._read("predicted", self.said("predicted"))
-        except ValueError:
-            return True
-        return any(one is not None for one in found)
-
     def _answer(self, predicted: Any, row: Row) -> Any:
-        """Return what was *predicted*; no answer where the row has an empty cell."""
         column = self._plan.fields["predicted"]
         has_cell = self._piece.has_header or column in {*row.nulls, *row.values}
         if predicted is not None or not (has_cell and row.values):
@@ -109,7 +102,7 @@ class MappedPiece:
         self.noted["predicted", "nothing", "no answer"] += 1
         return NO_ANSWER
 
-    def _read(self, name: str, values: list[Any]) -> list[Any]:
+    def read(self, name: str, values: list[Any]) -> list[Any]:
         read = self._readers.get(name)
         if read is None:
             return values
@@ -133,14 +126,19 @@ class MappedPiece:
         found: dict[str, list[Any]] = {}
         errors: list[FieldError] = []
         for name, column in self._plan.fields.items():
-            if (values := _values_at(raw, column)) is not None:
-                try:
-                    found[name] = self._read(name, values)
-                except ValueError as error:
-                    errors.append(FieldError(name, str(error)))
+            head = column_names.head_of(column, raw)
+            if head not in raw:
+                continue
+            values = raw[head]
+            if head != column:
+                values = [find({head: one}, column) for one in values]
+            try:
+                found[name] = self.read(name, values)
+            except ValueError as error:
+                errors.append(FieldError(name, str(error)))
         none = [None] * len(next(iter(raw.values()), ()))
         for name, value in self._given.items():
-            found[name] = self._read(name, [value]) * len(none)
+            found[name] = self.read(name, [value]) * len(none)
         if self._plan.is_current in raw and "label" in found:
             told = zip(found["label"], raw[self._plan.is_current], strict=True)
             found["label"] = [
@@ -151,53 +149,38 @@ class MappedPiece:
         if self.has_answers and not is_wrong and None in predicted:
             lines = zip(predicted, rows(), strict=True)
             found["predicted"] = [self._answer(one, row) for one, row in lines]
-        found = _with_weights(found, none)
+        self._weigh(found, none)
+        self._add_extras(found, raw, none)
+        return found, errors
+
+    def _weigh(self, found: dict[str, list[Any]], none: list[None]) -> None:
+        if PROBABILITY in found:
+            found.setdefault("weight", found.pop(PROBABILITY))
+        if "weight" in found:
+            # They were not drawn evenly, unless they say how they were.
+            columns = (found.get(n, none) for n in ("weight", "label", "sampling"))
+            found["sampling"] = [
+                TARGETED if said is None and None not in {weight, label} else said
+                for weight, label, said in zip(*columns, strict=True)
+            ]
+
+    def _add_extras(
+        self, found: dict[str, list[Any]], raw: dict[str, list[Any]], none: list[None]
+    ) -> None:
+        """Add the other columns to the metadata, whose own values take precedence."""
         # Of the row, not of the plan: a file may have thousands of other columns.
         places = self._plan.places
         extras = sorted(raw.keys() & places.keys(), key=places.__getitem__)
-        if extras:
-            given = found.get("metadata", none)
-            cells = zip(*(raw[name] for name in extras), strict=True)
-            found["metadata"] = [
-                _with_extras(value, zip(extras, line, strict=True))
-                for value, line in zip(given, cells, strict=True)
-            ]
-        return found, errors
-
-
-def _values_at(raw: dict[str, list[Any]], column: str) -> list[Any] | None:
-    if column in raw:
-        return raw[column]
-    head = column_names.head_of(column, raw)
-    return [find({head: one}, column) for one in raw[head]] if head in raw else None
-
-
-def _with_weights(
-    found: dict[str, list[Any]], none: list[None]
-) -> dict[str, list[Any]]:
-    """Return fields with a weight for each chance of being drawn.
-
-    Labels that have one were not drawn evenly, unless they say how they were.
-    """
-    if PROBABILITY in found:
-        found = {"weight": found[PROBABILITY], **found}
-        del found[PROBABILITY]
-    if "weight" in found:
-        columns = (found.get(name, none) for name in ("weight", "label", "sampling"))
-        found["sampling"] = [
-            TARGETED if said is None and None not in {weight, label} else said
-            for weight, label, said in zip(*columns, strict=True)
-        ]
-    return found
-
-
-def _with_extras(metadata: Any, extras: Iterable[tuple[str, Any]]) -> Any:
-    """Return *metadata* with the other columns; its own values take precedence."""
-    if not (metadata is None or isinstance(metadata, dict)):
-        return metadata
-    plain = ((name, as_metadata(value)) for name, value in extras)
-    found = {name: value for name, value in plain if value is not None}
-    return {**found, **(metadata or {})} if found else metadata
+        if not extras:
+            return
+        given = found.get("metadata", none)
+        found["metadata"] = []
+        cells = zip(*(raw[name] for name in extras), strict=True)
+        for own, line in zip(given, cells, strict=True):
+            pairs = zip(extras, map(as_metadata, line), strict=True)
+            plain = {name: value for name, value in pairs if value is not None}
+            is_whole = not plain or not (own is None or isinstance(own, dict))
+            found["metadata"].append(own if is_whole else {**plain, **(own or {})})
 
 
 class Seen(NamedTuple):
@@ -212,7 +195,7 @@ class Seen(NamedTuple):
 class MappedRows:
     """A file as an import reads it: its pieces by field, and how it was read."""
 
-    _pieces: Generator[RawPiece]
+    _pieces: Generator[Piece]
     detector: Detector
     choices: Choices = DEFAULT
     notes: list[str] = field(default_factory=list)
@@ -233,9 +216,14 @@ class MappedRows:
         has_answers = is_late = False
         for piece in self._mapped():
             held.append(piece)
-            if not has_answers and piece.finds_answers():
-                has_answers = True
-                if is_late:
+            if not has_answers:
+                try:
+                    said = piece.read("predicted", piece.said("predicted"))
+                    has_answers = any(one is not None for one in said)
+                except ValueError:
+                    # A row has one, which is not right.
+                    has_answers = True
+                if has_answers and is_late:
                     raise InvalidInputError.of(
                         "predicted", f"the rows before row {piece.first:,} {_LATE}"
                     )
@@ -255,9 +243,7 @@ class MappedRows:
         is_planned = False
         for piece in self._prepared():
             if piece.first >= BATCH_LIMIT:
-                raise InvalidInputError.of(
-                    "file", f"it has more than {BATCH_LIMIT - 1:,} rows"
-                )
+                raise wrong_file(f"it has more than {BATCH_LIMIT - 1:,} rows")
             kind = piece.has_comma, piece.is_strict
             if kind not in readers:
                 readers[kind] = build_readers(
@@ -287,15 +273,15 @@ class MappedRows:
                 read["confidence"] = ConfidenceReader(*kind, is_percent=True)
             yield MappedPiece(piece, self.plan, read, self.choices.given)
 
-    def _prepared(self) -> Iterator[RawPiece]:
-        """Read counts, nested answers and columns of the classes as the class."""
+    def _prepared(self) -> Iterator[Piece]:
         found: answers.ClassColumns | None = None
         is_known = False
-        held: RawPiece | None = None
-        classes = self.detector.classes
-        for raw in answers.read_counts(self._pieces, self.notes):
-            piece = answers.read_answers(raw, classes, self.choices.columns)
-            if not is_known and not piece.rows():
+        held: Piece | None = None
+        classes, columns = self.detector.classes, self.choices.columns
+        counted = answers.read_counts(self._pieces, self.notes)
+        read = (answers.read_answers(raw, classes, columns) for raw in counted)
+        for piece in chain.from_iterable(read):
+            if not is_known and not piece.size:
                 held = piece
                 continue
             if not is_known:
@@ -310,16 +296,16 @@ class MappedRows:
                         f"the columns of the classes as {found.field}: the one with "
                         + ("a 1" if found.is_mark else "the highest number")
                     )
-            yield piece if found is None else found.read(piece)
+            yield from [piece] if found is None else found.read(piece)
         if held is not None:
             yield held
 
-    def _holds_classes(self, piece: RawPiece, readers: dict[str, Reader]) -> Guess:
-        """Return what tells if a column of *piece* holds classes."""
+    def _holds_classes(self, piece: Piece, readers: dict[str, Reader]) -> Guess:
         known = {*self.detector.classes, UNCLEAR, NO_ANSWER, None}
 
         def holds(name: str) -> bool:
-            values = [row.values[name] for row in piece.rows() if name in row.values]
+            cells = piece.values[piece.names.index(name)] if name in piece.names else ()
+            values = [value for value in cells if value is not None]
             try:
                 texts = list(map(as_text, values))
                 if self.detector.classes == UNKNOWN:

@@ -1,7 +1,9 @@
 """Reading the rows of an imported file, one after the other, whatever its format."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from pydantic import Field
@@ -21,7 +23,6 @@ PROBABILITY = "probability"
 COLUMN = "column "
 # Before the name of a judge: the column of its verdicts.
 JUDGE = "judge:"
-# How many rows are read and written together.
 PIECE_ROWS = 2_000
 # Fewer rows where they are long, and fewer where there are many columns.
 PIECE_BYTES = 2**22
@@ -30,7 +31,7 @@ LONGEST_ROW = 2**22
 # As many as a sheet of Excel has.
 MOST_COLUMNS = 16_384
 _MOST_EMPTY_LINES = 1_000_000
-# How many wrong columns are named.
+NO_ODD: Mapping[int, Any] = MappingProxyType({})
 _MOST_NAMED = 100
 
 
@@ -90,69 +91,67 @@ class Row(NamedTuple):
         return self._replace(values=values, errors=errors)
 
 
-class RowPiece(NamedTuple):
-    """Rows that were read one by one, each with names of its own."""
-
-    given: list[Row]
-    is_strict: bool = False
-    has_header: bool = False
-    has_comma: bool = False
-
-    @property
-    def names(self) -> list[str]:
-        """What they have, in the order of its first mention."""
-        found: dict[str, None] = {}
-        for row in self.given:
-            if row.values.keys() - found:
-                found |= dict.fromkeys(row.values)
-        return list(found)
-
-    @property
-    def first(self) -> int:
-        return self.given[0].number
-
-    def types(self, name: str) -> set[type]:
-        return {type(row.values.get(name)) for row in self.given}
-
-    def rows(self) -> list[Row]:
-        return self.given
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return them by column; ValueError where one could not be read."""
-        if any(row.errors for row in self.given):
-            raise ValueError("a row could not be read")
-        if len(self.names) * len(self.given) > 8 * _PIECE_CELLS:
-            raise ValueError("most of the cells would be empty")
-        items = [row.values for row in self.given]
-        names = set().union(*items)
-        return {name: [item.get(name) for item in items] for name in names}
-
-
-class TablePiece(NamedTuple):
-    """Rows that follow on each other, by column."""
+class Piece(NamedTuple):
+    """Rows that follow on each other, by column, with None for an empty cell."""
 
     first: int
     names: list[str]
     values: list[list[Any]]
+    # Without a header each row answers for names of its own.
     has_header: bool = True
     has_comma: bool = False
     is_strict: bool = False
+    # The errors and nulls of rows that have some, by the number of the row; of a piece
+    # without columns all rows are here.
+    odd: Mapping[int, tuple[tuple[FieldError, ...], tuple[str, ...]]] = NO_ODD
+
+    @property
+    def size(self) -> int:
+        return len(self.values[0]) if self.values else len(self.odd)
+
+    def part(self, start: int, end: int) -> "Piece":
+        first, most = self.first + start, self.first + end
+        odd = {n: one for n, one in self.odd.items() if first <= n < most}
+        values = [column[start:end] for column in self.values]
+        return self._replace(first=first, values=values, odd=odd)
 
     def types(self, name: str) -> set[type]:
         return set(map(type, self.values[self.names.index(name)]))
 
     def rows(self) -> list[Row]:
-        return [
-            _object_row(number, dict(zip(self.names, line, strict=True)))
-            for number, line in enumerate(zip(*self.values, strict=True), self.first)
-        ]
+        """Return them row by row, with None left out."""
+        lines = zip(*self.values, strict=True) if self.values else [()] * self.size
+        found = []
+        for number, line in enumerate(lines, self.first):
+            cells = zip(self.names, line, strict=True)
+            values = {name: one for name, one in cells if one is not None}
+            found.append(Row(number, values, *self.odd.get(number, ())))
+        return found
 
     def columns(self) -> dict[str, list[Any]]:
+        """Return them by column; ValueError where one could not be read."""
+        if any(errors for errors, _ in self.odd.values()):
+            raise ValueError("a row could not be read")
         return dict(zip(self.names, self.values, strict=True))
 
 
-# Some rows of a file by the names of its columns.
-RawPiece = RowPiece | TablePiece
+def cut_rows(given: Sequence[Row], **flags: bool) -> Iterator[Piece]:
+    """Yield *given* by the names they have, in pieces that have not too many cells."""
+    names: dict[str, None] = {}
+    for row in given:
+        if row.values.keys() - names:
+            names |= dict.fromkeys(row.values)
+    most = max(1, 8 * _PIECE_CELLS // max(1, len(names)))
+    for start in range(0, len(given), most):
+        some = given[start : start + most]
+        odd = {
+            row.number: (row.errors, row.nulls)
+            for row in some
+            if row.errors or row.nulls or not names
+        }
+        values = [[row.values.get(name) for row in some] for name in names]
+        how = {"has_header": False, **flags}
+        yield Piece(some[0].number, list(names), values, **how, odd=odd)
 
 
 def read_given(values: list[Any], read: Callable[[list[Any]], list[Any]]) -> list[Any]:
@@ -168,39 +167,41 @@ def piece_rows(columns: int) -> int:
     return max(1, min(PIECE_ROWS, _PIECE_CELLS // max(1, columns)))
 
 
+def wrong_file(message: str) -> InvalidInputError:
+    return InvalidInputError.of("file", message)
+
+
 def check_empty_lines(number: int) -> None:
     """Raise InvalidInputError for more empty lines than any file of rows has."""
     if number > _MOST_EMPTY_LINES:
-        raise InvalidInputError.of(
-            "file", f"it has more than {_MOST_EMPTY_LINES:,} empty lines"
-        )
+        raise wrong_file(f"it has more than {_MOST_EMPTY_LINES:,} empty lines")
 
 
 def refuse_many_columns() -> NoReturn:
-    raise InvalidInputError.of("file", f"it has more than {MOST_COLUMNS:,} columns")
+    raise wrong_file(f"it has more than {MOST_COLUMNS:,} columns")
 
 
-def iter_pieces(rows: Iterable[Row], *, is_strict: bool = False) -> Iterator[RowPiece]:
+def iter_pieces(rows: Iterable[Row], *, is_strict: bool = False) -> Iterator[Piece]:
     iterator = iter(rows)
     while given := list(islice(iterator, PIECE_ROWS)):
-        yield RowPiece(given, is_strict)
+        yield from cut_rows(given, is_strict=is_strict)
 
 
 def iter_tables(
     names: Sequence[str], lines: Iterable[Sequence[Any]]
-) -> Iterator[TablePiece]:
+) -> Iterator[Piece]:
     """Cut *lines*, each as long as *names*, into pieces; the first may be empty."""
     iterator, first = iter(lines), 1
     most = piece_rows(len(names))
     while (given := list(islice(iterator, most))) or first == 1:
         columns = [list(one) for one in zip(*given, strict=True)] or [[] for _ in names]
-        yield TablePiece(first, list(names), columns)
+        yield Piece(first, list(names), columns)
         first += len(given)
         if not given:
             return
 
 
-def jsonl_pieces(stream: BinaryIO) -> Iterator[RowPiece]:
+def jsonl_pieces(stream: BinaryIO) -> Iterator[Piece]:
     """Read one JSON object a line, piece by piece; blank lines do not count."""
     number = size = empty = 0
     rows: list[Row] = []
@@ -215,23 +216,18 @@ def jsonl_pieces(stream: BinaryIO) -> Iterator[RowPiece]:
             continue
         number += 1
         size += len(line)
-        rows.append(_json_row(number, line))
-        if len(rows) == PIECE_ROWS or size >= PIECE_BYTES:
-            yield RowPiece(rows)
-            rows, size = [], 0
-    if rows:
-        yield RowPiece(rows)
-
-
-def _json_row(number: int, line: bytes) -> Row:
-    try:
-        return _object_row(number, load_json(line))
-    except ValueError as error:
         try:
-            said = show(line.decode().strip())
-        except UnicodeDecodeError:
-            said = show(line)
-        return Row(number, {}).without("row", f"{said} is not right: {error}")
+            rows.append(_object_row(number, load_json(line)))
+        except ValueError as error:
+            said: str | bytes = line
+            with suppress(UnicodeDecodeError):
+                said = line.decode().strip()
+            message = f"{show(said)} is not right: {error}"
+            rows.append(Row(number, {}).without("row", message))
+        if len(rows) == PIECE_ROWS or size >= PIECE_BYTES:
+            yield from cut_rows(rows)
+            rows, size = [], 0
+    yield from cut_rows(rows)
 
 
 def iter_items(body: Any) -> Iterator[Row]:
@@ -259,8 +255,6 @@ def _object_row(number: int, item: Any) -> Row:
         )
     # A null means the same as a field left out, as it does in a CSV cell.
     values = {name: value for name, value in item.items() if value is not None}
-    if len(values) == len(item):
-        return Row(number, values)
     return Row(number, values, (), tuple(item.keys() - values.keys()))
 
 

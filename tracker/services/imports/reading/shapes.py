@@ -15,7 +15,7 @@ from itertools import chain, count
 from typing import Any
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.imports.reading.rows import RawPiece, Row, RowPiece, iter_pieces
+from tracker.services.imports.reading.rows import Piece, Row, iter_pieces
 from tracker.services.wording import show
 
 Record = Mapping[str, Any]
@@ -39,7 +39,6 @@ class Shape:
     fields: Mapping[str, str | Get]
     # Path of the records, for a shape that is a whole document.
     records: str | Callable[[Record], Iterable[Any]] = ""
-    # Whether a record is a row.
     is_row: Get = lambda *_: True
     # A path with the same value in all rows, or the file is of several things.
     same: str = ""
@@ -100,19 +99,24 @@ class _Reading:
         for record in records:
             if isinstance(record, Row):
                 yield record._replace(number=next(numbers))
-            elif not (
-                isinstance(record, Mapping) and self.shape.is_row(record, self.document)
-            ):
-                self.left_out += 1
-            else:
+                continue
+            is_record = isinstance(record, Mapping)
+            if is_record and self.shape.is_row(record, self.document):
+                of = find(record, self.shape.same) if self.shape.same else None
+                self._same = of if self._same is None else self._same
+                if of != self._same:
+                    raise InvalidInputError.of(
+                        self.shape.same,
+                        f"the file has {show(self._same)} and {show(of)}; keep the "
+                        "records of one of them",
+                    )
                 row = self._read(record)
                 if row.errors or row.values.keys() & _CLASSES:
                     yield row._replace(number=next(numbers))
-                else:
-                    self.left_out += 1
+                    continue
+            self.left_out += 1
 
     def _read(self, record: Record) -> Row:
-        self._check_same(record)
         values: dict[str, Any] = {}
         errors = []
         metadata = {}
@@ -154,18 +158,6 @@ class _Reading:
                 found[name] = value
         return found
 
-    def _check_same(self, record: Record) -> None:
-        if not self.shape.same:
-            return
-        found = find(record, self.shape.same)
-        self._same = found if self._same is None else self._same
-        if found != self._same:
-            raise InvalidInputError.of(
-                self.shape.same,
-                f"the file has {show(self._same)} and {show(found)}; keep the records "
-                "of one of them",
-            )
-
 
 def _heads_of(paths: str | Get) -> set[str]:
     found = map(_STEP.match, paths.split(" | ")) if isinstance(paths, str) else ()
@@ -191,24 +183,12 @@ def as_name(value: Any) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def read_document(
-    body: Any, shapes: Iterable[Shape], notes: list[str]
-) -> Iterator[RawPiece] | None:
-    """Return the rows of a document of one of the *shapes*, None if it is of none."""
-    for shape in shapes:
-        if shape.records and shape.fits(body):
-            where = shape.records
-            records = find(body, where) if isinstance(where, str) else where(body)
-            return _read(shape, body, records, notes)
-    return None
-
-
 def read_records(
-    pieces: Iterator[RawPiece],
+    pieces: Iterator[Piece],
     shapes: Iterable[Shape],
     columns: Mapping[str, str],
     notes: list[str],
-) -> Iterator[RawPiece]:
+) -> Iterator[Piece]:
     """Read the records of a shape as rows, and any others as they are.
 
     So are those that have what *columns* name, which says how they are to be read.
@@ -217,21 +197,22 @@ def read_records(
     if start is None:
         return
     whole = chain([start], pieces)
-    record = start.rows()[0].values if isinstance(start, RowPiece) else {}
+    record = start.rows()[0].values
     is_named = any(find(record, one) is not None for one in columns.values())
     fitting = (one for one in shapes if not one.records and one.fits(record))
     shape = None if is_named else next(fitting, None)
-    if shape is None or not isinstance(start, RowPiece) or start.is_strict:
+    if shape is None:
         yield from whole
         return
     rows = (row for piece in whole for row in piece.rows())
     records = (row if row.errors else row.values for row in rows)
-    yield from _read(shape, record, records, notes)
+    yield from read_shape(shape, record, records, notes)
 
 
-def _read(
+def read_shape(
     shape: Shape, document: Record, records: Iterable[Any], notes: list[str]
-) -> Iterator[RawPiece]:
+) -> Iterator[Piece]:
+    """Read the *records* of a *document*, which are of the *shape*."""
     reading = _Reading(shape, document)
     notes.append(f"the file was read as {shape.name}")
     yield from iter_pieces(reading.rows(records))

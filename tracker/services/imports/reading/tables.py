@@ -7,8 +7,8 @@ import json
 import re
 import threading
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -18,8 +18,8 @@ from xml.parsers import expat
 from tracker.errors import InvalidInputError
 from tracker.services.imports.reading import rows
 from tracker.services.imports.reading.column_names import find_header, role_of
-from tracker.services.sandbox.channel import Unpacked
-from tracker.services.wording import show, show_name, show_reason
+from tracker.services.sandbox.channel import BROKEN_ZIP, Unpacked, refusing
+from tracker.services.wording import show, show_name
 
 ARROW_FILE = b"ARROW1"
 _MOST_CELLS = 100_000_000
@@ -42,7 +42,7 @@ _NAMES = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16"}
 
 def csv_pieces(
     stream: BinaryIO, notes: list[str], header_row: int | None
-) -> Iterator[rows.RawPiece]:
+) -> Iterator[rows.Piece]:
     """Read CSV with a header line: UTF-8 or UTF-16, comma, semicolon, tab, bar.
 
     What is not UTF-8 is read as Latin-1, and that is said in *notes*.
@@ -81,17 +81,16 @@ class _Reader:
     text: io.TextIOWrapper
     header_row: int | None
     notes: list[str]
-    # The number of the row that is being read.
     row: int = 1
     # Lines that were looked at and are no titles.
     _held: list[str] = field(default_factory=list)
     # Characters since the row began.
     _size: int = 0
 
-    def pieces(self) -> Iterator[rows.RawPiece]:
+    def pieces(self) -> Iterator[rows.Piece]:
         header, delimiter = self._read_header()
         has_comma = delimiter == ";"
-        yield rows.TablePiece(1, header, [[] for _ in header], has_comma=has_comma)
+        yield rows.Piece(1, header, [[] for _ in header], has_comma=has_comma)
         lines: list[list[str]] = []
         size = empty = 0
         for cells in csv.reader(self._lines(), delimiter=delimiter, strict=True):
@@ -105,15 +104,14 @@ class _Reader:
             size += self._size
             self._size = 0
             if len(lines) == rows.PIECE_ROWS or size >= rows.PIECE_BYTES:
-                yield cut_lines(
-                    self.row - len(lines), header, lines, has_comma=has_comma
-                )
+                first = self.row - len(lines)
+                yield from cut_lines(first, header, lines, has_comma=has_comma)
                 lines, size = [], 0
         if lines:
-            yield cut_lines(self.row - len(lines), header, lines, has_comma=has_comma)
+            first = self.row - len(lines)
+            yield from cut_lines(first, header, lines, has_comma=has_comma)
 
     def _read_header(self) -> tuple[list[str], str]:
-        """Read the names of the columns, below the titles that stand above them."""
         first = self._readline()
         if first.lower().startswith("sep=") and len(first.strip()) == 5:
             first = self._readline()
@@ -137,7 +135,6 @@ class _Reader:
         return header, _delimiter(above[-1])
 
     def _find_titles(self, first: str) -> list[str]:
-        """Return the lines down to the one that names the columns."""
         if self.header_row is None and any(map(role_of, _cells(first))):
             return [first]
         lines = [first]
@@ -168,7 +165,6 @@ class _Reader:
 
 
 def _read_latin(error: UnicodeError) -> tuple[str, int]:
-    """Return bytes that are not UTF-8 as Latin-1, as Windows writes it."""
     if not isinstance(error, UnicodeDecodeError) or error.encoding.startswith("utf-16"):
         raise error
     _seen.latin = True
@@ -207,11 +203,12 @@ def _is_row(cells: list[str], lines: Sequence[str]) -> bool:
 
 def cut_lines(
     first: int, names: list[str], lines: list[list[str]], *, has_comma: bool
-) -> rows.RawPiece:
-    """Return lines by column, or one by one where a line has other cells."""
+) -> Iterator[rows.Piece]:
+    """Yield lines by column, with an error for each line that has other cells."""
     if all(len(cells) == len(names) for cells in lines):
         columns = [_read_cells(column) for column in zip(*lines, strict=True)]
-        return rows.TablePiece(first, names, columns, has_comma=has_comma)
+        yield rows.Piece(first, names, columns, has_comma=has_comma)
+        return
     found = []
     for number, cells in enumerate(lines, start=first):
         if len(cells) == len(names):
@@ -220,11 +217,10 @@ def cut_lines(
         else:
             message = f"the row has {len(cells)} cells, but the header has {len(names)}"
             found.append(rows.Row(number, {}).without("row", message))
-    return rows.RowPiece(found, has_header=True, has_comma=has_comma)
+    yield from rows.cut_rows(found, has_header=True, has_comma=has_comma)
 
 
 def _read_cells(cells: Sequence[str]) -> list[Any]:
-    """Return what *cells* hold, None for an empty one."""
     values: list[Any] = list(cells)
     if "'" in "".join(cells):
         values = [one[1:] if _QUOTED_FORMULA.match(one) else one for one in cells]
@@ -240,7 +236,7 @@ def excel_pieces(
     *,
     sheet: str | None = None,
     header_row: int | None = None,
-) -> Iterator[rows.TablePiece]:
+) -> Iterator[rows.Piece]:
     """Read the *sheet*, else the one that names most columns as people call them.
 
     Empty rows do not count, unless *header_row* says which one names the columns.
@@ -250,7 +246,8 @@ def excel_pieces(
     # Loaded for those who import a workbook.
     from python_calamine import CalamineError, CalamineWorkbook  # noqa: PLC0415
 
-    try:
+    broken = CalamineError, expat.ExpatError, *BROKEN_ZIP
+    with refusing("it is not an Excel file", *broken):
         _check(stream, unpacked)
         book = CalamineWorkbook.from_filelike(stream)
         if sheet not in {None, *book.sheet_names}:
@@ -274,20 +271,11 @@ def excel_pieces(
             for title in islice(filled, skipped):
                 said = " ".join(str(one) for one in title if one not in {None, ""})
                 notes.append(f"the row {show(said)} as a title above the columns")
-            return _read_sheet(next(filled), filter(any, map(_filled, filled)))
-    except (
-        CalamineError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        expat.ExpatError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise InvalidInputError.of(
-            "file", f"it is not an Excel file: {show_reason(error)}"
-        ) from error
-    raise InvalidInputError.of("file", "the workbook is empty")
+            header = map(_cell, next(filled))
+            columns = ["" if one is None else str(one) for one in header]
+            below = filter(any, map(_filled, filled))
+            return rows.iter_tables(columns, ([*map(_cell, line)] for line in below))
+    raise rows.wrong_file("the workbook is empty")
 
 
 def _filled(line: list[Any]) -> list[Any]:
@@ -297,7 +285,6 @@ def _filled(line: list[Any]) -> list[Any]:
 def _look(
     lines: Iterator[list[Any]], header_row: int | None
 ) -> tuple[tuple[int, int], int] | None:
-    """Return how many columns a sheet names, first known ones, and what is above."""
     if header_row is not None:
         header = next(islice(lines, header_row - 1, None), None)
         return None if header is None else ((0, 0), header_row - 1)
@@ -310,24 +297,18 @@ def _look(
 
 
 def _check(stream: BinaryIO, unpacked: Unpacked) -> None:
-    """Unpack each part once, and look how large the sheets are."""
     with zipfile.ZipFile(stream) as archive:
         parts = archive.infolist()
         names = {one.filename for one in parts}
         if not names & {"[Content_Types].xml", *_OTHER_KINDS}:
-            raise InvalidInputError.of(
-                "file",
+            raise rows.wrong_file(
                 "it is a zip file and no workbook; send one table, and images beside "
-                "it with --images",
+                "it with --images"
             )
         if "xl/workbook.xml" not in names or names & _OTHER_KINDS:
-            raise InvalidInputError.of(
-                "file", "it is not an Excel file; save it as .xlsx"
-            )
+            raise rows.wrong_file("it is not an Excel file; save it as .xlsx")
         if len(parts) > _MOST_PARTS:
-            raise InvalidInputError.of(
-                "file", f"the workbook has more than {_MOST_PARTS:,} parts"
-            )
+            raise rows.wrong_file(f"the workbook has more than {_MOST_PARTS:,} parts")
         for one in parts:
             with archive.open(one) as part:
                 content = part.read(_PIECE)
@@ -345,7 +326,7 @@ def parse_xml(refusal: str) -> expat.XMLParserType:
     """Return a parser that refuses entities, which could be anything."""
 
     def refuse(*_: Any) -> None:
-        raise InvalidInputError.of("file", refusal)
+        raise rows.wrong_file(refusal)
 
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = refuse
@@ -365,11 +346,10 @@ class _Sheet:
         """Read on; raises InvalidInputError for too many cells."""
         self._parser.Parse(content)
         if self._last_row * self._last_column > _MOST_IN_SHEET:
-            raise InvalidInputError.of(
-                "file",
+            raise rows.wrong_file(
                 f"a sheet of the workbook reaches to row {self._last_row:,} and column "
                 f"{self._last_column:,}, which is more than {_MOST_IN_SHEET:,} cells "
-                "with the empty ones; delete what is far away, or send CSV instead",
+                "with the empty ones; delete what is far away, or send CSV instead"
             )
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
@@ -400,20 +380,13 @@ def _column(letters: str) -> int:
     return number
 
 
-def _read_sheet(
-    header: list[Any], lines: Iterable[list[Any]]
-) -> Iterator[rows.TablePiece]:
-    names = ["" if name is None else str(name) for name in map(_cell, header)]
-    return rows.iter_tables(names, (list(map(_cell, line)) for line in lines))
-
-
 def _cell(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return None if value == "" else value
 
 
-def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePiece]:
+def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
     """Read a Parquet file piece by piece, an empty one as a piece without rows.
 
     What it says of itself is looked at first: a few bytes can say a billion rows.
@@ -422,30 +395,25 @@ def parquet_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TableP
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    try:
+    with refusing("it is not Parquet", pa.ArrowException):
         file = pq.ParquetFile(stream)
         if file.metadata.num_columns > rows.MOST_COLUMNS:
             rows.refuse_many_columns()
         cells = file.metadata.num_rows * file.metadata.num_columns
         if cells > _MOST_CELLS:
-            raise InvalidInputError.of(
-                "file",
+            raise rows.wrong_file(
                 f"it has {file.metadata.num_rows:,} rows of "
                 f"{file.metadata.num_columns:,} columns; "
-                f"an import may have {_MOST_CELLS:,} cells",
+                f"an import may have {_MOST_CELLS:,} cells"
             )
         for number in range(file.metadata.num_row_groups):
             unpacked.add(file.metadata.row_group(number).total_byte_size)
         most = rows.piece_rows(len(file.schema_arrow.names))
         batches = file.iter_batches(batch_size=most, use_threads=False)
         yield from _read_batches(file.schema_arrow, batches)
-    except pa.ArrowException as error:
-        raise InvalidInputError.of(
-            "file", f"it is not Parquet: {show_reason(error)}"
-        ) from error
 
 
-def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePiece]:
+def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.Piece]:
     """Read an Arrow file (Feather), or an Arrow stream, as ``datasets`` saves one."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, as above.
 
@@ -455,13 +423,11 @@ def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePie
             unpacked.add(whole.nbytes)
             cells += whole.num_rows * whole.num_columns
             if cells > _MOST_CELLS:
-                raise InvalidInputError.of(
-                    "file", f"it has more than {_MOST_CELLS:,} cells"
-                )
+                raise rows.wrong_file(f"it has more than {_MOST_CELLS:,} cells")
             for start in range(0, whole.num_rows, most):
                 yield whole.slice(start, most)
 
-    try:
+    with refusing("it is not Arrow", pa.ArrowException):
         is_file = stream.read(len(ARROW_FILE)) == ARROW_FILE
         stream.seek(0)
         if is_file:
@@ -475,36 +441,27 @@ def arrow_pieces(stream: BinaryIO, unpacked: Unpacked) -> Iterator[rows.TablePie
             rows.refuse_many_columns()
         most = rows.piece_rows(len(schema.names))
         yield from _read_batches(schema, batches())
-    except pa.ArrowException as error:
-        raise InvalidInputError.of(
-            "file", f"it is not Arrow: {show_reason(error)}"
-        ) from error
 
 
-def _read_batches(schema: Any, batches: Iterable[Any]) -> Iterator[rows.TablePiece]:
-    names, classes = schema.names, _class_names(schema.metadata or {})
-    first = 1
-    yield rows.TablePiece(first, names, [[] for _ in names])
+def _read_batches(schema: Any, batches: Iterable[Any]) -> Iterator[rows.Piece]:
+    names, first = schema.names, 1
+    classes: dict[str, list[str]] = {}
+    # What Hugging Face calls its classes, which stand as numbers.
+    with suppress(LookupError, TypeError, ValueError, AttributeError):
+        said = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+        classes = {
+            name: [str(one) for one in feature["names"]]
+            for name, feature in said.items()
+            if feature.get("_type") == "ClassLabel"
+        }
+    yield rows.Piece(first, names, [[] for _ in names])
     for batch in batches:
         columns = [
             _as_classes(name, _arrow_values(column), classes.get(name))
             for name, column in zip(names, batch.columns, strict=True)
         ]
-        yield rows.TablePiece(first, names, columns)
+        yield rows.Piece(first, names, columns)
         first += batch.num_rows
-
-
-def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """Return by column what Hugging Face calls its classes, which stand as numbers."""
-    try:
-        features = json.loads(metadata[b"huggingface"])["info"]["features"]
-        return {
-            name: [str(one) for one in feature["names"]]
-            for name, feature in features.items()
-            if feature.get("_type") == "ClassLabel"
-        }
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return {}
 
 
 def _as_classes(name: str, values: list[Any], names: list[str] | None) -> list[Any]:
@@ -533,21 +490,19 @@ def _arrow_values(column: Any) -> list[Any]:
     kind = column.type
     if pa.types.is_timestamp(kind):
         kind = pa.timestamp("us", kind.tz)
-    try:
-        values: list[Any] = column.cast(kind).to_pylist()
-    except (ValueError, OverflowError):
-        return [_arrow_value(value, kind) for value in column]
+    with suppress(ValueError, OverflowError):
+        return list(column.cast(kind).to_pylist())
+    values: list[Any] = []
+    for value in column:
+        try:
+            values.append(value.cast(kind).as_py())
+        except (ValueError, OverflowError):
+            # Arrow's own text of a year with six digits names another one.
+            text = f"{value.value} {value.type}"
+            if value.type.unit == "ns":
+                # As text with all its digits, which the field rounds and says so.
+                bare = value.cast(kind, safe=False).as_py()
+                zone = "" if bare.tzinfo is None else bare.isoformat()[-6:]
+                text = f"{bare:%Y-%m-%dT%H:%M:%S.%f}{value.value % 1000:03d}{zone}"
+            values.append(text)
     return values
-
-
-def _arrow_value(value: Any, kind: Any) -> Any:
-    try:
-        return value.cast(kind).as_py()
-    except (ValueError, OverflowError):
-        if value.type.unit == "ns":
-            # As text with all its digits, which the field rounds and says so.
-            bare = value.cast(kind, safe=False).as_py()
-            zone = "" if bare.tzinfo is None else bare.isoformat()[-6:]
-            return f"{bare:%Y-%m-%dT%H:%M:%S.%f}{value.value % 1000:03d}{zone}"
-        # Arrow's own text of a year with six digits names another one.
-        return f"{value.value} {value.type}"

@@ -28,9 +28,6 @@ _LOCAL = re.compile(
 )
 _NANOSECONDS = re.compile(r"\.\d{7}", re.ASCII)
 _EPOCH = re.compile(r"\d{9,13}(\.\d{1,9})?", re.ASCII)
-# From 1973 to 2286, as seconds and as milliseconds.
-_SECONDS = (1e8, 1e10)
-_MILLISECONDS = (1e11, 1e13)
 
 
 class TimeReader:
@@ -50,10 +47,10 @@ class TimeReader:
     def _read(self, value: Any, noted: Noted) -> Any:
         if isinstance(value, str):
             return self._read_text(value.strip(), value, noted)
-        if isinstance(value, datetime):
-            return self._place(value, noted)
         if isinstance(value, date):
-            return self._place(datetime.combine(value, time()), noted)
+            if not isinstance(value, datetime):
+                value = datetime.combine(value, time())
+            return self._place(value, noted)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self._read_epoch(float(value), value, noted)
         return value
@@ -63,10 +60,8 @@ class TimeReader:
             try:
                 found = datetime.strptime(bare, self._format)  # noqa: DTZ007 - placed.
             except ValueError as error:
-                raise ValueError(
-                    f"{show(value)} is not right: it must have the time format "
-                    f"{self._format}"
-                ) from error
+                must = f"it must have the time format {self._format}"
+                raise not_right(value, must) from error
             return self._place(found, noted)
         if INSTANT.fullmatch(bare):
             return bare
@@ -83,12 +78,10 @@ class TimeReader:
         return value
 
     def _read_epoch(self, number: float, value: object, noted: Noted) -> Any:
-        for scale, (low, high), unit in (
-            (1, _SECONDS, "seconds since 1970"),
-            (1_000, _MILLISECONDS, "milliseconds since 1970"),
-        ):
-            if low <= number < high:
-                noted[self._name, unit, "an instant"] += 1
+        for scale, unit in ((1, "seconds"), (1_000, "milliseconds")):
+            # From 1973 to 2286.
+            if 1e8 <= number / scale < 1e10:
+                noted[self._name, f"{unit} since 1970", "an instant"] += 1
                 return datetime.fromtimestamp(number / scale, UTC)
         return value
 
@@ -103,9 +96,7 @@ class TimeReader:
             what = f"a time that is twice or never in {zone}"
             noted[self._name, what, "the first one, or an hour later"] += 1
             placed = placed.astimezone(UTC)
-        noted[
-            self._name, "a time without a zone", f"one in {self._zone_name or 'UTC'}"
-        ] += 1
+        noted[self._name, "a time without a zone", f"one in {zone}"] += 1
         return placed
 
 
@@ -114,6 +105,10 @@ def _fit(test: Callable[[Any], object], values: Iterable[Any]) -> bool:
         return all(map(test, values))
     except TypeError:
         return False
+
+
+def not_right(value: object, message: str) -> ValueError:
+    return ValueError(f"{show(value)} is not right: {message}")
 
 
 # Reads all the values of a column, none of which is None, and notes what it read as
@@ -147,7 +142,7 @@ def as_text(value: Any) -> str | None:
         return str(int(value)) if value.is_integer() else repr(value)
     if isinstance(value, int | Decimal):
         return str(value)
-    raise ValueError(f"{show(value)} is not right: it must be text or a number")
+    raise not_right(value, "it must be text or a number")
 
 
 class ClassReader:
@@ -156,7 +151,6 @@ class ClassReader:
     def __init__(
         self, detector: Detector, settled: Mapping[str, str], name: str, *, comma: bool
     ) -> None:
-        """Read the field *name*; *settled* says what some values stand for."""
         self._name = name
         self._settled = settled
         self._comma = comma
@@ -166,7 +160,6 @@ class ClassReader:
         self._known: dict[str | None, str | None] = {}
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
-        """Return the classes, and None for what says that there is none."""
         if not self._settled and _fit(self._exact.__contains__, values):
             return values
         texts = list(map(as_text, values))
@@ -227,7 +220,6 @@ class ClassReader:
 
 
 def _plain(text: str) -> str:
-    """Return *text* without case, and however its accents are encoded."""
     return normalize("NFC", text).casefold()
 
 
@@ -247,7 +239,6 @@ class ConfidenceReader:
     is_percent: bool
 
     def __call__(self, values: list[Any], noted: Noted) -> list[Any]:
-        """Return numbers where there are some."""
         if self.is_percent:
             bare = (str(value).strip().removesuffix("%") for value in values)
             return [self.read_text(f"{value}%", noted) for value in bare]
@@ -272,10 +263,8 @@ class ConfidenceReader:
                 noted["confidence", f"nearly {nearest:.0f}", f"{nearest:.0f}"] += 1
                 return nearest
         if type(value) in {int, float} and 1 < value <= 100 and not self.is_strict:
-            raise ValueError(
-                f"{show(value)} is not right: it must be a number from 0 to 1; if it "
-                "is a percentage, add --percent"
-            )
+            way = "if it is a percentage, add --percent"
+            raise not_right(value, f"it must be a number from 0 to 1; {way}")
         return value
 
     def read_text(self, text: str, noted: Noted) -> float:
@@ -283,10 +272,7 @@ class ConfidenceReader:
         bare = text.strip()
         number = _number(bare.removesuffix("%").rstrip(), comma=self.comma)
         if number is None:
-            raise ValueError(
-                f"{show(text)} is not right: it must be a number from 0 to 1, such "
-                "as 0.97"
-            )
+            raise not_right(text, "it must be a number from 0 to 1, such as 0.97")
         if not bare.endswith("%"):
             return float(number)
         noted["confidence", "a percentage", "a number from 0 to 1"] += 1
@@ -301,14 +287,12 @@ def read_weights(
     for value in values:
         number = _number(as_text(value) or "", comma=comma)
         if number is None:
-            raise ValueError(f"{show(value)} is not right: it must be a number")
+            raise not_right(value, "it must be a number")
         found.append(float(number))
     if field == PROBABILITY:
         if wrong := [one for one in found if not 0 < one <= 1]:
-            raise ValueError(
-                f"{show(wrong[0])} is not right: the chance at which a row was drawn "
-                "is above 0 and at most 1"
-            )
+            must = "the chance at which a row was drawn is above 0 and at most 1"
+            raise not_right(wrong[0], must)
         found = [1 / one for one in found]
     noted["weight", "weights", "a ratio, which has no interval"] += len(found)
     return found
@@ -325,7 +309,6 @@ def read_images(choices: Choices, values: list[Any], _noted: Noted) -> list[Any]
 
 
 def read_texts(values: list[Any], _noted: Noted) -> list[Any]:
-    """Return numbers as the texts that they are written with."""
     if set(map(type, values)) == {str}:
         return values
     return list(map(as_text, values))
@@ -357,20 +340,20 @@ def read_names(field: str, values: list[Any], noted: Noted) -> list[Any]:
 
 def read_metadata_cells(values: list[Any], _noted: Noted) -> list[Any]:
     """Return what the texts say as JSON, and what is none as it is."""
-    return [_read_metadata(one) if isinstance(one, str) else one for one in values]
-
-
-def _read_metadata(text: str) -> Any:
-    # Before it is parsed, which takes many times its size; blanks between its parts
-    # do not count where it is checked.
-    try:
-        if len(text) > _LONGEST_METADATA:
-            raise ValueError(f"it has {len(text):,} characters")
-        return load_json(text)
-    except ValueError as error:
-        raise ValueError(
-            f"{show(text)} is not right: it must be a JSON object ({error})"
-        ) from error
+    found = list(values)
+    for place, text in enumerate(values):
+        if not isinstance(text, str):
+            continue
+        # Before it is parsed, which takes many times its size; blanks between its
+        # parts do not count where it is checked.
+        try:
+            if len(text) > _LONGEST_METADATA:
+                raise ValueError(f"it has {len(text):,} characters")
+            found[place] = load_json(text)
+        except ValueError as error:
+            must = f"it must be a JSON object ({error})"
+            raise not_right(text, must) from error
+    return found
 
 
 def as_metadata(value: Any) -> Any:
@@ -397,10 +380,8 @@ def build_readers(
         "metadata": read_metadata_cells,
     }
     none = dict.fromkeys(choices.no_answer, NO_ANSWER)
-    for name, settled in (
-        ("predicted", choices.classes | none),
-        ("label", choices.classes),
-    ):
+    classes = {"predicted": choices.classes | none, "label": choices.classes}
+    for name, settled in classes.items():
         readers[name] = ClassReader(detector, settled, name, comma=comma)
     for name in ("asked_at", "labelled_at"):
         readers[name] = TimeReader(name, choices)
@@ -410,17 +391,14 @@ def build_readers(
         readers[IMAGE] = partial(read_images, choices)
     if is_strict:
         del readers["metadata"], readers["weight"]
-        names = ("predicted", "label", "asked_at", "labelled_at")
-        return readers | {name: _of_texts(readers[name]) for name in names}
+        for name in ("predicted", "label", "asked_at", "labelled_at"):
+            readers[name] = partial(_read_texts_by, readers[name])
+        return readers
     readers |= dict.fromkeys(("note", "image_url"), read_texts)
     for name in ("key", "version", "labeler", "sampling"):
         readers[name] = partial(read_trimmed, name)
     return readers | {name: partial(read_names, name) for name in ("input", "group")}
 
 
-def _of_texts(read: Reader) -> Reader:
-    def read_if_texts(values: list[Any], noted: Noted) -> list[Any]:
-        is_text = set(map(type, values)) <= {str}
-        return read(values, noted) if is_text else values
-
-    return read_if_texts
+def _read_texts_by(read: Reader, values: list[Any], noted: Noted) -> list[Any]:
+    return read(values, noted) if set(map(type, values)) <= {str} else values
