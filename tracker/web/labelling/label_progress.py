@@ -10,7 +10,6 @@ from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
-from tracker.errors import FieldError, InvalidInputError
 from tracker.http import account, by, database, now, requires
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
@@ -28,17 +27,15 @@ from tracker.storage.labelling.audits import Audit
 from tracker.storage.labelling.labelers import Assignment
 from tracker.web.blueprint import answer_live, pages
 from tracker.web.drawing import readings
-from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.forms import filled_in
 from tracker.web.labelling.audits import read_aimed
 from tracker.words import BALANCED, DECIDING_METHOD, RANDOM, TARGETED
 
-_TEXTS = ("queue", "audit", "order", "predicted", "version", "where")
+_TEXTS = ("queue", "order", "predicted", "version", "where")
 _VERSIONS = ("old", "new")
-_NUMBERS = ("min_confidence", "max_confidence")
+BOUNDS = ("min_confidence", "max_confidence")
 # Leads from detector to detector.
 STREAM = "stream"
-# What the page calls min_confidence.
-_FROM = "\N{LEFT DOUBLE QUOTATION MARK}Confidence from\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +57,7 @@ class Chosen:
 
 
 def by_browser() -> By:
-    """Return for whom queries are reserved here.
-
-    Everybody at the pages may have the same account, and two browsers must not be
-    shown the same query.
-    """
+    # All may have the same account, and two browsers must not be shown the same query.
     if "browser" not in cookie:
         cookie["browser"] = secrets.token_hex(8)
     return by().credit(f"{account().name} {cookie['browser']}")
@@ -74,10 +67,13 @@ def choose_queue(
     session: Session, detector: Detector, asked: Mapping[str, str]
 ) -> Chosen:
     """Return the requested queue; raises InvalidInputError."""
-    given: dict[str, Any] = filled_in(asked, *_TEXTS, *_NUMBERS)
-    if "audit" in given:
-        given = filled_in(asked, "audit")
-    elif given.get("queue", RANDOM) in {RANDOM, queues.RECHECK}:
+    if audit := filled_in(asked, "audit"):
+        queue = queues.build_audit_queue(
+            session, detector, audit["audit"], by_browser()
+        )
+        return Chosen(queue, audit)
+    given: dict[str, Any] = filled_in(asked, *_TEXTS, *BOUNDS)
+    if given.get("queue", RANDOM) in {RANDOM, queues.RECHECK}:
         # The fields of the other queue stay in the form that leads back to it.
         given = filled_in(asked, "queue", "version", STREAM)
     elif given["queue"] == "disagreements":
@@ -86,13 +82,11 @@ def choose_queue(
     given.pop(STREAM, None)
     if "where" in given:
         given["where"] = [given["where"]]
-    for name in _NUMBERS:
+    for name in BOUNDS:
         if name in given:
             given[name] = _parse_number(given[name])
-    queue = queues.build_queue(
-        session, detector, parse_input(queues.QueueChoice, given), by_browser()
-    )
-    return Chosen(queue, address)
+    choice = parse_input(queues.QueueChoice, given)
+    return Chosen(queues.build_queue(session, detector, choice, by_browser()), address)
 
 
 def reserve_next(
@@ -110,25 +104,6 @@ def reserve_next(
         return [query.id for query in found]
 
     return database().run(work)
-
-
-def failed_filter(asked: Mapping[str, str], error: InvalidInputError) -> Form:
-    """Return what was asked for with each error at its field of the filter.
-
-    Raises *error* again where something is wrong that nobody types there.
-    """
-    if any(wrong.field not in _NUMBERS for wrong in error.errors):
-        raise error
-    named = [
-        FieldError(wrong.field, wrong.message.replace("min_confidence", _FROM))
-        for wrong in error.errors
-    ]
-    return failed_form(asked, InvalidInputError(named))
-
-
-def without_bounds(asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the request without the bounds of the confidence."""
-    return {name: value for name, value in asked.items() if name not in _NUMBERS}
 
 
 def _parse_number(text: str) -> float | str:
@@ -169,14 +144,8 @@ class Progress:
         asked = self.assignment and f"{self.assignment.done}-{self.assignment.labels}"
         if self.is_blind:
             return f"{self.today.by_labeler}-{self.today.by_all}-{asked}"
-        parts = (
-            asked,
-            self.labels,
-            self.waiting,
-            self.today.by_all,
-            self.reading.low,
-            self.reading.high,
-        )
+        bounds = self.reading.low, self.reading.high
+        parts = asked, self.labels, self.waiting, self.today.by_all, *bounds
         return "-".join(map(str, parts))
 
 
@@ -232,7 +201,6 @@ def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Prog
 
 
 def _read_measured(detector: Detector, estimate: Estimate) -> readings.Reading:
-    """Return the measure that the target is on, with the bounds that decide."""
     measure, found = read_measure(detector.measure), estimate.decision
     if measure.kind == BALANCED:
         return readings.read_balanced(estimate)
@@ -246,12 +214,9 @@ def _read_measured(detector: Detector, estimate: Estimate) -> readings.Reading:
 def _audit_progress(
     session: Session, queue: storage.AuditQueue, of_visitor: Mapping[str, Any]
 ) -> Progress:
-    """Return the progress of an audit, which ignores other queries."""
     audit = session.get_one(Audit, (queue.detector_id, queue.audit_id))
     found = get_audit_estimate(session, audit, computed_at=now())
-    reading = read_aimed(
-        audit, found, [readings.read_balanced(found), *readings.read_classes(found)]
-    )
+    reading = read_aimed(audit, found)
     return Progress(
         estimate=found,
         reading=reading,

@@ -54,11 +54,10 @@ def upload_study(detector_id: str) -> ResponseReturnValue:
             )[0]
         )
     except (InvalidInputError, ConflictError) as error:
-        wrong: InvalidInputError | ConflictError = error
         if isinstance(error, InvalidInputError):
-            wrong = InvalidInputError(map(_at_field, error.errors))
+            error.errors = tuple(map(_at_field, error.errors))
         with database().read() as session:
-            form = failed_form(request.form, wrong)
+            form = failed_form(request.form, error)
             return _render_list(session, detector_id, form), 422
     return lead_to("show_study", study_id=dump_id("stu", study.id))
 
@@ -72,7 +71,7 @@ def _read_form(typed: Mapping[str, str], file: FileStorage | None) -> services.N
 
 
 def _at_field(wrong: FieldError) -> FieldError:
-    """Return a mistake inside the file as an error of the field ``file``."""
+    # A mistake inside the file is an error of the field ``file``.
     if wrong.field in (*_TYPED, "file"):
         return wrong
     row = getattr(wrong, "row", None)
@@ -114,6 +113,11 @@ def show_study(study_id: str) -> ResponseReturnValue:
     low, first, third, high = np.quantile(report.measured, [0, 0.25, 0.75, 1]).tolist()
     whole = Accuracy(accuracy=None, low=low, high=high)
     counts = plural(study.rounds, "round")
+    # Two ends that were seen and hold no promise: each to the nearest.
+    seen = [
+        chart_words.accuracy(Accuracy(accuracy=end, low=first, high=third)) or ""
+        for end in (first, third)
+    ]
     return render_template(
         "studies/study.html",
         detector=detector,
@@ -122,7 +126,7 @@ def show_study(study_id: str) -> ResponseReturnValue:
         axis=axis,
         spread={
             "whole": narrow(chart_words.interval(whole)),
-            "half": _between(first, third),
+            "half": narrow(f"{seen[0].removesuffix(' %')}\N{EN DASH}{seen[1]}"),
             "columns": build_histogram(report.measured, min(axis.low, low)),
         },
         readings=[
@@ -130,15 +134,6 @@ def show_study(study_id: str) -> ResponseReturnValue:
             for tone, one in enumerate(report.intervals, start=1)
         ],
     )
-
-
-def _between(low: float, high: float) -> str:
-    """Return two ends that were seen and hold no promise: each to the nearest."""
-    seen = [
-        chart_words.accuracy(Accuracy(accuracy=end, low=low, high=high)) or ""
-        for end in (low, high)
-    ]
-    return narrow(f"{seen[0].removesuffix(' %')}\N{EN DASH}{seen[1]}")
 
 
 @pages.get("/studies/<study_id>/rounds.<suffix>")

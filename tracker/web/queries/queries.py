@@ -18,7 +18,7 @@ from tracker.services.labelling.golds import Gold, get_gold, see_as
 from tracker.services.labelling.labelers import get_agreement, list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.predictions import find_any
-from tracker.services.queries import erasing
+from tracker.services.queries import queries as services
 from tracker.services.queries.queries import NewTags, get_query, set_tags
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
@@ -158,7 +158,7 @@ def erase(query_id: str) -> ResponseReturnValue:
         return lead_to("show_query", query_id=query_id)
     with database().write() as session:
         detector_id = dump_id("det", get_query(session, query_id).detector_id)
-        name = erasing.erase_query(session, query_id, by())
+        name = services.erase_query(session, query_id, by())
     _delete_image(name)
     flash("The query is erased.")
     return lead_to("show_queries", detector_id=detector_id)
@@ -170,7 +170,7 @@ def erase_image(query_id: str) -> ResponseReturnValue:
     """Erase the image of a query once the person who asks is sure."""
     if "sure" in request.form:
         with database().write() as session:
-            name = erasing.erase_image(session, query_id, by())
+            name = services.erase_image(session, query_id, by())
         _delete_image(name)
         flash("The image is erased.")
     return lead_to("show_query", query_id=query_id)
