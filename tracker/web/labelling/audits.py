@@ -41,13 +41,16 @@ from tracker.services.wording import invalid
 from tracker.shapes import Accuracy
 from tracker.stats import MISSING, OPEN, Step
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, zone_of
+from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit
 from tracker.web.blueprint import allow_style, cut_page, lead_to, pages
+from tracker.web.deciding.attribution import read_day
 from tracker.web.downloads import download
 from tracker.web.drawing import readings as drawing
 from tracker.web.drawing.closing import draw_closing
+from tracker.web.drawing.words import day, exactly
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import BALANCED, PRECISION
 
@@ -200,7 +203,8 @@ def show_audits(detector_id: str) -> ResponseReturnValue:
 def begin_audit(detector_id: str) -> ResponseReturnValue:
     """Begin an audit of the set that was described, or say what it would take."""
     try:
-        new = _read_form(request.form)
+        with database().read() as session:
+            new = _read_form(get_open_detector(session, detector_id), request.form)
         if "plan" in request.form:
             with database().read() as session:
                 detector = get_open_detector(session, detector_id)
@@ -224,12 +228,12 @@ def begin_audit(detector_id: str) -> ResponseReturnValue:
     return redirect(address, 303)
 
 
-def _read_form(typed: Mapping[str, str]) -> NewAudit:
+def _read_form(detector: Detector, typed: Mapping[str, str]) -> NewAudit:
     values: dict[str, Any] = filled_in(typed, *_TEXTS)
     values.setdefault("name", f"Audit of {now():%Y-%m-%d %H:%M:%S}")
     for name in ("since", "until"):
         if name in values:
-            values[name] = f"{values[name]}T00:00:00Z"
+            values[name] = read_day(detector, name, values[name])
     if "plan" in typed and "every" in values:
         values.setdefault("since", _LIKE.get(values.pop("every"), "7d"))
         values.setdefault("version", "*")
@@ -294,13 +298,28 @@ def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
     """Return what the page of an audit and its report are made of."""
     audit = get_audit(session, audit_id)
     detector = session.get_one(Detector, audit.detector_id)
+    is_scheduled = audit.schedule_id is not None
+    days_of = storage.find_schedule(session, audit) if is_scheduled else detector
     return {
         "detector": detector,
         "audit": audit,
+        "set_span": _say_span(audit, days_of.time_zone),
         "read": _read(session, audit, at=now()),
         "result": find_result(audit),
         "extensions": storage.list_extensions(session, audit),
     }
+
+
+def _say_span(audit: Audit, time_zone: str) -> str:
+    """Return since and until of a set, by the days of a time zone."""
+    zone, said, has_days = zone_of(time_zone), "", False
+    for word, at in (("from", audit.since), ("before", audit.until)):
+        if at is not None:
+            one = day_in(at, zone)
+            is_day = midnight_in(one, zone) == at
+            said += f", {word} {day(one) if is_day else exactly(at)}"
+            has_days = has_days or is_day
+    return f"{said} ({time_zone})" if has_days else said
 
 
 @pages.get("/audits/<audit_id>/report")

@@ -142,7 +142,9 @@ class AuditSummary(Shape):
     )
     aim: str = Field(description="balanced, overall, a class or precision:CLASS.")
     half_width: float | None
-    target: float | None
+    target: float | None = Field(
+        description="The target of its goal, or of the schedule that made it."
+    )
     confidence_level: float
     queries: int = Field(description="The number of queries in the set.")
     schedule: str | None = Field(
@@ -185,13 +187,16 @@ class AuditSummary(Shape):
 def describe_audit(session: Session, audit: Audit) -> AuditSummary:
     """Return an audit as it is answered."""
     result, every, late, with_late = find_result(audit), None, None, None
+    target = audit.target
     if audit.schedule_id is not None:
-        every = storage.find_schedule(session, audit).every
+        schedule = storage.find_schedule(session, audit)
+        every, target = schedule.every, schedule.target
         late = count_late(session, audit)
         with_late = include_late(result, late) if result and late else None
     return AuditSummary.from_row(
         audit,
         every=every,
+        target=target,
         schedule=audit.schedule_id and dump_id("sch", audit.schedule_id),
         late=late,
         with_late=with_late,
