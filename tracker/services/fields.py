@@ -213,11 +213,6 @@ def dump_metadata(value: Mapping[str, Any]) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def _drop_sign_of_zero(value: float) -> float:
-    # SQLite keeps no sign of a zero, PostgreSQL does.
-    return value + 0.0
-
-
 Instant = Annotated[
     datetime,
     BeforeValidator(parse_instant),
@@ -283,8 +278,11 @@ Sampling = Annotated[
     WithJsonSchema({"type": "string", "enum": list(SAMPLINGS)}),
 ]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
+# SQLite keeps no sign of a zero, PostgreSQL does.
 Probability = Annotated[
-    float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_drop_sign_of_zero)
+    float,
+    Field(ge=0, le=1, allow_inf_nan=False),
+    AfterValidator(lambda value: value + 0.0),
 ]
 Weight = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -122,8 +123,25 @@ def _stand_again(
         for query in batch:
             query["now"] = _stand(detector, query, by_query[query["id"]], units)
     changed = [query for _, query in placed if query["now"] != query["standing"]]
+    changed.sort(key=itemgetter("id"))
     if changed:
-        _write(session, detector, changed, by_query, at)
+        # Their labels are given once more, with what they count for now.
+        number = add_batch(session, detector.id, created_at=at)
+        labels, current = [], []
+        ids = range(first_id(number), first_id(number + 1))
+        for query, label_id in zip(changed, ids, strict=False):
+            given = by_query[query["id"]]
+            [before] = [one for one in given if one.id == query["label_id"]]
+            row = {**before._mapping, "id": label_id, "replaces_id": before.id}
+            row |= {"source_label_id": before.id, "note": None, "created_at": at}
+            labels.append(row | {"standing": query["now"]})
+            kept = {name: query[name] for name in _KEPT}
+            is_open = query["now"] == words.OPEN
+            decision = standing.Decision(**kept, standing=query["now"], is_open=is_open)
+            known = {"query_id": query["id"], "label_id": label_id}
+            current.append(known | standing.dump_decision(decision, detector))
+        add_labels(session, labels)
+        set_current_labels(session, detector.id, current)
     units.write()
 
 
@@ -170,29 +188,3 @@ def _stand(
     said = {one.labeler: one.label for one in given} if are_compared else {}
     found = standing.find_consensus(detector, query["agreement"], query["label"], said)
     return standing.stand(query["sampling"], found, is_replayed=query["is_replayed"])
-
-
-def _write(
-    session: Session,
-    detector: Detector,
-    changed: Sequence[dict[str, Any]],
-    by_query: dict[int, list[Any]],
-    at: datetime,
-) -> None:
-    """Give the labels of queries once more, with what they count for now."""
-    batch = add_batch(session, detector.id, created_at=at)
-    labels, current = [], []
-    in_order = sorted(changed, key=lambda query: int(query["id"]))
-    ids = range(first_id(batch), first_id(batch + 1))
-    for query, label_id in zip(in_order, ids, strict=False):
-        [before] = [one for one in by_query[query["id"]] if one.id == query["label_id"]]
-        row = {**before._mapping, "id": label_id, "replaces_id": before.id}
-        row |= {"source_label_id": before.id, "note": None, "created_at": at}
-        labels.append(row | {"standing": query["now"]})
-        kept = {name: query[name] for name in _KEPT}
-        is_open = query["now"] == words.OPEN
-        decision = standing.Decision(**kept, standing=query["now"], is_open=is_open)
-        known = {"query_id": query["id"], "label_id": label_id}
-        current.append(known | standing.dump_decision(decision, detector))
-    add_labels(session, labels)
-    set_current_labels(session, detector.id, current)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -198,24 +197,13 @@ def get_study(session: Session, reference: str) -> storage.Study:
 _Rounds = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Method:
-    """A way from rounds to an interval.
-
-    The fields that it *needs* are the arguments of *correct*, which gives the accuracy
-    of each round, and go before the confidence level in *interval*.
-    """
-
-    name: str
-    needs: tuple[str, ...]
-    correct: Callable[..., _Rounds]
-    interval: Callable[..., stats.Interval]
-    meaning: str
-
-
-_METHODS = (
-    _Method(
-        "bootstrap-t",
+# By name: the fields that a method needs, how these give the accuracy of each round,
+# how they give the interval, before the confidence level, and what it means.
+_METHODS: dict[
+    str,
+    tuple[tuple[str, ...], Callable[..., _Rounds], Callable[..., stats.Interval], str],
+] = {
+    "bootstrap-t": (
         ("validation",),
         np.asarray,
         stats.bootstrap_t,
@@ -223,8 +211,7 @@ _METHODS = (
         "data may give, as if rounds followed a bell curve; it does not cover what "
         "other data would give, because all rounds share theirs.",
     ),
-    _Method(
-        "percentile",
+    "percentile": (
         ("validation",),
         np.asarray,
         stats.bootstrap_percentile,
@@ -232,8 +219,7 @@ _METHODS = (
         "does not cover what other data would give, nor that a round trains on only "
         "63.2 % of its data and so does a little too badly.",
     ),
-    _Method(
-        "632",
+    "632": (
         ("validation", "training"),
         stats.corrected_632,
         stats.point_632,
@@ -242,8 +228,7 @@ _METHODS = (
         "cover overfitting, which makes it too hopeful, nor what other data would "
         "give.",
     ),
-    _Method(
-        "632+",
+    "632+": (
         ("validation", "training", "no_information"),
         stats.corrected_632_plus,
         stats.point_632_plus,
@@ -251,8 +236,7 @@ _METHODS = (
         "training accuracy added the more a round overfitted; it does not cover what "
         "other data would give, because all rounds share theirs.",
     ),
-    _Method(
-        "seeds-t",
+    "seeds-t": (
         ("accuracy",),
         np.asarray,
         stats.seeds_t,
@@ -260,13 +244,13 @@ _METHODS = (
         "all seeds; it does not cover the luck of the training data or of the test "
         "set, nor what a single seed may give.",
     ),
-)
+}
 
 
 class StudyInterval(shapes.Shape):
     """The mean accuracy of the rounds by one method, and its interval."""
 
-    method: Annotated[str, words.one_of(method.name for method in _METHODS)] = Field(
+    method: Annotated[str, words.one_of(_METHODS)] = Field(
         description="bootstrap-t, percentile, 632 or 632+; of seeds, seeds-t."
     )
     accuracy: float
@@ -315,17 +299,17 @@ def build_study_report(
         if column[0] is not None
     }
     intervals = []
-    for method in _METHODS:
-        if columns.keys() >= set(method.needs):
-            rounds = [columns[name] for name in method.needs]
-            low, high = method.interval(*rounds, level)
+    for name, (needs, correct, bound, meaning) in _METHODS.items():
+        if columns.keys() >= set(needs):
+            rounds = [columns[one] for one in needs]
+            low, high = bound(*rounds, level)
             interval = StudyInterval(
-                method=method.name,
-                accuracy=float(method.correct(*rounds).mean()),
+                method=name,
+                accuracy=float(correct(*rounds).mean()),
                 low=float(low),
                 high=float(high),
                 is_guaranteed=False,
-                meaning=method.meaning,
+                meaning=meaning,
             )
             intervals.append(interval)
     said = dict(describe_study(study))

@@ -1,7 +1,5 @@
 """Learn from the labels so far where the next ones tell most."""
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.special import expit
 
@@ -31,19 +29,9 @@ _CAUTION = 30.0
 _MOST_CARRIED = 400.0
 
 
-class Belief(NamedTuple):
-    """What is believed of confidences before any label, give or take.
-
-    The log odds of being wrong are *slope* times what the confidence says, and
-    *without* where there is none.
-    """
-
-    slope: float
-    without: float
-
-
-CAUTIOUS = Belief(slope=0.8, without=0.0)
-AS_SAID = Belief(slope=1.0, without=-2.2)
+# What is believed before any label, give or take: the log odds of being wrong are the
+# first times what the confidence says, and the second where there is none.
+CAUTIOUS, AS_SAID = (0.8, 0.0), (1.0, -2.2)
 
 
 def round_length(draws: int) -> int:
@@ -174,7 +162,7 @@ class _Expected:
 
 
 def fitted(
-    strata: Strata, counts: Ints | Floats, before: Belief
+    strata: Strata, counts: Ints | Floats, before: tuple[float, float]
 ) -> tuple[Floats, Floats]:
     """Return how likely each stratum is wrong, and as which class (rows sum to < 1).
 
@@ -216,7 +204,9 @@ def _votes(strata: Strata) -> tuple[Floats, Floats]:
     return differs.T, missing.T
 
 
-def _logistic(strata: Strata, wrong: Floats, total: Floats, before: Belief) -> Floats:
+def _logistic(
+    strata: Strata, wrong: Floats, total: Floats, before: tuple[float, float]
+) -> Floats:
     """Return log odds of being wrong by ridge regression on confidence and verdicts.
 
     Newton's steps are halved until the loss falls: undamped ones overshoot far from
@@ -226,8 +216,8 @@ def _logistic(strata: Strata, wrong: Floats, total: Floats, before: Belief) -> F
     # The log odds in the middle of each bin, 0 without a confidence.
     z = np.where(none, 0, strata.bins) / BINS_PER_LOGIT
     of_class = strata.predicted[:, None] == np.arange(strata.classes)
-    terms = [(np.ones_like(z), 0.0, 1.0), (z, before.slope, _SLOPE_SPREAD)]
-    terms += [(none, before.without, 1.0)]
+    terms = [(np.ones_like(z), 0.0, 1.0), (z, before[0], _SLOPE_SPREAD)]
+    terms += [(none, before[1], 1.0)]
     terms += [(one, 0.0, _CLASS_SPREAD) for one in of_class.T]
     for differs, is_missing in zip(*_votes(strata), strict=True):
         terms += [(differs, _JUDGE_SLOPE, _JUDGE_SPREAD)]

@@ -7,7 +7,7 @@ giving one.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -50,7 +50,6 @@ from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.label_progress import (
     BOUNDS,
     Chosen,
-    Progress,
     build_progress,
     by_browser,
     choose_queue,
@@ -65,25 +64,6 @@ MOST_BUTTONS = 10
 _FROM = "\N{LEFT DOUBLE QUOTATION MARK}Confidence from\N{RIGHT DOUBLE QUOTATION MARK}"
 # If the typed text fits more than one class, this many of them are named.
 _MOST_NAMED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The last answer of this visitor, and the detector's prediction."""
-
-    query: Query
-    label: str
-    note: str | None = None
-    # Given a second time: nothing is told of the first label or of the detector.
-    is_blind: bool = False
-
-    @property
-    def is_unclear(self) -> bool:
-        return self.label == UNCLEAR
-
-    @property
-    def agrees(self) -> bool:
-        return self.label == self.query.predicted
 
 
 @pages.get("/detectors/<detector_id>/label")
@@ -204,34 +184,27 @@ def _show(
     reserved = reserve_next(detector_id, asked, ahead=1)
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
-        found = [get_query_by_number(session, detector.id, n) for n in reserved]
+        held = [get_query_by_number(session, detector.id, n) for n in reserved]
         chosen = choose_queue(session, detector, asked)
         # Somebody who knew its id may have labelled one meanwhile.
-        queries = [query for query in found if chosen.queue.holds(query)]
+        queries = [query for query in held if chosen.queue.holds(query)]
         progress = build_progress(session, detector, chosen)
         if chosen.is_stream and not form.errors and "again" not in asked:
-            following = _find_following(session, detector, progress, queries)
-            if following is not None:
-                return following
+            # Until this detector needs no more labels the question stays the same,
+            # whichever is nearer to its verdict.
+            found = progress["estimate"].decision
+            is_open = queries and (found is None or found.verdict == "undecided")
+            first = None if is_open else next(_iter_waiting(session, at_most=1), None)
+            if first is not None and first[0].detector is not detector:
+                why = "is decided" if queries else "has nothing left to label"
+                flash(f"{detector.name} {why}. Next: {first[0].detector.name}.")
+                following = dump_id("det", first[0].detector.id)
+                address = url_for(
+                    "pages.show_next", detector_id=following, stream="all"
+                )
+                return _send_to(address)
         shown = session, detector, chosen, queries, progress
         return _render(*shown, asked=asked, form=form)
-
-
-def _find_following(
-    session: Session, detector: Detector, progress: Progress, queries: list[Query]
-) -> ResponseReturnValue | None:
-    # Until this detector needs no more labels the question stays the same, whichever
-    # is nearer to its verdict.
-    found = progress.estimate.decision
-    if queries and (found is None or found.verdict == "undecided"):
-        return None
-    first = next(_iter_waiting(session, at_most=1), None)
-    if first is None or first[0].detector is detector:
-        return None
-    why = "is decided" if queries else "has nothing left to label"
-    flash(f"{detector.name} {why}. Next: {first[0].detector.name}.")
-    following = dump_id("det", first[0].detector.id)
-    return _send_to(url_for("pages.show_next", detector_id=following, stream="all"))
 
 
 def find_query_of(
@@ -245,7 +218,8 @@ def find_query_of(
 
 def _find_answered(
     session: Session, detector: Detector, chosen: Chosen, query_id: str | None
-) -> Answered | None:
+) -> dict[str, Any] | None:
+    """Return the last answer of this visitor, and whether the detector agrees."""
     # A query without a label would tell its prediction before it is answered, and
     # may be reserved for somebody else.
     query = find_query_of(session, detector, query_id)
@@ -253,17 +227,28 @@ def _find_answered(
         query = see_as(session, query, account().name)
     if query is None or query.label is None:
         return None
-    if isinstance(chosen.queue, RecheckQueue):
+    # Of a second answer nothing is told of the first label or of the detector.
+    is_blind = isinstance(chosen.queue, RecheckQueue)
+    if is_blind:
         second = find_answer(session, query)
         if second is None:
             return None
-        return Answered(query, str(second.answer), second.note, is_blind=True)
+        label, note = str(second.answer), second.note
     # What cannot be changed is not offered to be.
-    if is_closed(query, account()):
+    elif is_closed(query, account()):
         return None
-    current = list_label_history(session, query, account().name)[0]
-    is_own = current.labeler == account().name
-    return Answered(query, query.label, current.note if is_own else None)
+    else:
+        current = list_label_history(session, query, account().name)[0]
+        is_own = current.labeler == account().name
+        label, note = query.label, current.note if is_own else None
+    return {
+        "query": query,
+        "label": label,
+        "note": note,
+        "is_blind": is_blind,
+        "is_unclear": label == UNCLEAR,
+        "agrees": label == query.predicted,
+    }
 
 
 def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
@@ -271,15 +256,15 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
     detector: Detector,
     chosen: Chosen,
     queries: list[Query],
-    progress: Progress,
+    progress: dict[str, Any],
     *,
     asked: Mapping[str, str],
     form: Form,
 ) -> str:
     again = _find_answered(session, detector, chosen, asked.get("again"))
     if again is not None:
-        queries = [again.query, *queries]
-        form = form if form.values else Form({"note": again.note or ""})
+        queries = [again["query"], *queries]
+        form = form if form.values else Form({"note": again["note"] or ""})
     query, following = [*queries, None, None][:2]
     # Be it in the random queue or not.
     open_one = storage.list_queries(session, detector.id, labelled=False, limit=1)

@@ -1,7 +1,6 @@
 """Resampling studies: the list of them, the form to add one, and one of them."""
 
 import math
-from collections.abc import Mapping
 from pathlib import PurePath
 from typing import BinaryIO, cast
 
@@ -9,7 +8,6 @@ import numpy as np
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
-from werkzeug.datastructures import FileStorage
 
 from tracker.charts import words as chart_words
 from tracker.charts.histogram import build_histogram
@@ -47,7 +45,13 @@ def show_studies(detector_id: str) -> ResponseReturnValue:
 def upload_study(detector_id: str) -> ResponseReturnValue:
     """Add the study whose rounds are in a file."""
     try:
-        new = _read_form(request.form, request.files.get("file"))
+        file = request.files.get("file")
+        if file is None or not file.filename:
+            raise InvalidInputError.of("file", "choose a file first")
+        stream = cast("BinaryIO", file.stream)
+        rounds = read_rounds(stream, PurePath(file.filename).suffix)
+        said = filled_in(request.form, *_TYPED)
+        new = services.parse_study({**said, "rounds": rounds})
         study = database().run(
             lambda session: services.add_study(
                 session, get_open_detector(session, detector_id), new, by()
@@ -60,14 +64,6 @@ def upload_study(detector_id: str) -> ResponseReturnValue:
             form = failed_form(request.form, error)
             return _render_list(session, detector_id, form), 422
     return lead_to("show_study", study_id=dump_id("stu", study.id))
-
-
-def _read_form(typed: Mapping[str, str], file: FileStorage | None) -> services.NewStudy:
-    if file is None or not file.filename:
-        raise InvalidInputError.of("file", "choose a file first")
-    stream = cast("BinaryIO", file.stream)
-    rounds = read_rounds(stream, PurePath(file.filename).suffix)
-    return services.parse_study({**filled_in(typed, *_TYPED), "rounds": rounds})
 
 
 def _at_field(wrong: FieldError) -> FieldError:

@@ -139,20 +139,14 @@ def draw_ahead(
     return True
 
 
-@dataclass(slots=True)
-class _Place:
-    """What the next draw goes by: of the draws so far their number alone counts."""
+def _find_place(
+    session: Session, audit: Audit
+) -> tuple[int, int, stats.Ints, stats.Ints, stats.Ints]:
+    """Return what the next draw goes by: of the draws so far only how many there are.
 
-    number: int
-    # Of the latest round.
-    start: int
-    weights: stats.Ints
-    # What can still be drawn of each stratum, and the rank that was drawn there last.
-    left: stats.Ints
-    last: stats.Ints
-
-
-def _find_place(session: Session, audit: Audit) -> _Place:
+    Then the start and the weights of the latest round, what can still be drawn of each
+    stratum, and the rank that was drawn there last.
+    """
     latest = json.loads(storage.get_last_round(session, audit).frozen)
     left = np.array(audit.strata["sizes"], dtype=np.int64)
     last, number = np.full_like(left, -1), 0
@@ -163,34 +157,35 @@ def _find_place(session: Session, audit: Audit) -> _Place:
         last[stratum] = rank
         number += many
     weights = np.array(latest["weights"], dtype=np.int64)
-    return _Place(number, int(latest["start"]), weights, left, last)
+    return number, int(latest["start"]), weights, left, last
 
 
 def _draw_new(
     session: Session, audit: Audit, count: int, common: dict[str, Any]
 ) -> list[int]:
-    place, key = _find_place(session, audit), bytes.fromhex(audit.secret)
+    number, start, weights, left, last = _find_place(session, audit)
+    key = bytes.fromhex(audit.secret)
     numbers: list[int] = []
     end = math.inf if audit.budget is None else audit.budget
-    while len(numbers) < count and place.number < end:
-        if place.number - place.start >= stats.round_length(place.start):
+    while len(numbers) < count and number < end:
+        if number - start >= stats.round_length(start):
             _begin_round(session, audit, common["drawn_at"])
-            place = _find_place(session, audit)
-        if not place.left.any():
+            number, start, weights, left, last = _find_place(session, audit)
+        if not left.any():
             break
-        stratum = stats.choose_stratum(key, place.number, place.left, place.weights)
+        stratum = stats.choose_stratum(key, number, left, weights)
         rank, query_id = storage.find_next_item(
-            session, audit, stratum, after=int(place.last[stratum])
+            session, audit, stratum, after=int(last[stratum])
         )
-        row = {"audit_id": audit.id, "number": place.number, "query_id": query_id}
+        row = {"audit_id": audit.id, "number": number, "query_id": query_id}
         row |= {"detector_id": audit.detector_id, "stratum": stratum, "rank": rank}
         storage.add_draws(session, [row | common])
         # Its label is no part of a random sample; the audit's chances are its own.
         if storage.set_sampling(session, audit.detector_id, query_id, words.TARGETED):
-            numbers.append(place.number)
-        place.last[stratum] = rank
-        place.left[stratum] -= 1
-        place.number += 1
+            numbers.append(number)
+        last[stratum] = rank
+        left[stratum] -= 1
+        number += 1
     return numbers
 
 

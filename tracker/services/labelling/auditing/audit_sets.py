@@ -51,11 +51,6 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _as_text(value: object) -> object:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_whole else value
-
-
 ConditionText = Annotated[
     str, Field(min_length=1, max_length=400), AfterValidator(fields.check_text)
 ]
@@ -67,7 +62,7 @@ Use = Annotated[
 ]
 Seed = Annotated[
     str,
-    BeforeValidator(_as_text),
+    BeforeValidator(lambda it: str(it) if type(it) is int else it),
     Field(min_length=1, max_length=200),
     AfterValidator(fields.check_text),
 ]
