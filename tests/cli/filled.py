@@ -20,13 +20,12 @@ from tests.jobs.imports import importing
 from tests.services.conftest import Bench
 from tests.services.irises import IRIS
 from tracker.jobs.recompute import recompute_all
-from tracker.services.archive import archive_detector
 from tracker.services.by import By
 from tracker.services.deciding.attribution import (
     NewInvestigation,
     begin_investigation,
 )
-from tracker.services.detectors import DetectorChange, change_detector
+from tracker.services.detectors import DetectorChange, archive_detector, change_detector
 from tracker.services.device import set_settings
 from tracker.services.estimates.recount import recount
 from tracker.services.idempotency import add_answer

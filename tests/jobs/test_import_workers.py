@@ -31,7 +31,7 @@ from tests.processes import Process, clean_environ, wait_until
 from tracker.errors import ConflictError
 from tracker.jobs.imports import Clearing
 from tracker.jobs.loop import Watch
-from tracker.services.archive import archive_detector
+from tracker.services.detectors import archive_detector
 from tracker.services.imports.background import (
     attempting,
     finish_import,

@@ -23,7 +23,7 @@ from tracker.services.imports.reading.choices import Choices
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import Order, importing
 from tracker.services.labelling.queues import QueueChoice, build_queue, reserve
-from tracker.services.queries.erasing import erase_query
+from tracker.services.queries.queries import erase_query
 from tracker.services.queries.where import parse_where
 from tracker.stats import clopper_pearson
 from tracker.storage.base import dump_id

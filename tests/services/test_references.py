@@ -12,7 +12,7 @@ from tests.services.conftest import Bench
 from tracker.services.imports.reading.files import open_named
 from tracker.services.imports.reports import Outcome
 from tracker.services.imports.writing import Order, importing
-from tracker.services.queries.erasing import erase_query
+from tracker.services.queries.queries import erase_query
 from tracker.storage.base import dump_id
 from tracker.storage.labelling.inputs import Reference
 from tracker.storage.labels import Label

@@ -16,8 +16,7 @@ from tracker.services.estimates.recount import recount
 from tracker.services.evidence.truths import join_input
 from tracker.services.imports.reports import RejectedImportError
 from tracker.services.labelling.labels import describe_label, list_label_history
-from tracker.services.queries.erasing import erase_query
-from tracker.services.queries.queries import NewQuery, log_query
+from tracker.services.queries.queries import NewQuery, erase_query, log_query
 from tracker.storage.base import dump_id
 from tracker.storage.database import Database
 from tracker.storage.queries.queries import Query

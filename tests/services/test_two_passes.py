@@ -17,8 +17,12 @@ from sqlalchemy.exc import IntegrityError
 from tests.conftest import START, by
 from tracker.errors import ConflictError
 from tracker.jobs.recompute import recompute_all
-from tracker.services.archive import archive_detector
-from tracker.services.detectors import NewDetector, create_detector, get_open_detector
+from tracker.services.detectors import (
+    NewDetector,
+    archive_detector,
+    create_detector,
+    get_open_detector,
+)
 from tracker.services.imports import writing as first_pass
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.contradictions import Names

@@ -15,7 +15,7 @@ from tracker.jobs.recompute import recompute_all
 from tracker.jobs.retention import delete_old_queries
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.labelling.golds import NewGold, mark_gold
-from tracker.services.queries.erasing import erase_query
+from tracker.services.queries.queries import erase_query
 from tracker.stats import anytime, balanced_anytime, finite_anytime, span_share
 from tracker.storage.base import dump_id
 from tracker.storage.operations.retention import list_unlabelled

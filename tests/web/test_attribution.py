@@ -87,7 +87,7 @@ def test_the_form_proposes_the_newest_weeks_and_three_rows_say_what_moved(
     asked = visitor.get(path)
     assert asked.by_id("moved-title").text.endswith(
         "No move of the system, the judge or the mix is shown yet: 400 of 400 anchors "
-        "wait."
+        "have no answer."
     )
     assert "40 anchors ask llm-2 about the output of then" in asked.by_id("needs").text
     file = visitor.client.get(f"{path}/anchors.csv").text

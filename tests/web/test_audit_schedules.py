@@ -135,6 +135,7 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert "30 queries came late; with them" in page
     audit = Visitor(app).get("/audits/aud_3")
     assert audit.find("a", href="/audit-schedules/sch_1")
+    assert "from 16 February 2026, before 23 February 2026 (UTC)" in audit.text
 
     assert "2026, over its" not in page
     assert Visitor(app).send("/audit-schedules/sch_1/stop").status_code == 303
@@ -173,6 +174,26 @@ def test_who_is_asked_and_how_narrow_is_edited_for_the_audits_to_come(
         assert f"{points} points" in visitor.get(f"/audits/aud_{number}").text
     visitor.send(f"{address}/stop")
     assert visitor.send(address, edited).status_code == 422
+
+
+def test_the_page_of_an_audit_names_days_in_the_zone_of_its_schedule(
+    app: Flask, months: Months
+) -> None:
+    with months.database.write() as session:
+        get_detector(session, months.sheep).time_zone = "Asia/Tokyo"
+    visitor = Visitor(app)
+    path = f"/detectors/{months.sheep}/audits"
+    assert "Days are in Asia/Tokyo." in visitor.get(path).text
+    visitor.send(path, {"every": "week", "name": "Every Monday", "points": "5"})
+    months.freeze(0)
+    visitor = Visitor(app)
+    of_week = "from 2 February 2026, before 9 February 2026 (Asia/Tokyo)"
+    for address in ("/audits/aud_1", "/audits/aud_1/report"):
+        assert of_week in visitor.get(address).text
+    once = {"name": "Once", "points": "5", "since": "2026-02-03"}
+    begun = visitor.send(path, once)
+    page = visitor.get(begun.headers["Location"]).text
+    assert "from 3 February 2026 (Asia/Tokyo)" in page
 
 
 def test_the_results_of_a_schedule_are_a_file_with_a_row_for_each_span(

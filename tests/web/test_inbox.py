@@ -11,8 +11,7 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
 from tracker.jobs.imports import Imports
 from tracker.jobs.loop import Loop
-from tracker.services.archive import archive_detector
-from tracker.services.detectors import get_detector
+from tracker.services.detectors import archive_detector, get_detector
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import Order

@@ -7,8 +7,7 @@ from tests.conftest import by
 from tests.databases import noted_statements
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page
-from tracker.services.archive import archive_detector
-from tracker.services.detectors import get_detector
+from tracker.services.detectors import archive_detector, get_detector
 from tracker.services.people.accounts import change_account, get_account
 from tracker.storage.database import Database
 

@@ -10,7 +10,6 @@ from tracker import http
 from tracker.api import shapes
 from tracker.api.parameters import IdPath, Page, Text, dump_page, optional
 from tracker.api.routes import answers, build_routes
-from tracker.services import archive
 from tracker.services import detectors as services
 from tracker.services.detectors import DetectorChange, NewDetector, VersionChange
 from tracker.shapes import Shape
@@ -112,5 +111,5 @@ def archive_detector(path: IdPath) -> Response:
     """Archive a detector: it leaves the lists, its name is free, nothing is lost."""
     with http.database().write() as session:
         detector = services.get_detector(session, path.id)
-        archive.archive_detector(session, detector, http.by())
+        services.archive_detector(session, detector, http.by())
     return http.no_content()

@@ -20,7 +20,6 @@ from tracker.services.images import MEDIA_TYPES
 from tracker.services.labelling import predictions
 from tracker.services.labelling.golds import see_as
 from tracker.services.labelling.predictions import QueryCompletion
-from tracker.services.queries import erasing
 from tracker.services.queries import queries as services
 from tracker.services.queries.queries import NewTags, set_tags
 from tracker.shapes import Shape
@@ -118,7 +117,7 @@ def log_query(path: parameters.IdPath) -> Response:
     if image is not None and new.key is not None:
         with http.database().read() as session:
             detector = get_open_detector(session, path.id)
-            is_erased = erasing.is_image_erased(session, detector, new.key)
+            is_erased = services.is_image_erased(session, detector, new.key)
     stored = None
     # Before its query.
     if image is not None and not is_erased:
@@ -246,7 +245,7 @@ def erase_query(path: parameters.IdPath) -> Response:
 
     The counts and the history stay.  From then on the query returns 410.
     """
-    return _erase(erasing.erase_query, path.id)
+    return _erase(services.erase_query, path.id)
 
 
 def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Response:
@@ -282,7 +281,7 @@ def erase_image(path: parameters.IdPath) -> Response:
 
     Everything else of the query stays.  Erasing it again is a 410.
     """
-    return _erase(erasing.erase_image, path.id)
+    return _erase(services.erase_image, path.id)
 
 
 tags_routes = build_routes("tags", "Words on queries, to find them again.")

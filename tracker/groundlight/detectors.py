@@ -23,8 +23,9 @@ from tracker.groundlight.routes import (
     routes,
 )
 from tracker.http import account, by, database, no_content, now, requires
-from tracker.services import archive, device, fields, wording
 from tracker.services import detectors as services
+from tracker.services import device, fields, wording
+from tracker.services.detectors import archive_detector
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.report import add_sentence
@@ -266,7 +267,7 @@ def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
 def delete_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     """Archive a detector: the SDK no longer finds it, and nothing is lost."""
     with database().write() as session:
-        archive.archive_detector(session, find_detector(session, id), by())
+        archive_detector(session, find_detector(session, id), by())
     return no_content()
 
 

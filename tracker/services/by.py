@@ -63,17 +63,16 @@ class By:
         self, session: Session, action: str, subject: str, **details: Any
     ) -> None:
         """Add an event to the audit log, in the transaction of the change."""
-        session.add(
-            AuditEvent(
-                happened_at=self.at,
-                actor=self.actor.name,
-                actor_kind=self.actor.kind,
-                action=action,
-                subject=subject,
-                details=details,
-                address=self.address,
-            )
+        event = AuditEvent(
+            happened_at=self.at,
+            actor=self.actor.name,
+            actor_kind=self.actor.kind,
+            action=action,
+            subject=subject,
+            details=details,
+            address=self.address,
         )
+        session.add(event)
         session.flush()
 
 

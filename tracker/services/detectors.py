@@ -35,18 +35,11 @@ from tracker.words import NO_ANSWER, UNCLEAR
 _LONGEST_IN_LOG = 200
 # The largest share of a class over the smallest that `tracker.stats` allows.
 _MOST_UNEVEN = 1e9
-_MAY_BE_NULL = (
-    "target",
-    "stalled_after_hours",
-    "production_version",
-    "predictor",
-    "text_field",
-    "owner",
-    "label_sampling",
-    "class_shares",
-    "reference",
+_MAY_BE_NULL = {
+    *("target", "stalled_after_hours", "production_version", "predictor"),
+    *("text_field", "owner", "label_sampling", "class_shares", "reference"),
     "group_by",
-)
+}
 
 
 class Watched(fields.Input):
@@ -400,21 +393,18 @@ def change_version(
     session: Session, detector: storage.Detector, name: str, by: By, *, unseen: bool
 ) -> DetectorVersion:
     """State whether a version was made without the labels it is tested on."""
-    version = None
-    if fields.is_storable(name):
-        version = storage.find_version(session, detector.id, name)
+    can_be = fields.is_storable(name)
+    version = storage.find_version(session, detector.id, name) if can_be else None
     if version is None:
         raise missing("version", name)
     if unseen != version.unseen:
         version.unseen = unseen
-        by.record(
-            session, "version changed", detector.name, version=name, unseen=unseen
-        )
+        said = {"version": name, "unseen": unseen}
+        by.record(session, "version changed", detector.name, **said)
     return DetectorVersion.from_row(version)
 
 
 def _check_settings(one: storage.Detector, changed: Container[str], by: By) -> None:
-    """Check the settings against each other, and date those that changed."""
     also = [Watched(measure=name, target=target) for name, target in one.also]
     _check_measures(one.classes, one.measure, also)
     if "class_shares" in changed:
@@ -431,7 +421,6 @@ def _dump_also(also: Sequence[Watched]) -> list[list[Any]]:
 def _check_measures(
     classes: Sequence[str], measure: str, also: Sequence[Watched]
 ) -> None:
-    """Raise InvalidInputError for a measure of an unknown class, or given twice."""
     seen = {str(parse_measure(measure, classes))}
     for number, one in enumerate(also):
         field = f"also.{number}.measure"
@@ -442,29 +431,22 @@ def _check_measures(
 
 
 def _check_shares(classes: Sequence[str], shares: Mapping[str, float] | None) -> None:
-    """Raise InvalidInputError unless there is one share for each class."""
     if shares is None:
         return
-    unknown = [name for name in shares if name not in classes]
-    if unknown:
+    text = ""
+    if unknown := [name for name in shares if name not in classes]:
         known = ", ".join(list(classes)[:20])
         text = f"{show(unknown[0])} is not a class; the classes are {known}"
-        raise InvalidInputError.of("class_shares", text)
-    missing_ones = [name for name in classes if name not in shares]
-    if missing_ones:
-        raise InvalidInputError.of(
-            "class_shares", f"{show(missing_ones[0])} must have a share too"
-        )
-    if max(shares.values()) > _MOST_UNEVEN * min(shares.values()):
+    elif lacking := [name for name in classes if name not in shares]:
+        text = f"{show(lacking[0])} must have a share too"
+    elif max(shares.values()) > _MOST_UNEVEN * min(shares.values()):
         text = "the largest may be at most a billion times the smallest"
+    if text:
         raise InvalidInputError.of("class_shares", text)
 
 
 def _add_classes(detector: storage.Detector, wanted: list[str], by: By) -> list[str]:
-    """Return the classes with the new ones at the end.
-
-    The history refers to classes by position, so positions must not change.
-    """
+    # The history refers to classes by position, so positions must not change.
     gone = [name for name in detector.classes if name not in wanted]
     if gone:
         raise InvalidInputError.of(
@@ -478,26 +460,18 @@ def _add_classes(detector: storage.Detector, wanted: list[str], by: By) -> list[
     return [*detector.classes, *new]
 
 
-def _drop_slices(
-    session: Session, detector: storage.Detector, names: list[str], by: By
-) -> None:
-    """Delete the slices that are no longer wanted, and let the job count new ones."""
-    gone = [name for name in detector.slices if name not in names]
-    slices.delete_slices(session, detector.id, gone)
-    detector.counted_slices = [
-        name for name in detector.counted_slices if name in names
-    ]
-    index_metadata(session, detector.id, detector.counted_slices)
-    # A batch, even an empty one, makes the job take up the detector.
-    add_batch(session, detector.id, created_at=by.at)
-
-
 def _prepare(
     session: Session, detector: storage.Detector, field: str, new: Any, by: By
 ) -> None:
-    """Queue the recount or snapshots that the new value of *field* needs."""
+    # Queue the recount or snapshots that the new value needs.
     if field == "slices":
-        _drop_slices(session, detector, new, by)
+        gone = [name for name in detector.slices if name not in new]
+        slices.delete_slices(session, detector.id, gone)
+        still = [name for name in detector.counted_slices if name in new]
+        detector.counted_slices = still
+        index_metadata(session, detector.id, still)
+        # A batch, even an empty one, makes the job take up the detector.
+        add_batch(session, detector.id, created_at=by.at)
     if field in {"label_sampling", "measure"}:
         # Other labels are compared between slices.
         slices.leave_uncounted(detector)
@@ -524,16 +498,27 @@ def _cut(value: Any) -> Any:
     return f"{value[:_LONGEST_IN_LOG]}…" if is_long else value
 
 
-def _flush_name(session: Session, name: str) -> None:
+def _flush_name(session: Session, name: str, message: str = "") -> None:
     # The constraint decides, not a SELECT beforehand: two requests may both find
     # the name free.
+    there = f"a detector named {show(name)} exists already; choose another name or "
     try:
         session.flush()
     except IntegrityError as error:
-        raise ConflictError(
-            f"a detector named {show(name)} exists already; choose another name or "
-            "archive that one"
-        ) from error
+        raise ConflictError(message or f"{there}archive that one") from error
+
+
+def archive_detector(session: Session, detector: storage.Detector, by: By) -> None:
+    detector.archived_at = detector.archived_at or by.at
+    by.record(session, "detector archived", detector.name)
+
+
+def bring_back_detector(session: Session, detector: storage.Detector, by: By) -> None:
+    """Restore a detector; raises ConflictError if another one has taken its name."""
+    detector.archived_at, name = None, detector.name
+    there = f"another detector is now named {show(name)}; rename or archive that one"
+    _flush_name(session, name, f"{there} first")
+    by.record(session, "detector brought back", name)
 
 
 _Row = TypeVar("_Row", bound=Base)
@@ -542,7 +527,6 @@ _Row = TypeVar("_Row", bound=Base)
 def get_by_id(
     session: Session, entity: type[_Row], prefix: str, noun: str, reference: str
 ) -> _Row:
-    """Return the row of a public id; raises NotFoundError, which calls it *noun*."""
     number = parse_id(prefix, reference)
     found = None if number is None else find_by_id(session, entity, number)
     if found is None:
@@ -576,7 +560,6 @@ def check_is_open(detector: storage.AnyDetector) -> None:
 def check_class(
     detector: storage.AnyDetector, name: str, *, field: str, may_be_unclear: bool
 ) -> None:
-    """Raise InvalidInputError unless *name* is a class of the detector."""
     if name in detector.classes or (may_be_unclear and name == UNCLEAR):
         return
     known = [*detector.classes[:20], *(["…"] if len(detector.classes) > 20 else [])]

@@ -19,24 +19,18 @@ from tracker.storage.queries.waiting import count_waiting
 BINARY, MULTI_CLASS, COUNT = "BINARY", "MULTI_CLASS", "COUNT"
 _BINARY_CLASSES = {"YES", "NO"}
 _USUAL_GROUP = "default"
-_USUAL = {
-    "group_name": _USUAL_GROUP,
-    "confidence_threshold": 0.9,
-    "patience_time": 30.0,
-    "status": "ON",
-    "escalation_type": "STANDARD",
-}
 
 
 def get_settings(session: Session, detector: Detector) -> DeviceSettings:
     """Return the settings of a detector, or the defaults."""
-    found = session.get(DeviceSettings, detector.id)
-    if found is not None:
-        return found
     is_binary = set(detector.classes) == _BINARY_CLASSES
-    return DeviceSettings(
-        **_USUAL,
+    return session.get(DeviceSettings, detector.id) or DeviceSettings(
         detector_id=detector.id,
+        group_name=_USUAL_GROUP,
+        confidence_threshold=0.9,
+        patience_time=30.0,
+        status="ON",
+        escalation_type="STANDARD",
         mode=BINARY if is_binary else MULTI_CLASS,
         mode_configuration=None if is_binary else {"class_names": detector.classes},
         details=None,
@@ -65,7 +59,6 @@ def load_details(settings: DeviceSettings) -> Any:
 
 
 def list_groups(session: Session, by: By) -> Sequence[DetectorGroup]:
-    """Return every group; the default group is created if needed."""
     storage.add_group(session, _USUAL_GROUP, created_at=by.at)
     return list_rows(session, DetectorGroup)
 
@@ -92,10 +85,7 @@ class Answers:
 
 
 def count_answers(session: Session, detector: Detector) -> Answers:
-    """Count a detector's queries by their current answer.
-
-    The current label is the answer, or the prediction if there is no label.
-    """
+    """Count queries by their label, or by their prediction where there is none."""
     threshold = get_settings(session, detector).confidence_threshold
     answers = Answers(waiting=count_waiting(session, detector.id))
     for row in storage.count_answers(session, detector.id, threshold=threshold):
@@ -109,7 +99,6 @@ def count_answers(session: Session, detector: Detector) -> Answers:
 
 
 def count_month(session: Session, by: By) -> dict[int, int]:
-    """Count this month's queries of each detector that *by* sees."""
     begun = by.at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     seen = [one.id for one in list_detectors(session, among=by.actor.detectors)]
     return storage.count_since(session, seen, since=begun)

@@ -19,6 +19,7 @@ from tracker.services.wording import check_one_of, invalid
 
 # The limit of a sheet, without the line of column names.
 _MOST_ROWS = 2**20 - 1
+_TOO_LONG = "an Excel sheet ends after {:,} rows; use csv or parquet"
 # Characters that XML cannot hold, and texts that look like their escapes.
 _UNWRITABLE = re.compile(
     "_(?=x[0-9A-Fa-f]{4}_)|[\x00-\x08\x0b\x0c\x0d\x0e-\x1f\ufffe\uffff]"
@@ -54,62 +55,44 @@ _PARTS = {
 def write_workbook(
     columns: Sequence[str], chunks: Iterable[list[dict[str, Any]]]
 ) -> Generator[bytes]:
-    """Yield a workbook whose first line names the *columns*.
-
-    Texts are stored as texts, so that Excel runs none as a formula.  Raises
-    InvalidInputError for more rows than a sheet can have.
-    """
+    """Yield a workbook of texts and numbers, so that Excel runs none as a formula."""
+    name, written = "xl/worksheets/sheet1.xml", 0
     with tempfile.TemporaryFile() as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in _PARTS.items():
-                archive.writestr(name, _XML + content)
-            with archive.open(
-                "xl/worksheets/sheet1.xml", "w", force_zip64=True
-            ) as sheet:
-                _write_sheet(sheet, columns, chunks)
-        file.seek(0)
-        while piece := file.read(2**16):
-            yield piece
+            for part, content in _PARTS.items():
+                archive.writestr(part, _XML + content)
+            with archive.open(name, "w", force_zip64=True) as sheet:
+                sheet.write((_SHEET + _line(columns)).encode())
+                for chunk in chunks:
+                    written += len(chunk)
+                    if written > _MOST_ROWS:
+                        raise invalid("format", "xlsx", _TOO_LONG.format(_MOST_ROWS))
+                    lines = (_line([row[name] for name in columns]) for row in chunk)
+                    sheet.write("".join(lines).encode())
+                sheet.write(b"</sheetData></worksheet>")
+        yield from _read(file)
 
 
-def _write_sheet(
-    sheet: IO[bytes], columns: Sequence[str], chunks: Iterable[list[dict[str, Any]]]
-) -> None:
-    sheet.write(_SHEET.encode())
-    sheet.write(_line(columns).encode())
-    written = 0
-    for chunk in chunks:
-        written += len(chunk)
-        if written > _MOST_ROWS:
-            raise invalid(
-                "format",
-                "xlsx",
-                f"an Excel sheet ends after {_MOST_ROWS:,} rows; use csv or parquet",
-            )
-        lines = (_line([row[column] for column in columns]) for row in chunk)
-        sheet.write("".join(lines).encode())
-    sheet.write(b"</sheetData></worksheet>")
+def _read(file: IO[bytes]) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(2**16):
+        yield piece
 
 
 def _line(values: Sequence[Any]) -> str:
-    return f"<row>{''.join(_sheet_cells(values))}</row>"
-
-
-def _sheet_cells(values: Sequence[Any]) -> Iterator[str]:
+    cells = []
     for value in values:
         if value is None:
-            yield "<c/>"
+            cells.append("<c/>")
         elif isinstance(value, bool):
-            yield f'<c t="b"><v>{value:d}</v></c>'
+            cells.append(f'<c t="b"><v>{value:d}</v></c>')
         elif isinstance(value, int | float):
-            yield f"<c><v>{value!r}</v></c>"
+            cells.append(f"<c><v>{value!r}</v></c>")
         else:
-            text = escape(_UNWRITABLE.sub(_escape, str(value)))
-            yield f'<c t="inlineStr"><is><t xml:space="preserve">{text}</t></is></c>'
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"_x{ord(found[0]):04X}_"
+            text = _UNWRITABLE.sub(lambda it: f"_x{ord(it[0]):04X}_", str(value))
+            text = f'<t xml:space="preserve">{escape(text)}</t>'
+            cells.append(f'<c t="inlineStr"><is>{text}</is></c>')
+    return f"<row>{''.join(cells)}</row>"
 
 
 MEDIA_TYPES = {
@@ -187,7 +170,6 @@ def _flat(value: object) -> object:
 
 
 def _cells(values: list[Any]) -> list[Any]:
-    """Return the values of a column as the CSV writer takes them."""
     kinds = set(map(type, values))
     if kinds <= _PLAIN:
         return values
@@ -229,24 +211,15 @@ def _write_parquet(columns: Sequence[str], rows: Rows) -> Generator[bytes]:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    schema = pa.schema([(column, _arrow_type(pa, column)) for column in columns])
+    types = dict.fromkeys(_INTEGERS, pa.int64()) | dict.fromkeys(_FLOATS, pa.float64())
+    types |= {name: pa.bool_() for name in columns if name.startswith("is_")}
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in columns])
     with tempfile.TemporaryFile() as file:
         with pq.ParquetWriter(file, schema) as writer:
             for chunk in _chunks(rows):
                 table = pa.Table.from_pylist(_flat_rows(chunk), schema=schema)
                 writer.write_table(table)
-        file.seek(0)
-        while piece := file.read(2**16):
-            yield piece
-
-
-def _arrow_type(pa: Any, column: str) -> Any:
-    if column in _INTEGERS:
-        return pa.int64()
-    if column in _FLOATS:
-        return pa.float64()
-    is_flag = column.startswith("is_")
-    return pa.bool_() if is_flag else pa.string()
+        yield from _read(file)
 
 
 def _chunks(rows: Rows, of: int = _CHUNK) -> Iterator[list[dict[str, Any]]]:

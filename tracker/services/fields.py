@@ -1,6 +1,7 @@
 """Types of input fields: texts, numbers, instants and strict JSON."""
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -78,16 +79,11 @@ def parse_instant(value: object) -> datetime:
     return instant
 
 
-def is_span(value: object) -> bool:
-    return _match_span(value) is not None
-
-
-def _match_span(value: object) -> re.Match[str] | None:
+def span_of(value: object) -> re.Match[str] | None:
     return _AGO.fullmatch(value) if isinstance(value, str) else None
 
 
 def read_when(field: str, value: object, *, at: datetime) -> datetime | None:
-    """Return what `parse_when` does of a value, if any; raises InvalidInputError."""
     try:
         return None if value is None else parse_when(value, at=at)
     except ValueError as error:
@@ -96,13 +92,12 @@ def read_when(field: str, value: object, *, at: datetime) -> datetime | None:
 
 def parse_when(value: object, *, at: datetime) -> datetime:
     """Parse an instant, or a span before *at*: 30m, 12h, 7d, 2w."""
-    found = _match_span(value)
+    found = span_of(value)
     if found is None:
         return parse_instant(value)
-    try:
+    instant = datetime.min.replace(tzinfo=UTC)
+    with suppress(OverflowError):
         instant = at - timedelta(**{_UNITS[found[2]]: int(found[1])})
-    except OverflowError:
-        instant = datetime.min.replace(tzinfo=UTC)
     if instant.year < _FIRST_YEAR:
         raise ValueError("it is too long ago")
     return instant
@@ -135,7 +130,7 @@ def is_storable(text: str) -> bool:
 
 
 def check_text(value: str) -> str:
-    if not is_storable(value):
+    if _UNSTORABLE.search(value):
         raise ValueError("NUL and lone surrogates are not allowed")
     return value
 
@@ -196,9 +191,8 @@ def _check_metadata(value: dict[str, Any]) -> dict[str, Any]:
         text = dump_metadata(value)
         text.encode()
     except (ValueError, RecursionError) as error:
-        raise ValueError(
-            "it must be strict JSON: no NaN, Infinity or lone surrogate"
-        ) from error
+        wrong = "it must be strict JSON: no NaN, Infinity or lone surrogate"
+        raise ValueError(wrong) from error
     if "\\u0000" in text or "\x00" in text:
         raise ValueError("NUL is not allowed")
     if len(text.encode()) > METADATA_BYTES:
@@ -219,11 +213,6 @@ def dump_metadata(value: Mapping[str, Any]) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def _drop_sign_of_zero(value: float) -> float:
-    # SQLite keeps no sign of a zero, PostgreSQL does.
-    return value + 0.0
-
-
 Instant = Annotated[
     datetime,
     BeforeValidator(parse_instant),
@@ -231,33 +220,26 @@ Instant = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 Address = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
-DetectorName = Annotated[
-    str,
-    Field(min_length=1, max_length=200),
-    AfterValidator(_check_name),
-    AfterValidator(_check_detector_name),
-]
+Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
+DetectorName = Annotated[Key, AfterValidator(_check_detector_name)]
+StudyName = Key
 Question = Annotated[
     str, Field(min_length=1, max_length=1000), AfterValidator(_check_name)
-]
-ClassName = Annotated[
-    str,
-    Field(min_length=1, max_length=100),
-    AfterValidator(_check_name),
-    AfterValidator(_check_class),
-]
-Classes = Annotated[
-    list[ClassName], Field(min_length=2, max_length=1000), _each_once("class")
 ]
 VersionWanted = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
 ]
+KeyName = VersionWanted
+ClassName = Annotated[VersionWanted, AfterValidator(_check_class)]
+Classes = Annotated[
+    list[ClassName], Field(min_length=2, max_length=1000), _each_once("class")
+]
 VersionName = Annotated[VersionWanted, AfterValidator(_check_version)]
-Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
-# Not Key: a metadata key may begin with a space.
-MetadataKey = Annotated[
+LabelText = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(check_text)
 ]
+# Not Key: a metadata key may begin with a space.
+MetadataKey = LabelText
 
 
 def _check_group_by(value: str) -> str:
@@ -277,9 +259,6 @@ DetectorTags = Annotated[
     Field(max_length=20),
     AfterValidator(lambda tags: list(dict.fromkeys(tags))),
 ]
-StudyName = Annotated[
-    str, Field(min_length=1, max_length=200), AfterValidator(_check_name)
-]
 ShownMethod = Literal["joint", "exact", "anytime"]
 LabelSampling = Literal["random", "all", "targeted"]
 LabelOf = Literal["input", "answer"]
@@ -290,28 +269,20 @@ MeasureName = Annotated[
 LabelsWanted = Annotated[int, Field(ge=1, le=9)]
 # Up to ten years.
 Hours = Annotated[int, Field(ge=1, le=87_600)]
-KeyName = Annotated[
-    str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
-]
 Note = Annotated[str, Field(max_length=2000), AfterValidator(check_text)]
 Guideline = Annotated[str, Field(max_length=5000), AfterValidator(check_text)]
-LabelText = Annotated[
-    str, Field(min_length=1, max_length=100), AfterValidator(check_text)
-]
-ImageUrl = Annotated[
-    str,
-    Field(max_length=2000),
-    AfterValidator(check_text),
-    AfterValidator(_check_image_url),
-]
+ImageUrl = Annotated[Note, AfterValidator(_check_image_url)]
 Sampling = Annotated[
     str,
     AfterValidator(_check_sampling),
     WithJsonSchema({"type": "string", "enum": list(SAMPLINGS)}),
 ]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
+# SQLite keeps no sign of a zero, PostgreSQL does.
 Probability = Annotated[
-    float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_drop_sign_of_zero)
+    float,
+    Field(ge=0, le=1, allow_inf_nan=False),
+    AfterValidator(lambda value: value + 0.0),
 ]
 Weight = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -356,7 +327,7 @@ def load_json(text: str | bytes) -> Any:
 
 def _parse_float(text: str) -> float:
     value = float(text)
-    if value in (float("inf"), float("-inf")):
+    if math.isinf(value):
         raise ValueError(f"{text[:40]} is too large for a number")
     return value
 

@@ -19,7 +19,7 @@ from functools import cache
 from http.client import BadStatusLine, HTTPException, RemoteDisconnected
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from threading import Timer
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -35,16 +35,14 @@ _URL = re.compile(r"https?://[!-.0-;=?A-~]+([/?][!-\[\]-~]*)?", re.ASCII)
 _UNICAST = IPv6Network("2000::/3")
 # IANA's special-purpose addresses that some Python releases take for public: protocols,
 # documentation, relays, and addresses that carry IPv4 inside.
-_SPECIAL = tuple(
-    map(
-        ip_network,
-        (
-            *("192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24"),
-            *("192.88.99.0/24", "192.175.48.0/24", "2001::/23", "2001:db8::/32"),
-            *("2002::/16", "2620:4f:8000::/48", "3fff::/20"),
-        ),
+_SPECIAL = [
+    ip_network(one)
+    for one in (
+        *("192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24"),
+        *("192.175.48.0/24", "2001::/23", "2001:db8::/32", "2002::/16"),
+        *("2620:4f:8000::/48", "3fff::/20"),
     )
-)
+]
 
 
 class RefusedAddressError(OSError):
@@ -65,7 +63,6 @@ class Answer:
         return self.status is not None and 200 <= self.status < 300
 
     def rest_seconds(self, at: datetime) -> float:
-        """Return the seconds of Retry-After, counted from *at*."""
         said = self.retry_after or ""
         if re.fullmatch(r"\d{1,9}", said, re.ASCII):
             return float(said)
@@ -105,7 +102,6 @@ class Target:
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def is_named(self, hosts: Collection[str]) -> bool:
-        """Return whether *hosts* has this host, alone or with its port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return any(
             _covers(named.lower(), host)
@@ -119,7 +115,6 @@ def _covers(named: str, host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is public on the Internet."""
     found: IPv4Address | IPv6Address = ip_address(address)
     if any(found in one for one in _SPECIAL) or not found.is_global:
         return False
@@ -205,7 +200,13 @@ def _connect(
                 "TRACKER_WEBHOOK_HOSTS"
             )
             continue
-        connection = _build_connection(target, address, _left(deadline))
+        place: dict[str, Any] = {"host": address, "port": target.port}
+        place["timeout"] = _left(deadline)
+        connection = HTTPConnection(**place)
+        if target.scheme == "https":
+            # The certificate is for the name, not for the address.
+            place |= {"ssl_context": _tls(), "server_hostname": target.host}
+            connection = HTTPSConnection(**place)
         try:
             connection.connect()
         except (OSError, HTTPError) as error:
@@ -214,19 +215,6 @@ def _connect(
         else:
             return connection
     raise failure
-
-
-def _build_connection(target: Target, address: str, seconds: float) -> HTTPConnection:
-    if target.scheme == "http":
-        return HTTPConnection(address, target.port, timeout=seconds)
-    # The certificate is for the name, not for the address.
-    return HTTPSConnection(
-        address,
-        target.port,
-        timeout=seconds,
-        ssl_context=_tls(),
-        server_hostname=target.host,
-    )
 
 
 @cache

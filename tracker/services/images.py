@@ -46,7 +46,15 @@ def clean_image(content: bytes) -> CleanImage:
     MiB.
     """
     with _opened(content) as image:
-        return _write_anew(image)
+        image_format = str(image.format)
+        pixels = to_eight_bits(ImageOps.exif_transpose(image))
+        pixels.info = {}
+        if pixels.mode not in _WRITTEN[image_format]:
+            pixels = pixels.convert("RGB" if image_format == "JPEG" else "RGBA")
+        output = io.BytesIO()
+        options = {"quality": 90} if image_format != "PNG" else {}
+        pixels.save(output, image_format, **options)
+        return CleanImage(output.getvalue(), FORMATS[image_format])
 
 
 def check_image(content: bytes, suffix: str) -> None:
@@ -88,7 +96,7 @@ def _opened(
 
 
 def _check_header(content: bytes) -> None:
-    """Refuse images that cost memory or time before the library knows their size."""
+    # These cost memory or time before the library knows their size.
     if content.startswith(b"RIFF") and content[12:16] == b"VP8X":
         # The library allocates the canvas when it opens the file.
         width, height = (
@@ -147,15 +155,3 @@ def to_eight_bits(image: Image.Image) -> Image.Image:
         # One colour of the palette may be transparent.
         image = image.convert("RGBA")
     return image
-
-
-def _write_anew(image: Image.Image) -> CleanImage:
-    image_format = str(image.format)
-    pixels = to_eight_bits(ImageOps.exif_transpose(image))
-    pixels.info = {}
-    if pixels.mode not in _WRITTEN[image_format]:
-        pixels = pixels.convert("RGB" if image_format == "JPEG" else "RGBA")
-    output = io.BytesIO()
-    options = {"quality": 90} if image_format != "PNG" else {}
-    pixels.save(output, image_format, **options)
-    return CleanImage(output.getvalue(), FORMATS[image_format])

@@ -58,14 +58,11 @@ POLICIES = {
 
 
 def rest_seconds(kind: str, attempts: int) -> float:
-    """Return how long a task rests after *attempts*.
-
-    Up to a tenth more at random, so that tasks that failed together are not retried
-    together.
-    """
+    """Return how long a task rests after *attempts*."""
     policy = POLICIES[kind]
     # A larger power would overflow.
     seconds = policy.first_seconds * policy.factor ** min(attempts - 1, 50)
+    # Tasks that failed together are not retried together.
     jitter = 1.0 + 0.1 * random.random()  # noqa: S311 - no secret.
     return min(seconds, policy.longest_seconds) * jitter
 

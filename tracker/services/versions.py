@@ -56,17 +56,15 @@ class Traffic:
             left.append(hour)
             while left[0] <= _begin_window(hour):
                 window.subtract(self.hours[left.popleft()])
-            if hour >= newest:
-                self._look(hour, window)
+            if hour < newest:
+                continue
+            # The newest of equals.
+            most, version_id = max((number, one) for one, number in window.items())
+            if self.version_id is None:
+                self.version_id = version_id
+            elif version_id != self.version_id and 2 * most > sum(window.values()):
+                self.version_id, self.since = version_id, _read_hour(hour)
         self.hours = {hour: self.hours[hour] for hour in left}
-
-    def _look(self, hour: str, window: Mapping[int, int]) -> None:
-        # The newest of equals.
-        most, version_id = max((number, one) for one, number in window.items())
-        if self.version_id is None:
-            self.version_id = version_id
-        elif version_id != self.version_id and 2 * most > sum(window.values()):
-            self.version_id, self.since = version_id, _read_hour(hour)
 
     @classmethod
     def load(cls, detector: storage.Detector) -> "Traffic":
@@ -77,7 +75,6 @@ class Traffic:
         return cls(detector.shown_version_id, detector.shown_since, hours)
 
     def dump(self) -> dict[str, Any]:
-        """Return the columns of the detector."""
         return {
             "shown_version_id": self.version_id,
             "shown_since": self.since,
@@ -115,8 +112,7 @@ def choose_versions(
     """Return the versions that *name* means.
 
     ``*`` means all, None the shown version: the detector's production version, else the
-    one that answers most new queries.  Raises UnknownVersionError, which lists the
-    names, for an unknown one.
+    one that answers most new queries.
     """
     if name == "*":
         return list(storage.list_versions(session, detector.id))
@@ -143,8 +139,7 @@ def choose_two_versions(
     """Return the versions named *old* and *new*.
 
     By default *new* is the version of the newest query and *old* the one before *new*.
-    Raises InvalidInputError for an unknown name or the same name twice, and
-    ConflictError for fewer than two versions.
+    Raises InvalidInputError for a wrong name, ConflictError for fewer than two.
     """
     versions = storage.list_versions(session, detector.id)
     names = {version.name: version for version in versions}
@@ -176,36 +171,12 @@ def choose_two_versions(
 def choose_default_versions(
     session: Session, detectors: Sequence[storage.Detector]
 ) -> dict[int, storage.Version]:
-    """Return the shown version of each detector, by its id.
-
-    It is the version that ``choose_versions`` returns for None; detectors without a
-    version are left out.
-    """
+    """Return what ``choose_versions`` finds for None, by the ids of detectors."""
     found = storage.list_versions(session, *(one.id for one in detectors))
     versions: dict[int, list[storage.Version]] = {one.id: [] for one in detectors}
     for version in found:
         versions[version.detector_id].append(version)
-    first = _find_first(session, detectors, versions)
-    shown = {}
-    for detector in detectors:
-        mine = versions[detector.id]
-        if detector.production_version is not None:
-            mine = choose_versions(session, detector, detector.production_version)
-        elif len(mine) > 1:
-            wanted = detector.shown_version_id or first.get(detector.id)
-            mine = [one for one in mine if one.id == wanted] or mine
-        if mine:
-            shown[detector.id] = mine[-1]
-    return shown
-
-
-def _find_first(
-    session: Session,
-    detectors: Sequence[storage.Detector],
-    versions: Mapping[int, Sequence[storage.Version]],
-) -> dict[int, int | None]:
-    """Return the shown versions of detectors whose queries all wait for the job."""
-    # What is shown is stored with the first traffic.
+    # What is shown is stored with the first traffic; here all queries wait for the job.
     new = {
         one.id: Traffic()
         for one in detectors
@@ -214,5 +185,17 @@ def _find_first(
         and len(versions[one.id]) > 1
     }
     batches = list_pending_batches(session, new) if new else {}
-    counts = count_hours(session, batches) if batches else []
-    return {key: one.version_id for key, one in follow_traffic(new, counts).items()}
+    first = follow_traffic(new, count_hours(session, batches) if batches else [])
+    shown = {}
+    for detector in detectors:
+        mine = versions[detector.id]
+        if detector.production_version is not None:
+            mine = choose_versions(session, detector, detector.production_version)
+        elif len(mine) > 1:
+            wanted = detector.shown_version_id
+            if detector.id in first:
+                wanted = first[detector.id].version_id
+            mine = [one for one in mine if one.id == wanted] or mine
+        if mine:
+            shown[detector.id] = mine[-1]
+    return shown

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
@@ -57,27 +57,9 @@ _RIGHT = {
     "model_type": _OBJECT,
     "model_attributes_type": _OBJECT,
 }
-_ANYTHING_ELSE = "another value is needed"
-
-
-def say_right(kind: str, context: Mapping[str, Any]) -> str:
-    """Return the text of what would be right, for a pydantic error of *kind*."""
-    if kind == "value_error":
-        # Our own validators word their errors.
-        return str(context["error"])
-    if kind == "string_too_short" and context["min_length"] == 1:
-        return "it must not be empty"
-    said = {
-        name: f"{value:,}".removesuffix(".0")
-        if isinstance(value, int | float)
-        else value
-        for name, value in context.items()
-    }
-    return _RIGHT.get(kind, _ANYTHING_ELSE).format(**said)
 
 
 def describe_errors(error: ValidationError) -> list[FieldError]:
-    """Convert pydantic's errors, with the received values shortened."""
     return [
         FieldError(
             _shorten(".".join(map(str, detail["loc"]))) or "body", _describe(detail)
@@ -92,7 +74,18 @@ def _describe(detail: Any) -> str:
         return "is required"
     if kind == "extra_forbidden":
         return f"is not a known field (its value was {show(detail['input'])})"
-    right = say_right(kind, detail.get("ctx", {}))
+    context = {
+        name: f"{value:,}".removesuffix(".0")
+        if isinstance(value, int | float)
+        else value
+        for name, value in detail.get("ctx", {}).items()
+    }
+    right = _RIGHT.get(kind, "another value is needed").format(**context)
+    if kind == "value_error":
+        # Our own validators word their errors.
+        right = str(context["error"])
+    if kind == "string_too_short" and context["min_length"] == "1":
+        right = "it must not be empty"
     return f"{show(detail['input'])} is not right: {right}"
 
 
@@ -166,11 +159,9 @@ def missing(noun: str, reference: str) -> NotFoundError:
 
 
 def check_one_of(field: str, value: str, known: Collection[str]) -> None:
-    """Raise InvalidInputError unless a value is one of those that are *known*."""
     if value not in known:
         raise invalid(field, value, f"it must be one of {', '.join(known)}")
 
 
 def invalid(field: str, value: object, message: str) -> InvalidInputError:
-    """Return the error of a *value* that *field* may not have."""
     return InvalidInputError.of(field, f"{show(value)} is not right: {message}")

@@ -14,11 +14,10 @@ from .active.forecast import (
     without_judges,
 )
 from .active.learning import carry_over, next_round, round_length
-from .active.ledger import OPEN, Goal, Ledger, Step
+from .active.ledger import OPEN, Goal, Ledger, Step, empty_ledger
 from .active.looks import Look, Standing, look
 from .active.rounds import UNIT, Round
 from .active.series import (
-    LateBasis,
     bound_for_late,
     change_since,
     list_on_average,

@@ -12,8 +12,13 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, by, database, now, requires
 from tracker.rounding import roughly
-from tracker.services.archive import archive_detector, bring_back_detector
-from tracker.services.detectors import create_detector, get_detector, get_open_detector
+from tracker.services.detectors import (
+    archive_detector,
+    bring_back_detector,
+    create_detector,
+    get_detector,
+    get_open_detector,
+)
 from tracker.services.estimates.charts import list_curve
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.estimates.facets import Difference, list_differences

@@ -35,12 +35,11 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import AuditSummary
 from tracker.services.labelling.queues import NextQuery, describe_next
+from tracker.services.queries.queries import get_query_by_number
 from tracker.services.telling.events import close_audit as close
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit, list_schedules
-from tracker.storage.queries.queries import find_query_of
 
 routes = build_routes("audits", "The fewest labels for a fixed set of queries.")
 
@@ -197,9 +196,14 @@ def stop_audit_schedule(path: IdPath) -> Response:
 @http.requires("viewer")
 def get_audit(path: IdPath) -> dict[str, Any]:
     """Get an audit."""
+    return _read(path, services.describe_audit)
+
+
+def _read(
+    path: IdPath, describe: Callable[[Session, Audit], shapes.Shape]
+) -> dict[str, Any]:
     with http.database().read() as session:
-        audit = services.get_audit(session, path.id)
-        return services.describe_audit(session, audit).dump()
+        return describe(session, services.get_audit(session, path.id)).dump()
 
 
 @routes.get("/audits/<id>/next", responses=answers({200: AuditDraws}, 404, 409))
@@ -215,36 +219,30 @@ def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
     def work(session: Session) -> dict[str, Any]:
         audit = services.get_audit(session, path.id)
         detector = get_open_detector(session, dump_id("det", audit.detector_id))
-        found = audit_draws.draw_next(session, audit, asked_by, count=query.count)
-        items = [_describe_draw(session, detector, draw) for draw in found]
+        items = []
+        for draw in audit_draws.draw_next(session, audit, asked_by, count=query.count):
+            one = get_query_by_number(session, detector.id, draw.query_id)
+            of_draw = one, words.TARGETED, draw.until
+            found = describe_next(detector, *of_draw, image=address_of_image(one))
+            items.append(AuditDraw(**dict(found), draw=draw.number))
         return AuditDraws(items=items, next=None).dump()
 
     return http.database().run(work)
-
-
-def _describe_draw(session: Session, detector: Detector, draw: Any) -> AuditDraw:
-    query = find_query_of(session, detector.id, draw.query_id)
-    assert query is not None
-    image = address_of_image(query)
-    found = describe_next(detector, query, words.TARGETED, draw.until, image=image)
-    return AuditDraw(**dict(found), draw=draw.number)
 
 
 @routes.get("/audits/<id>/estimate", responses=answers({200: SetEstimate}, 404))
 @http.requires("viewer")
 def estimate_audit(path: IdPath) -> dict[str, Any]:
     """Compute the estimate of an audit's set of queries, by the method active."""
-    with http.database().read() as session:
-        audit = services.get_audit(session, path.id)
-        return get_audit_estimate(session, audit, computed_at=http.now()).dump()
+    return _read(path, partial(get_audit_estimate, computed_at=http.now()))
 
 
 @routes.get("/audits/<id>/savings", responses=answers({200: AuditSavings}, 404))
 @http.requires("viewer")
 def get_audit_savings(path: IdPath) -> dict[str, Any]:
     """Simulate how many labels choosing and judges have saved so far."""
-    with http.database().read() as session:
-        audit = services.get_audit(session, path.id)
+
+    def save(session: Session, audit: Audit) -> AuditSavings:
         record = audit_draws.load_record(session, audit)
         used = record.ledger.settled
         found = http.find_comparison(record)
@@ -253,26 +251,29 @@ def get_audit_savings(path: IdPath) -> dict[str, Any]:
             labels=used,
             labels_at_random=None if at_random is None else used + at_random,
             labels_without_judges=None if without is None else used + without,
-        ).dump()
+        )
+
+    return _read(path, save)
 
 
 @routes.get("/audits/<id>/history", responses=answers({200: AuditHistory}, 404))
 @http.requires("viewer")
 def get_audit_history(path: IdPath) -> dict[str, Any]:
     """Get the intervals of an audit after each round."""
-    with http.database().read() as session:
-        audit = services.get_audit(session, path.id)
+
+    def look_back(session: Session, audit: Audit) -> AuditHistory:
         record = audit_draws.load_record(session, audit)
         items = build_history(record, computed_at=http.now())
-        return AuditHistory(items=items, next=None).dump()
+        return AuditHistory(items=items, next=None)
+
+    return _read(path, look_back)
 
 
 @routes.get("/audits/<id>/record", responses=answers({200: AuditRecord}, 404))
 @http.requires("viewer")
 def get_record(path: IdPath) -> dict[str, Any]:
     """Get the strata, rounds and draws of an audit, to compute its intervals again."""
-    with http.database().read() as session:
-        return get_audit_record(session, services.get_audit(session, path.id)).dump()
+    return _read(path, get_audit_record)
 
 
 @routes.patch(
@@ -287,27 +288,24 @@ def extend_audit(path: IdPath, body: AuditChange) -> dict[str, Any]:
         return services.describe_audit(session, audit).dump()
 
 
-@routes.post(
-    "/audits/<id>/pause", responses=answers({200: AuditSummary}, 404, 409, 422)
-)
+_CHANGED = answers({200: AuditSummary}, 404, 409, 422)
+
+
+@routes.post("/audits/<id>/pause", responses=_CHANGED)
 @http.requires("editor")
 def pause_audit(path: IdPath) -> Response:
     """Draw nothing more from an audit until it is resumed."""
     return _change(path, audit_lifecycle.pause_audit)
 
 
-@routes.post(
-    "/audits/<id>/resume", responses=answers({200: AuditSummary}, 404, 409, 422)
-)
+@routes.post("/audits/<id>/resume", responses=_CHANGED)
 @http.requires("editor")
 def resume_audit(path: IdPath) -> Response:
     """Resume an audit that was paused."""
     return _change(path, partial(audit_lifecycle.pause_audit, is_paused=False))
 
 
-@routes.post(
-    "/audits/<id>/close", responses=answers({200: AuditSummary}, 404, 409, 422)
-)
+@routes.post("/audits/<id>/close", responses=_CHANGED)
 @http.requires("editor")
 def close_audit(path: IdPath) -> Response:
     """Close an audit: its result is kept, drawing ends, and its seed is revealed."""

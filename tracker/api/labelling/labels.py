@@ -19,7 +19,6 @@ from tracker.services.queries.queries import get_query, parse_query_id
 from tracker.services.queries.where import parse_where
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
-from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Between
 
 routes = build_routes("labels", "The ground truth of queries; the newest is current.")
@@ -66,25 +65,21 @@ def list_labels(path: parameters.IdPath, query: LabelList) -> dict[str, Any]:
         who = http.by().name
         labelled = golds.see_as(session, get_query(session, path.id), who)
         history = services.list_label_history(session, labelled, who)
+        if query.after is not None:
+            ids = [label.id for label in history]
+            if query.after not in ids:
+                message = "it is not a label of this query"
+                wrong = dump_id("lab", query.after)
+                raise parameters.wrong_parameter("after", wrong, message)
+            history = history[ids.index(query.after) + 1 :]
         return parameters.dump_page(
-            _behind(history, query.after),
+            history,
             query.limit,
             lambda label: services.describe_label(
                 label, is_current=label.id == labelled.label_id
             ),
             lambda label: dump_id("lab", label.id),
         )
-
-
-def _behind(history: list[Label], after: int | None) -> list[Label]:
-    if after is None:
-        return history
-    for number, label in enumerate(history, start=1):
-        if label.id == after:
-            return history[number:]
-    raise parameters.wrong_parameter(
-        "after", dump_id("lab", after), "it is not a label of this query"
-    )
 
 
 @routes.get(

@@ -1,79 +1,42 @@
 """What is labelled next, in which queue: the random sample, re-checks, gold queries."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from flask import Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker import errors, http, words
+from tracker import errors, http
 from tracker.api import parameters, queries
 from tracker.api.routes import answers, build_routes
-from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
-from tracker.services.estimates.estimate import get_estimate
-from tracker.services.fields import Address, KeyName, parse_input
+from tracker.services.fields import Address, KeyName
 from tracker.services.labelling import golds, queues, rechecks
 from tracker.services.labelling.golds import Gold, NewGold
 from tracker.services.queries.queries import get_query
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, Version
-from tracker.storage.labelling.queues import Queue, RecheckQueue
+from tracker.storage.labelling.queues import RecheckQueue
 from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.queries.queries import find_query_of
 
 routes = build_routes("labelling", "Which query to label next.")
 
 
-class NextWanted(parameters.Parameters):
+class NextWanted(queues.QueueChoice, parameters.Parameters):
     """For whom the next query is."""
 
     repeated: ClassVar[frozenset[str]] = frozenset({"where"})
 
-    labeler: KeyName | None = Field(
-        default=None, description="The labeler; by default the name of the key."
-    )
-    queue: Annotated[str, words.one_of(queues.QUEUES)] | None = Field(
-        default=None,
-        description="random: drawn by chance (the default); targeted: picked (the "
-        "default where something is picked); disagreements: drawn by chance from what "
-        "two versions answer differently; recheck: to be labelled again.",
-    )
-    order: Annotated[str, words.one_of(queues.ORDERS)] | None = Field(
-        default=None,
-        description="Targeted queue: confidence (the default), the lowest first, or "
-        "newest.",
-    )
-    predicted: parameters.Text | None = Field(
-        default=None, description="Targeted queue: only queries with this prediction."
-    )
-    version: parameters.Text | None = Field(
-        default=None,
-        description="Only queries of this version; * for all. By default the targeted "
-        "queue gives all versions, the random queue the one that is shown.",
-    )
     min_confidence: parameters.ShareText | None = Field(
         default=None, description="Targeted queue: only queries at least as confident."
     )
     max_confidence: parameters.ShareText | None = Field(
         default=None, description="Targeted queue: only queries at most as confident."
     )
-    where: list[parameters.Text] | None = Field(
-        default=None,
-        description="Targeted queue: only queries that meet this condition, as in a "
-        "list of queries; if repeated, all must hold.",
-    )
-    old: parameters.Text | None = Field(
-        default=None,
-        description="Disagreements queue: the old version; by default the one that "
-        "arrived before new.",
-    )
-    new: parameters.Text | None = Field(
-        default=None,
-        description="Disagreements queue: the new version; by default the one that "
-        "queries last arrived with.",
+    labeler: KeyName | None = Field(
+        default=None, description="The labeler; by default the name of the key."
     )
     skip: parameters.QueryReference | None = Field(
         default=None, description="The id of a query to skip first."
@@ -106,7 +69,10 @@ def get_next(path: parameters.IdPath, query: NextWanted) -> Response | dict[str,
                     "skip", dump_id("iq", query.skip), message
                 )
             queues.skip(session, skipped, asked_by)
-        queue = _build_queue(session, detector, query, asked_by)
+        try:
+            queue = queues.build_queue(session, detector, query, asked_by)
+        except errors.InvalidInputError as error:
+            raise http.BadParametersError(error.errors) from error
         found = queues.reserve(session, queue, asked_by)
         if not found:
             return None
@@ -121,18 +87,6 @@ def get_next(path: parameters.IdPath, query: NextWanted) -> Response | dict[str,
 
     answer = http.database().run(work)
     return http.no_content() if answer is None else answer
-
-
-def _build_queue(
-    session: Session, detector: Detector, wanted: NextWanted, asked_by: By
-) -> Queue:
-    choice = wanted.model_dump(exclude={"labeler", "skip"})
-    try:
-        return queues.build_queue(
-            session, detector, parse_input(queues.QueueChoice, choice), asked_by
-        )
-    except errors.InvalidInputError as error:
-        raise http.BadParametersError(error.errors) from error
 
 
 rechecks_routes = build_routes(
@@ -165,7 +119,7 @@ def draw_rechecks(path: parameters.IdPath, body: rechecks.NewRechecks) -> Respon
         detector = get_open_detector(session, path.id)
         found = rechecks.choose_version(session, detector, version.name)
         rechecks.draw_rechecks(session, found, frozen, body, http.by())
-        return _report(session, detector, found), 201
+        return rechecks.get_recheck_report(session, detector, found, http.now()), 201
 
     return http.answer_idempotently(draw, body)
 
@@ -180,16 +134,8 @@ def get_rechecks(path: parameters.IdPath, query: RecheckChoice) -> dict[str, Any
     with http.database().read() as session:
         detector = get_detector(session, path.id)
         version = rechecks.choose_version(session, detector, query.version)
-        return _report(session, detector, version).dump()
-
-
-def _report(
-    session: Session, detector: Detector, version: Version
-) -> rechecks.RecheckReport:
-    estimate = get_estimate(
-        session, detector, version=version.name, computed_at=http.now()
-    )
-    return rechecks.get_recheck_report(session, detector, version, estimate)
+        at = http.now()
+        return rechecks.get_recheck_report(session, detector, version, at).dump()
 
 
 @rechecks_routes.post(

@@ -346,7 +346,8 @@ def _sum_up(
         *first, last = others
         listed = f"{', the '.join(first)} or the {last}" if first else last
         said += f"No move of the {listed} is shown"
-        said += f" yet: {missing:,} of {anchors:,} anchors wait." if missing else "."
+        open_ones = f" yet: {missing:,} of {anchors:,} anchors have no answer."
+        said += open_ones if missing else "."
     return said.strip()
 
 

@@ -14,11 +14,11 @@ from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.by import By
-from tracker.services.detectors import check_class, get_open_detector
+from tracker.services.detectors import check_class, check_is_open
 from tracker.services.evidence.random_queue import rank_query
 from tracker.services.fields import Input, Instant, LabelText
 from tracker.services.labelling.rechecks import MAY_CHANGE
-from tracker.services.queries.queries import check_is_there, get_query
+from tracker.services.queries.queries import get_query, lock_query
 from tracker.services.wording import missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
@@ -36,7 +36,6 @@ from tracker.storage.queries.queries import (
     Query,
     delete_about,
     find_query_of,
-    lock_query,
 )
 
 # What an answer to a gold query keeps of the label that it was given as.
@@ -74,8 +73,8 @@ def mark_gold(session: Session, query_id: str, new: NewGold, by: By) -> Gold:
     Raises ConflictError for a query that anybody could look the answer up of, because
     it has a label, and for one that an open audit may ask for.
     """
-    query = _lock(session, query_id)
-    detector = session.get_one(Detector, query.detector_id)
+    query, detector = lock_query(session, query_id)
+    check_is_open(detector)
     check_class(detector, new.label, field="label", may_be_unclear=True)
     if not query.is_gold:
         if query.label is not None:
@@ -94,42 +93,28 @@ def mark_gold(session: Session, query_id: str, new: NewGold, by: By) -> Gold:
             )
         query.is_gold = True
         delete_about(session, query, Reservation, Skip)
-    found = session.get(storage.Gold, (detector.id, query.id))
-    old = None if found is None else found.label
-    if found is None:
-        found = storage.Gold(query_id=query.id, detector_id=detector.id)
-        session.add(found)
+    before = session.get(storage.Gold, (detector.id, query.id))
+    label = {"old": before and before.label, "new": new.label}
+    found = before or storage.Gold(query_id=query.id, detector_id=detector.id)
     found.label, found.marked_by, found.marked_at = new.label, by.name, by.at
+    session.add(found)
     session.flush()
-    label = {"old": old, "new": new.label}
     by.record(session, "gold query set", query_id, detector=detector.name, label=label)
     return get_gold(session, query_id)
 
 
-def _lock(session: Session, query_id: str) -> Query:
-    query = get_query(session, query_id)
-    get_open_detector(session, dump_id("det", query.detector_id))
-    query = lock_query(session, query.detector_id, query.id) or query
-    check_is_there(query)
-    return query
-
-
 def unmark_gold(session: Session, query_id: str, by: By) -> None:
-    """Put a query back where it was before it was gold; its answers still count.
-
-    Raises NotFoundError if it is not gold.
-    """
-    query = _lock(session, query_id)
+    """Put a query back where it was before it was gold; its answers still count."""
+    query, detector = lock_query(session, query_id)
+    check_is_open(detector)
     if not query.is_gold:
         raise missing("gold query", query_id)
     query.is_gold = False
     delete_about(session, query, Reservation, Skip)
-    detector = session.get_one(Detector, query.detector_id)
     by.record(session, "gold query ended", query_id, detector=detector.name)
 
 
 def get_gold(session: Session, query_id: str) -> Gold:
-    """Return what is known of a query; raises NotFoundError if it never was gold."""
     query = get_query(session, query_id)
     found = session.get(storage.Gold, (query.detector_id, query.id))
     if found is None:
@@ -141,7 +126,6 @@ def get_gold(session: Session, query_id: str) -> Gold:
 def list_golds(
     session: Session, detector: Detector, *, before: int | None, limit: int
 ) -> list[Gold]:
-    """Return what is or was gold, the newest query first."""
     answers = list_counted(session, detector.id)
     return [
         _describe(row.Gold, row.key, answers, is_gold=row.is_gold)
@@ -167,8 +151,7 @@ def list_counted(session: Session, detector_id: int) -> list[Any]:
     """Return the answers that count, one for each person and query, in order.
 
     It is the last one that came shortly after the first: a finger slips; but what is
-    found out later about a query changes nothing.  Each has ``query_id``, ``labeler``,
-    ``label`` and ``known``.
+    found out later about a query changes nothing.
     """
     first: dict[tuple[int, str], datetime] = {}
     found: dict[tuple[int, str], Any] = {}
@@ -184,9 +167,8 @@ def choose_gold(
 ) -> Query | None:
     """Return a gold query to give in the place of *instead*, None for most.
 
-    Chance decides by a hash that nobody can foresee: one who asks again is answered
-    the same, until one query more has been answered.  *own* are those that the person
-    holds already.
+    Chance decides by a hash that nobody can foresee, and the same until one query more
+    has been answered.  *own* are those that the person holds already.
     """
     detector = session.get_one(Detector, queue.detector_id)
     if not detector.gold_rate:
@@ -207,16 +189,7 @@ def choose_gold(
     return find_query_of(session, detector.id, number)
 
 
-def takes_answer(session: Session, query: AnyQuery) -> bool:
-    """Return whether what people answer to *query* is no label of it.
-
-    An audit that asks for it gets its label, which ends the gold query.
-    """
-    return query.is_gold and not is_awaited(session, query)
-
-
 def last_sampling(session: Session, query: AnyQuery, name: str) -> str | None:
-    """Return how *name* said last that a gold query was chosen, None before."""
     own = storage.list_answers_of(session, query, name) if query.is_gold else []
     return own[0].sampling if own else None
 
@@ -224,7 +197,6 @@ def last_sampling(session: Session, query: AnyQuery, name: str) -> str | None:
 def add_answer(
     session: Session, query: LabelledQuery, row: Mapping[str, Any], by: By
 ) -> None:
-    """Store the label *row* as an answer to a gold query, which is no label."""
     if last_sampling(session, query, row["labeler"]) is None:
         count_assigned_label(session, row)
     given = {name: row[name] for name in _OF_ANSWER}

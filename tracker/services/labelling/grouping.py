@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -30,6 +31,8 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)
 _QUERIES = 2_000
 _GROUPS = 200
+_REPLAYED = {words.REPLAYED, words.REPLAYED_UNSTATED}
+_KEPT = ("label", "sampling", "is_replayed", "agreement")
 Run = Callable[[Callable[[Session], Any]], Any]
 """Opens a transaction for some work."""
 
@@ -39,25 +42,29 @@ def count_groups(run: Run, detector: Detector, *, at: datetime) -> bool:
 
     False if what the detector says of them was changed meanwhile.
     """
+
+    def release(session: Session) -> bool:
+        # Of some queries that are in no group any more, each by itself.
+        found = names.lock_left(session, detector.id, limit=_QUERIES)
+        left = [dict(row._mapping) for row in found]
+        _stand_again(session, detector, left, at)
+        return bool(left)
+
     after: int | None = 0
     while after is not None:
         after = run(partial(_name_some, detector=detector, after=after))
     group: str | None = ""
     while group is not None:
         group = run(partial(_count_some, detector=detector, after=group, at=at))
-    while run(partial(_release_some, detector=detector, at=at)):
+    while run(release):
         pass
     return bool(run(lambda session: names.end_counting(session, detector)))
 
 
 def _name_some(session: Session, detector: Detector, after: int) -> int | None:
-    """Name the groups of some queries; return the id of the last one."""
+    by_metadata = detector.group_by is not None
     found = names.list_named(
-        session,
-        detector.id,
-        after=after,
-        limit=_QUERIES,
-        has_metadata=detector.group_by is not None,
+        session, detector.id, after=after, limit=_QUERIES, has_metadata=by_metadata
     )
     changed = []
     for row in found:
@@ -65,10 +72,9 @@ def _name_some(session: Session, detector: Detector, after: int) -> int | None:
         if not query["is_group_given"]:
             metadata = json.loads(query["metadata"]) if query["metadata"] else None
             query["group"] = name_group(detector.group_by, metadata)
+        waits = query["queue_rank"] is not None
         if query["label_id"] is None:
             waits = query["sampling"] != words.TARGETED and not query["is_repeat"]
-        else:
-            waits = query["queue_rank"] is not None
         rank = draw_rank(detector.queue_seed, query)
         query["queue_rank"] = rank if waits else None
         query["rank"] = None if row.rank is None else rank
@@ -83,7 +89,6 @@ def _name_some(session: Session, detector: Detector, after: int) -> int | None:
 def _count_some(
     session: Session, detector: Detector, after: str, at: datetime
 ) -> str | None:
-    """Count some groups; return the name of the last one."""
     groups = names.list_groups(session, detector.id, after=after, limit=_GROUPS)
     if not groups:
         return None
@@ -100,21 +105,13 @@ def _count_some(
     return groups[-1]
 
 
-def _release_some(session: Session, detector: Detector, at: datetime) -> bool:
-    """Count some queries that are in no group any more by themselves."""
-    found = names.lock_left(session, detector.id, limit=_QUERIES)
-    left = [dict(row._mapping) for row in found]
-    _stand_again(session, detector, left, at)
-    return bool(left)
-
-
 def _stand_again(
     session: Session,
     detector: Detector,
     members: Sequence[dict[str, Any]],
     at: datetime,
 ) -> None:
-    """Give queries of whole groups the standing that they have by their labels."""
+    # Queries of whole groups, by the labels they have.
     by_query: dict[int, list[Any]] = {one["id"]: [] for one in members}
     for label in names.list_labels_of(session, detector.id, [*by_query]):
         by_query[label.query_id].append(label)
@@ -127,13 +124,30 @@ def _stand_again(
         for query in batch:
             query["now"] = _stand(detector, query, by_query[query["id"]], units)
     changed = [query for _, query in placed if query["now"] != query["standing"]]
+    changed.sort(key=itemgetter("id"))
     if changed:
-        _write(session, detector, changed, by_query, at)
+        # Their labels are given once more, with what they count for now.
+        number = add_batch(session, detector.id, created_at=at)
+        labels, current = [], []
+        ids = range(first_id(number), first_id(number + 1))
+        for query, label_id in zip(changed, ids, strict=False):
+            given = by_query[query["id"]]
+            [before] = [one for one in given if one.id == query["label_id"]]
+            row = {**before._mapping, "id": label_id, "replaces_id": before.id}
+            row |= {"source_label_id": before.id, "note": None, "created_at": at}
+            labels.append(row | {"standing": query["now"]})
+            kept = {name: query[name] for name in _KEPT}
+            is_open = query["now"] == words.OPEN
+            decision = standing.Decision(**kept, standing=query["now"], is_open=is_open)
+            known = {"query_id": query["id"], "label_id": label_id}
+            current.append(known | standing.dump_decision(decision, detector))
+        add_labels(session, labels)
+        set_current_labels(session, detector.id, current)
     units.write()
 
 
 def _entered_at(query: dict[str, Any], labels: Sequence[Any]) -> datetime:
-    """Return when a query was first labelled in the population that it is in."""
+    # When it was first labelled in the population that it is in.
     if query["erased_at"] is not None:
         # It is not known any more how it ranked: what it was it stays.
         return _LAST if query["standing"] == words.GROUPED else _FIRST
@@ -148,10 +162,7 @@ def _entered_at(query: dict[str, Any], labels: Sequence[Any]) -> datetime:
             # It moves no query, and may be no word of a majority.
             continue
         is_drawn = label.sampling == words.RANDOM and label.source_label_id is None
-        is_own = is_drawn and label.standing not in {
-            words.REPLAYED,
-            words.REPLAYED_UNSTATED,
-        }
+        is_own = is_drawn and label.standing not in _REPLAYED
         is_replayed = query["is_replayed"] or (place[1] and not is_own)
         if (label.sampling, is_replayed) != place:
             place, entered = (label.sampling, is_replayed), label.created_at
@@ -173,47 +184,8 @@ def _stand(
     if query["standing"] != words.GROUPED:
         # Others may still be asked, or disagree.
         return str(query["standing"])
-    said = {
-        label.labeler: label.label
-        for label in labels
-        if label.sampling != words.TARGETED
-    }
-    if not standing.are_compared(detector, query["agreement"]):
-        said = {}
+    given = [one for one in labels if one.sampling != words.TARGETED]
+    are_compared = standing.are_compared(detector, query["agreement"])
+    said = {one.labeler: one.label for one in given} if are_compared else {}
     found = standing.find_consensus(detector, query["agreement"], query["label"], said)
     return standing.stand(query["sampling"], found, is_replayed=query["is_replayed"])
-
-
-def _write(
-    session: Session,
-    detector: Detector,
-    changed: Sequence[dict[str, Any]],
-    by_query: dict[int, list[Any]],
-    at: datetime,
-) -> None:
-    """Give the labels of queries once more, with what they count for now."""
-    batch = add_batch(session, detector.id, created_at=at)
-    labels, current = [], []
-    in_order = sorted(changed, key=lambda query: int(query["id"]))
-    ids = range(first_id(batch), first_id(batch + 1))
-    for query, label_id in zip(in_order, ids, strict=False):
-        before = next(
-            one for one in by_query[query["id"]] if one.id == query["label_id"]
-        )
-        row = dict(before._mapping)
-        row |= {"id": label_id, "replaces_id": before.id, "created_at": at}
-        row |= {"source_label_id": before.id, "note": None}
-        row["standing"] = query["now"]
-        labels.append(row)
-        decision = standing.Decision(
-            query["label"],
-            query["sampling"],
-            query["now"],
-            query["is_replayed"],
-            query["agreement"],
-            is_open=query["now"] == words.OPEN,
-        )
-        known = {"query_id": query["id"], "label_id": label_id}
-        current.append(known | standing.dump_decision(decision, detector))
-    add_labels(session, labels)
-    set_current_labels(session, detector.id, current)

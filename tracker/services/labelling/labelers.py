@@ -68,10 +68,7 @@ class Assignment(shapes.Shape):
 def assign(
     session: Session, detector: Detector, new: NewAssignment, by: By
 ) -> Assignment:
-    """Ask a person for a number of labels, counted from now on.
-
-    This replaces what they were asked for before.
-    """
+    """Ask a person for a number of labels from now on; what was asked before ends."""
     found = session.get(storage.Assignment, (detector.id, new.labeler))
     if found is None:
         found = storage.Assignment(detector_id=detector.id, labeler=new.labeler)
@@ -174,7 +171,6 @@ class LabelerReport(shapes.Shape):
 
 
 def get_agreement(session: Session, detector: Detector) -> tuple[shapes.Score, int]:
-    """Return how often labelers agree, and how many queries are disputed."""
     counts = count_agreement(session, detector.id)
     share = _score(detector, counts.get(words.AGREED, 0), sum(counts.values()))
     return share, counts.get(words.DISPUTED, 0)
@@ -183,6 +179,9 @@ def get_agreement(session: Session, detector: Detector) -> tuple[shapes.Score, i
 def get_labelers(session: Session, detector: Detector) -> LabelerReport:
     """Return how the people who labelled agree, and how often each of them errs."""
     rechecked = storage.list_rechecked(session, detector.id)
+    again = [(r.labeler, r.answer, r.label) for r in rechecked if r.is_trusted]
+    answers = list_counted(session, detector.id)
+    known = [(r.labeler, r.known, r.label) for r in answers]
     agreed, disputed = get_agreement(session, detector)
     opinions = [
         *_list_words(session, detector),
@@ -195,31 +194,14 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
         agreed=agreed,
         disputed=disputed,
         pairs=_compare_pairs(detector, opinions),
-        items=_judge_each(
-            detector,
-            (
-                (row.labeler, row.answer, row.label)
-                for row in rechecked
-                if row.is_trusted
-            ),
-        ),
-        gold=_judge_each(
-            detector,
-            (
-                (row.labeler, row.known, row.label)
-                for row in list_counted(session, detector.id)
-            ),
-        ),
+        items=_judge_each(detector, again),
+        gold=_judge_each(detector, known),
     )
 
 
 def count_confirmed(session: Session, detector: Detector) -> dict[str, tuple[int, int]]:
-    """Return how many labels of each labeler a trusted second one confirms, of which.
-
-    Those are a random part of their labels; see `list_rechecked`.
-    """
-    found = Counter[str]()
-    confirmed = Counter[str]()
+    """Count by labeler the labels that trusted second ones confirm, and those."""
+    found, confirmed = Counter[str](), Counter[str]()
     for row in storage.list_rechecked(session, detector.id):
         if row.is_trusted:
             found[row.labeler] += 1
@@ -228,11 +210,8 @@ def count_confirmed(session: Session, detector: Detector) -> dict[str, tuple[int
 
 
 def _list_words(session: Session, detector: Detector) -> list[_Words]:
-    """Return what each person first said, where several were to be asked.
-
-    Where one is enough, a second label is a correction, and its giver saw the first.
-    So did the one who settled a dispute.
-    """
+    # Where one is enough, a second label is a correction, and its giver saw the first.
+    # So did the one who settled a dispute.
     if detector.labels_wanted == 1:
         return []
     found: dict[int, dict[str, str]] = {}
@@ -249,9 +228,8 @@ def _compare_pairs(detector: Detector, opinions: Iterable[_Words]) -> list[Pair]
             counts = cells.setdefault((one, other), Counter())
             counts[said[one], said[other]] += 1
     most = sorted(cells.items(), key=lambda item: (-item[1].total(), item[0]))
-    places = {
-        name: place for place, name in enumerate([*detector.classes, words.UNCLEAR])
-    }
+    answers = [*detector.classes, words.UNCLEAR]
+    places = {name: place for place, name in enumerate(answers)}
     found = []
     for pair, counts in most[:MOST_PAIRS]:
         table = np.zeros((len(places), len(places)), dtype=np.int64)
@@ -280,29 +258,22 @@ def _judge_each(
     known: dict[str, list[tuple[str, bool]]] = {}
     for labeler, truth, said in answers:
         known.setdefault(labeler, []).append((truth, said != truth))
-    found = [_judge(detector, name, pairs) for name, pairs in known.items()]
-    return sorted(found, key=lambda one: (-one.low, one.name))
-
-
-def _judge(detector: Detector, name: str, known: Sequence[tuple[str, bool]]) -> Labeler:
-    errors = np.cumsum([is_wrong for _, is_wrong in known])
-    answers = np.arange(1, len(known) + 1)
-    whole = _score(detector, int(errors[-1]), len(known))
-    classes = []
-    for one in detector.classes:
-        wrong = [is_wrong for truth, is_wrong in known if truth == one]
-        score = _score(detector, sum(wrong), len(wrong))
-        counts = {"known": score.labelled, "wrong": score.correct}
-        classes.append(KnownClass.from_row(score, name=one, **counts))
-    return Labeler.from_row(
-        whole,
-        name=name,
-        known=whole.labelled,
-        wrong=whole.correct,
+    found = []
+    for name, pairs in known.items():
+        errors = np.cumsum([is_wrong for _, is_wrong in pairs])
+        careless = stats.is_careless(errors, np.arange(1, len(pairs) + 1))
+        classes = []
+        for one in detector.classes:
+            wrong = [is_wrong for truth, is_wrong in pairs if truth == one]
+            counts = {"known": len(wrong), "wrong": sum(wrong)}
+            score = _score(detector, sum(wrong), len(wrong))
+            classes.append(KnownClass.from_row(score, name=one, **counts))
+        whole = _score(detector, int(errors[-1]), len(pairs))
+        more: dict[str, Any] = {"known": whole.labelled, "wrong": whole.correct}
         # A flag stays, whatever comes after.
-        careless=bool(stats.is_careless(errors, answers).any()),
-        classes=classes,
-    )
+        more |= {"name": name, "careless": bool(careless.any()), "classes": classes}
+        found.append(Labeler.from_row(whole, **more))
+    return sorted(found, key=lambda one: (-one.low, one.name))
 
 
 def _score(detector: Detector, count: int, total: int) -> shapes.Score:
@@ -392,40 +363,30 @@ def add_judgements(
     wrong = []
     for place, new in enumerate(found):
         try:
-            _add_judgement(session, new, by)
+            detector = get_open_detector(session, new.detector)
+            if not by.actor.sees(detector.id):
+                raise missing("detector", new.detector)
+            # Before the query is logged, which would stay.
+            check_class(detector, new.verdict, field="verdict", may_be_unclear=False)
+            query = find_query_by_key(session, detector.id, new.key)
+            if query is None:
+                if new.predicted is None:
+                    message = "there is no such query; log it first, or send its "
+                    raise invalid("key", new.key, f"{message}prediction")
+                said = new.model_dump(include={"key", "predicted", "version"})
+                logged = NewQuery(**said, asked_at=new.judged_at)
+                query, _ = log_query(session, detector, logged, by)
+                session.flush()
+            add_verdict(session, detector, query.id, new, by)
         except TrackerError as error:
             wrong.append((place, str(error)))
     return wrong
 
 
-def _add_judgement(session: Session, new: NewJudgement, by: By) -> None:
-    detector = get_open_detector(session, new.detector)
-    if not by.actor.sees(detector.id):
-        raise missing("detector", new.detector)
-    # Before the query is logged, which would stay.
-    check_class(detector, new.verdict, field="verdict", may_be_unclear=False)
-    query = find_query_by_key(session, detector.id, new.key)
-    if query is None:
-        if new.predicted is None:
-            raise invalid(
-                "key",
-                new.key,
-                "there is no such query; log it first, or send its prediction",
-            )
-        said = new.model_dump(include={"key", "predicted", "version"})
-        logged = NewQuery(**said, asked_at=new.judged_at)
-        query, _ = log_query(session, detector, logged, by)
-        session.flush()
-    add_verdict(session, detector, query.id, new, by)
-
-
 def add_verdict(
     session: Session, detector: Detector, query_id: int, new: NewVerdict, by: By
 ) -> None:
-    """Store what a judge says of a query; it is no label, and never scored.
-
-    Raises InvalidInputError for what is no class.
-    """
+    """Store what a judge says of a query; it is no label, and never scored."""
     check_class(detector, new.verdict, field="verdict", may_be_unclear=False)
     row = {"query_id": query_id, "detector_id": detector.id, "judged": new.verdict}
     row |= {"judged_at": new.judged_at or by.at, "received_at": by.at, "batch": None}
@@ -446,19 +407,15 @@ def get_judges(
     is_pooled = version == ALL
     counts = pool(current_counts(session, chosen).values())
     population, standings = pick_population(detector, counts, is_pooled=is_pooled)
-    ids = [one.id for one in chosen]
-    rows = storage.count_judgements(
-        session, detector.id, ids, standings, are_pooled=is_pooled
-    )
+    asked = session, detector.id, [one.id for one in chosen], standings
     judges: dict[tuple[str, words.JudgeKind], _Cells] = {}
-    for row in rows:
+    for row in storage.count_judgements(*asked, are_pooled=is_pooled):
         cells = judges.setdefault((row.judge, row.kind), {})
         cells[row.label, row.judged] = row.queries
-    name = version or (chosen[-1].name if chosen else None)
     return JudgeReport(
         detector=dump_id("det", detector.id),
         name=detector.name,
-        version=name,
+        version=version or (chosen[-1].name if chosen else None),
         population=POOLED if is_pooled and population != words.UNSTATED else population,
         unit=unit_of(detector),
         confidence_level=detector.confidence_level,

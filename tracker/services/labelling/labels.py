@@ -1,10 +1,9 @@
 """Labelling queries, one at a time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -23,6 +22,7 @@ from tracker.storage import labels as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.labelling.audits import is_awaited
 from tracker.storage.labelling.current import (
     FIND,
     LOCK_ALONE,
@@ -90,20 +90,17 @@ def describe_label(label: Any, *, is_current: bool) -> Label:
         id=dump_id("lab", label.id),
         query=dump_id("iq", label.query_id),
         is_current=is_current,
-        source=None
-        if label.source_label_id is None
-        else dump_id("lab", label.source_label_id),
+        source=label.source_label_id and dump_id("lab", label.source_label_id),
     )
 
 
 def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     """Give the query of that number a label, which becomes the current one.
 
-    The one before stays in the query's label history, and so does everything
-    computed from it.  Every query with the same input is given the label too.  What
-    answers a gold query is no label of it, and only looks like one.  Raises
-    ForbiddenError for a label that settles, and SettledError for a query that is
-    settled, where the labeler is no editor; ConflictError if the detector is archived.
+    Every query with the same input is given the label too.  What answers a gold query
+    is no label of it, and only looks like one.  Raises ForbiddenError for a label that
+    settles, and SettledError for a query that is settled, where the labeler is no
+    editor; ConflictError if the detector is archived.
     """
     if new.settles and not by.may(EDITOR):
         raise ForbiddenError("settling needs the role editor; leave out settles")
@@ -116,7 +113,8 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     if standing.is_closed(current, by.actor):
         raise standing.SettledError
     said = RANDOM if labelled.is_drawn else new.sampling
-    if golds.takes_answer(session, current):
+    # An audit that asks for a gold query gets its label, which ends the gold query.
+    if current.is_gold and not is_awaited(session, current):
         said = said or golds.last_sampling(session, current, by.name)
         row = _build_row(session, current, new, by, said or current.sampling)
         golds.add_answer(session, current, row, by)
@@ -158,7 +156,6 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
 def _find_words(
     session: Session, query: LabelledQuery, new: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what people say of *query*, with a *new* label."""
     words = {} if new["sampling"] == TARGETED else {new["labeler"]: new["label"]}
     for label in storage.list_labels(session, query):
         if label.sampling != TARGETED:
@@ -170,15 +167,9 @@ def _find_words(
 def _build_row(
     session: Session, query: LabelledQuery, new: NewLabel, by: By, sampling: str
 ) -> dict[str, Any]:
-    """Return the label as the mapping of columns that storage takes."""
     batch = add_batch(session, query.detector_id, created_at=by.at)
     return label_row(
-        first_id(batch),
-        query.id,
-        query.detector_id,
-        new.label,
-        sampling,
-        by,
+        *(first_id(batch), query.id, query.detector_id, new.label, sampling, by),
         replaces_id=query.label_id,
         note=new.note,
         labelled_at=new.labelled_at,
@@ -187,10 +178,7 @@ def _build_row(
 
 
 def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
-    """Return a query as it is now, while nobody else can label it.
-
-    Nor can anybody label another one with its input, or of its group.
-    """
+    # Nor can anybody label another one with its input, or of its group, meanwhile.
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
     owner = find_owner(session, query_id)
@@ -199,35 +187,26 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     detector_id, is_alone = owner
     key = detector_id, query_id
     labelled = find_labelled(session, key, by.name, LOCK_ALONE) if is_alone else None
-    if labelled is not None:
-        _check_open(labelled)
-        return labelled, Truths(session, labelled.detector, by)
-    labelled = find_labelled(session, key, by.name, FIND)
-    if labelled is None:
+    found = labelled or find_labelled(session, key, by.name, FIND)
+    if found is None:
         raise missing("query", dump_id("iq", query_id))
-    _check_open(labelled)
-    truths = Truths(session, labelled.detector, by)
-    truths.lock([labelled.query.input], [labelled.query.group])
-    labelled = lock_labelled(session, labelled, by.name)
+    truths = Truths(session, found.detector, by)
     if labelled is None:
-        raise missing("query", dump_id("iq", query_id))
-    # It may have got another group meanwhile.
-    truths.lock((), [labelled.query.group])
-    _check_open(labelled)
-    return labelled, truths
-
-
-def _check_open(labelled: Labelled) -> None:
+        truths.lock([found.query.input], [found.query.group])
+        labelled = lock_labelled(session, found, by.name)
+        if labelled is None:
+            raise missing("query", dump_id("iq", query_id))
+        # It may have got another group meanwhile.
+        truths.lock((), [labelled.query.group])
     check_is_there(labelled.query)
     check_is_open(labelled.detector)
+    return labelled, truths
 
 
 def list_label_history(
     session: Session, query: Query, name: str
 ) -> list[storage.Label]:
     """Return every label ever given to *query*, the current one first.
-
-    Of a gold query *name* sees what they answered themselves.
 
     Each names the one it replaced; ids alone would not do, because a long import
     draws its ids when it begins and replaces what came in meanwhile.
@@ -243,8 +222,7 @@ def list_label_history(
     return history
 
 
-@dataclass(frozen=True, slots=True)
-class Today:
+class Today(NamedTuple):
     """How many labels a detector was given since midnight, in UTC.
 
     So many at least, unless all labels of the day were looked at.
@@ -259,11 +237,9 @@ def count_today(
     session: Session, detector: Detector, *, labeler: str, at: datetime
 ) -> Today:
     """Count the labels of the day of *at*, those of *labeler* and those of all."""
-    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    found = Today(*storage.count_since(session, detector.id, labeler, since=midnight))
+    since = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    own, total, is_all = storage.count_since(session, detector.id, labeler, since=since)
     # Who watches the numbers is not to see which answers are no labels.
-    by_labeler, by_all = (
-        count_answers(session, detector.id, name, since=midnight)
-        for name in (labeler, None)
-    )
-    return Today(found.by_labeler + by_labeler, found.by_all + by_all, found.is_all)
+    own += count_answers(session, detector.id, labeler, since=since)
+    total += count_answers(session, detector.id, None, since=since)
+    return Today(own, total, is_all)

@@ -20,11 +20,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.services import fields, tasks
 from tracker.services.by import Actor, By
-from tracker.services.detectors import (
-    check_class,
-    check_prediction,
-    get_open_detector,
-)
+from tracker.services.detectors import check_class, check_prediction, get_open_detector
 from tracker.services.evidence.truths import join_input, other_input
 from tracker.services.http_client import check_predictor, post
 from tracker.services.images import MEDIA_TYPES
@@ -85,7 +81,9 @@ def log_any(
         if waiting is not None and "predicted" in new.model_fields_set:
             return _complete_by_key(session, detector, waiting, new, by, image), False
         if waiting is not None:
-            _check_same_waiting(waiting, new, image)
+            sent, stored, labels = _compare(new, waiting, image)
+            if sent != stored or new.label not in labels:
+                raise _waits_already(new.key)
             return waiting, False
     if "predicted" in new.model_fields_set or (
         new.key is not None and find_query_by_key(session, detector.id, new.key)
@@ -96,16 +94,6 @@ def log_any(
     if new.label is not None:
         check_class(detector, new.label, field="label", may_be_unclear=True)
     return add_waiting(session, detector, new, by, image=image), True
-
-
-def _check_same_waiting(
-    waiting: WaitingQuery, new: queries.NewQuery, image: str | None
-) -> None:
-    sent = _content_of(new, new.asked_at or waiting.asked_at, image)
-    stored = {name: getattr(waiting, name) for name in sent}
-    labels = {one["label"] for one in waiting.labels}
-    if sent != stored or (new.label is not None and new.label not in labels):
-        raise _waits_already(new.key)
 
 
 def _waits_already(key: str | None) -> ConflictError:
@@ -123,10 +111,6 @@ def _complete_by_key(  # noqa: PLR0913, PLR0917 - what log_any takes, and what w
     by: By,
     image: str | None,
 ) -> Query:
-    """Give a waiting query the prediction that is logged with its key.
-
-    What is sent besides must be what it waits with; an input and a label may be new.
-    """
     place = waiting.detector_id, waiting.id
     if lock_row(session, WaitingQuery, place) is None:
         # Somebody else gave it just now.
@@ -135,25 +119,27 @@ def _complete_by_key(  # noqa: PLR0913, PLR0917 - what log_any takes, and what w
         check_prediction(detector, new.predicted, field="predicted")
     if new.label is not None:
         check_class(detector, new.label, field="label", may_be_unclear=True)
-    sent = _content_of(new, new.asked_at or waiting.asked_at, image)
+    # What is sent besides must be what it waits with; an input and a label may be new.
+    sent, stored, labels = _compare(new, waiting, image)
     del sent["version"]
-    stored = {name: getattr(waiting, name) for name in sent}
     stored["input"] = stored["input"] or new.input
     if any(value not in {None, stored[name]} for name, value in sent.items()):
         raise _waits_already(new.key)
-    labels = {one["label"] for one in waiting.labels}
-    said = QueryCompletion(
-        predicted=new.predicted,
-        confidence=new.confidence,
-        version=new.version if "version" in new.model_fields_set else None,
-        input=new.input,
-    )
-    query = complete_waiting(session, detector, waiting, said, by)
+    said = new.model_dump(include={*QueryCompletion.model_fields}, exclude_unset=True)
+    query = complete_waiting(session, detector, waiting, QueryCompletion(**said), by)
     if new.label is None or new.label in labels:
         return query
-    label = NewLabel(label=new.label, sampling=new.sampling)
-    add_label(session, query.id, label, by)
+    add_label(session, query.id, NewLabel(label=new.label, sampling=new.sampling), by)
     return session.get_one(Query, place, populate_existing=True)
+
+
+def _compare(
+    new: queries.NewQuery, waiting: WaitingQuery, image: str | None
+) -> tuple[dict[str, Any], dict[str, Any], set[str | None]]:
+    """Return what is sent of a query, and what it waits with, its labels last."""
+    sent = _content_of(new, new.asked_at or waiting.asked_at, image)
+    stored = {name: getattr(waiting, name) for name in sent}
+    return sent, stored, {None, *(one["label"] for one in waiting.labels)}
 
 
 def _content_of(
@@ -207,10 +193,7 @@ def add_waiting(
 def find_any(
     session: Session, query_id: str, *, seen_by: str | None = None
 ) -> Query | WaitingQuery:
-    """Return the query with that public id, with a prediction or without.
-
-    With *seen_by* it is for reading alone, as that person sees it.
-    """
+    """Return a query with or without a prediction, to read as *seen_by* if given."""
     number = parse_id("iq", query_id)
     found: Query | WaitingQuery | None = None
     if number is not None:
@@ -251,14 +234,32 @@ def describe_any(
 def complete_query(
     session: Session, query_id: str, new: QueryCompletion, by: By
 ) -> Query:
-    """Give a query what it has not: its input, or a waiting one its prediction.
+    """Give a query its input, or a waiting one its prediction and then its labels.
 
-    With the prediction it gets the labels it was given.  Once more the same does
-    nothing; raises ConflictError for another prediction or input.
+    Once more the same does nothing; raises ConflictError for anything else.
     """
     waiting = _lock(session, query_id)
     if waiting is None:
-        return _complete_known(session, query_id, new, by)
+        query = find_any(session, query_id)
+        assert isinstance(query, Query)
+        if new.predicted is None and (
+            new.input is None or new.version or new.confidence
+        ):
+            raise InvalidInputError.of("input", "give an input, or a prediction")
+        if new.predicted is not None:
+            version = name_version(session, query.detector_id, query.version_id)
+            said = (query.predicted, query.confidence, version)
+            if said != (new.predicted, new.confidence, new.version or version):
+                raise ConflictError(
+                    "the query has a different prediction already; what a "
+                    "detector said is never changed"
+                )
+        if new.input is not None:
+            detector = get_open_detector(session, dump_id("det", query.detector_id))
+            join_input(session, detector, query, new.input, by)
+        return session.get_one(
+            Query, (query.detector_id, query.id), populate_existing=True
+        )
     if new.predicted is None:
         message = "is required: the query waits for its prediction"
         raise InvalidInputError.of("predicted", message)
@@ -321,27 +322,6 @@ def _lock(session: Session, query_id: str) -> WaitingQuery | None:
     return lock_row(session, WaitingQuery, (found.detector_id, found.id))
 
 
-def _complete_known(
-    session: Session, query_id: str, new: QueryCompletion, by: By
-) -> Query:
-    query = find_any(session, query_id)
-    assert isinstance(query, Query)
-    if new.predicted is None and (new.input is None or new.version or new.confidence):
-        raise InvalidInputError.of("input", "give an input, or a prediction")
-    if new.predicted is not None:
-        version = name_version(session, query.detector_id, query.version_id)
-        said = (query.predicted, query.confidence, version)
-        if said != (new.predicted, new.confidence, new.version or version):
-            raise ConflictError(
-                "the query has a different prediction already; what a "
-                "detector said is never changed"
-            )
-    if new.input is not None:
-        detector = get_open_detector(session, dump_id("det", query.detector_id))
-        join_input(session, detector, query, new.input, by)
-    return session.get_one(Query, (query.detector_id, query.id), populate_existing=True)
-
-
 def label_any(session: Session, query_id: str, label: str, by: By) -> None:
     """Give a query a label, also while it waits for its prediction."""
     waiting = _lock(session, query_id)
@@ -386,10 +366,7 @@ def find_question(session: Session, task: Task) -> Question | None:
 def ask(
     question: Question, image: bytes, *, allowed_hosts: Collection[str], seconds: float
 ) -> QueryCompletion | str:
-    """Send the *image* to the predictor, and return its reply.
-
-    Or why it said nothing that can be used.
-    """
+    """Send the *image* to the predictor, and return its reply or the problem."""
     try:
         # The operator may have taken the host away since it was set.
         check_predictor(question.predictor, allowed_hosts)
@@ -427,10 +404,7 @@ def settle(
     reply: QueryCompletion | str,
     at: datetime,
 ) -> str:
-    """Store the prediction of a query, or note the problem and return it.
-
-    Raises LostTaskError.
-    """
+    """Store the prediction of a query, or return the problem; raises LostTaskError."""
     # Others who complete or delete a query lock it before its task, too.
     waiting = lock_row(session, WaitingQuery, task.row)
     row = hold(session, task)

@@ -37,18 +37,42 @@ ORDERS = ("confidence", "newest")
 class QueueChoice(fields.Input):
     """Which queue, and of the targeted one which queries and in which order."""
 
-    queue: str | None = None
-    order: Annotated[str, one_of(ORDERS)] | None = None
-    # The audit whose draws are wanted, and no queue.
-    audit: fields.Key | None = None
-    predicted: fields.LabelText | None = None
-    # By default the random queue and re-checks are of the version that is shown.
-    version: fields.VersionWanted | None = None
+    queue: Annotated[str, one_of(QUEUES)] | None = Field(
+        default=None,
+        description="random: drawn by chance (the default); targeted: picked (the "
+        "default where something is picked); disagreements: drawn by chance from what "
+        "two versions answer differently; recheck: to be labelled again.",
+    )
+    order: Annotated[str, one_of(ORDERS)] | None = Field(
+        default=None,
+        description="Targeted queue: confidence (the default), the lowest first, or "
+        "newest.",
+    )
+    predicted: fields.LabelText | None = Field(
+        default=None, description="Targeted queue: only queries with this prediction."
+    )
+    version: fields.VersionWanted | None = Field(
+        default=None,
+        description="Only queries of this version; * for all. By default the targeted "
+        "queue gives all versions, the random queue the one that is shown.",
+    )
     min_confidence: fields.Probability | None = None
     max_confidence: fields.Probability | None = None
-    where: list[str] | None = None
-    old: fields.VersionName | None = None
-    new: fields.VersionName | None = None
+    where: list[str] | None = Field(
+        default=None,
+        description="Targeted queue: only queries that meet this condition, as in a "
+        "list of queries; if repeated, all must hold.",
+    )
+    old: fields.VersionName | None = Field(
+        default=None,
+        description="Disagreements queue: the old version; by default the one that "
+        "arrived before new.",
+    )
+    new: fields.VersionName | None = Field(
+        default=None,
+        description="Disagreements queue: the new version; by default the one that "
+        "queries last arrived with.",
+    )
 
 
 _PICKING = ("order", "predicted", "min_confidence", "max_confidence", "where")
@@ -66,12 +90,10 @@ def build_queue(
     """Return the queue that *choice* describes, for the one who asks.
 
     Raises InvalidInputError for what there is not, and for a filter of a queue that
-    goes by chance, which would no longer be random.  ConflictError where there are
-    not two versions to disagree.
+    goes by chance; ConflictError where there are not two versions to disagree.
     """
-    if choice.audit is not None:
-        return _build_audit_queue(session, detector, choice.audit, by)
-    given = choice.model_dump(exclude={"queue"}, exclude_none=True)
+    fields_of_queue = {*QueueChoice.model_fields} - {"queue"}
+    given = choice.model_dump(include=fields_of_queue, exclude_none=True)
     queue = choice.queue
     if queue is None:
         queue = RANDOM if given.keys().isdisjoint(_PICKING) else TARGETED
@@ -92,7 +114,13 @@ def build_queue(
             skips_unstated=detector.label_sampling in RANDOM_ENOUGH,
         )
     if queue == RECHECK:
-        return _build_rechecks(session, detector, choice.version, by)
+        if choice.version == "*":
+            message = "each version's labels are drawn by themselves"
+            raise invalid("version", "*", message)
+        # Before the first query there is no version, and nothing waits.
+        version_id = _choose_version(session, detector, choice.version) or 0
+        is_trusted = by.may(EDITOR) and by.credited is None
+        return queues.RecheckQueue(detector.id, version_id, by.person, is_trusted)
     if queue == DISAGREEMENTS:
         old, new = choose_two_versions(
             session, detector, old=choice.old, new=choice.new
@@ -125,18 +153,7 @@ def _build_targeted(
     )
 
 
-def _build_rechecks(
-    session: Session, detector: Detector, name: str | None, by: By
-) -> queues.RecheckQueue:
-    if name == "*":
-        raise invalid("version", name, "each version's labels are drawn by themselves")
-    # Before the first query there is no version, and nothing waits.
-    version_id = _choose_version(session, detector, name) or 0
-    is_trusted = by.may(EDITOR) and by.credited is None
-    return queues.RecheckQueue(detector.id, version_id, by.person, is_trusted)
-
-
-def _build_audit_queue(
+def build_audit_queue(
     session: Session, detector: Detector, reference: str, by: By
 ) -> queues.AuditQueue:
     audit = get_audit(session, reference)
@@ -148,10 +165,7 @@ def _build_audit_queue(
 def _choose_version(
     session: Session, detector: Detector, name: str | None
 ) -> int | None:
-    """Return the version that is labelled, None for all; which is chance all the same.
-
-    Which queries of a version are drawn, and in which order, chance has decided.
-    """
+    # None for all.  Chance has decided which queries of a version are drawn, and when.
     versions = choose_versions(session, detector, name)
     return versions[0].id if versions and name != "*" else None
 
@@ -216,11 +230,8 @@ def reserve(
     """Return the query that ``by.name`` is to label next, and up to *ahead* more.
 
     They are nobody else's for RESERVED_FOR, and come again until they are labelled
-    or skipped; nothing comes when nothing is left.  What another queue gave does not
-    come from this one, so that a label is marked by how its query was found.
-
-    Two labelers who want two queries of each other's wait for each other, and one
-    of them is tried again as a whole.
+    or skipped.  What another queue gave does not come from this one, so that a label is
+    marked by how its query was found.
     """
     labeler, reserved_at = by.name, by.at
     # Two requests at once would be given two queries, and the one that is shown last
@@ -267,7 +278,6 @@ def skip(session: Session, query: Query, by: By) -> None:
 def count_waiting(
     session: Session, queue: queues.Queue, *, at_most: int = MOST_COUNTED
 ) -> int:
-    """Count the queries of *queue*, reserved or not; *at_most* if more."""
     return storage.count_waiting(session, queue, limit=at_most)
 
 

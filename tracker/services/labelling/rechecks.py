@@ -22,7 +22,7 @@ from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.detectors import check_class
 from tracker.services.estimates.counts import find_standings
-from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import ALL
 from tracker.services.estimates.measures import Bounds, ClassErrors, LabelErrors
 from tracker.services.evidence.populations import standings_of
@@ -31,7 +31,7 @@ from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, Version, list_versions
+from tracker.storage.detectors import Detector, Version, find_version
 from tracker.storage.dialect import lock
 from tracker.storage.labelling import rechecks as storage
 from tracker.storage.labelling.reservations import Reservation, Skip
@@ -98,11 +98,7 @@ def describe_recheck(found: storage.Recheck) -> Recheck:
 def choose_version(
     session: Session, detector: Detector, name: str | None = None
 ) -> Version:
-    """Return the version whose labels are drawn from.
-
-    Raises ConflictError before the first query, and InvalidInputError for ``*``:
-    each version's sample is its own.
-    """
+    """Return the version whose labels are drawn from, or raise ConflictError."""
     if name == "*":
         raise invalid("version", name, "each version's labels are drawn by themselves")
     versions = choose_versions(session, detector, name)
@@ -132,11 +128,9 @@ def freeze_labels(
             continue
         differs = row.predicted != row.label
         clock, time = stats.draw_times(key, str(row.id), differs=differs)
-        item = -time, -clock, row
-        if len(line) < MOST_DRAWN:
-            heapq.heappush(line, item)
-        else:
-            heapq.heappushpop(line, item)
+        heapq.heappush(line, (-time, -clock, row))
+        if len(line) > MOST_DRAWN:
+            heapq.heappop(line)
     return storage.RecheckSet(
         detector_id=detector.id,
         version_id=version.id,
@@ -159,8 +153,7 @@ def draw_rechecks(
 ) -> int:
     """Draw the next labels of the set of *version*, and return how many there were.
 
-    The set is *frozen* if there is none yet, or another is asked for.  Raises
-    ConflictError where there is no label to draw.
+    The set is *frozen* if there is none yet, or another is asked for.
     """
     # Two draws at once would take the same places.
     lock(session, f"rechecks {version.id}")
@@ -203,7 +196,7 @@ def add_recheck(
     """Store what ``by`` says of *query* the second time; its label stays.
 
     Raises ForbiddenError for what takes the role editor, and ConflictError for a query
-    that was not drawn, was answered by another, or was labelled by the same person.
+    that is not theirs to answer.
     """
     if not by.may(EDITOR) and (new.labeler is not None or new.trusted is not None):
         raise ForbiddenError("to name the labeler, or trust, takes the role editor")
@@ -213,10 +206,20 @@ def add_recheck(
     if current is None:
         raise missing("query", dump_id("iq", query.id))
     check_is_there(current)
-    is_trusted = by.may(EDITOR) and new.labeler is None
-    if new.trusted is not None:
-        is_trusted = new.trusted
-    found = _find_open(session, current, who, is_trusted=is_trusted)
+    by_default = by.may(EDITOR) and new.labeler is None
+    is_trusted = by_default if new.trusted is None else new.trusted
+    found = storage.find_recheck(session, current)
+    if found is None:
+        raise ConflictError("the label of this query was not drawn to be given again")
+    # Who is trusted may answer what others have answered.
+    if found.answered_at is not None and (found.is_trusted or not is_trusted):
+        is_own = found.labeler == who.name
+        if not is_own or found.answered_at < who.at - MAY_CHANGE:
+            raise ConflictError("the second label of this query was given already")
+    if who.name in {label.labeler for label in list_labels(session, current)}:
+        raise ConflictError(
+            f"{who.name} labelled this query before; another person must do it again"
+        )
     found.answer, found.labeler, found.note = new.label, who.name, new.note
     found.is_trusted = is_trusted
     found.answered_at = by.at
@@ -228,37 +231,6 @@ def add_recheck(
         storage.share_answers(session, detector.id, [current.input])
     delete_about(session, current, Reservation, Skip)
     return found
-
-
-def _find_open(
-    session: Session, query: Query, who: By, *, is_trusted: bool
-) -> storage.Recheck:
-    """Return what was drawn of *query*, if *who* may answer it.
-
-    Who is trusted may answer what others have answered.
-    """
-    found = storage.find_recheck(session, query)
-    if found is None:
-        raise ConflictError("the label of this query was not drawn to be given again")
-    if found.answered_at is not None and (found.is_trusted or not is_trusted):
-        is_own = found.labeler == who.name
-        if not is_own or found.answered_at < who.at - MAY_CHANGE:
-            raise ConflictError("the second label of this query was given already")
-    if any(label.labeler == who.name for label in list_labels(session, query)):
-        raise ConflictError(
-            f"{who.name} labelled this query before; another person must do it again"
-        )
-    return found
-
-
-def may_answer_again(found: storage.Recheck | None, who: str, at: datetime) -> bool:
-    """Return whether *who* gave the second label so shortly ago as to change it."""
-    return (
-        found is not None
-        and found.labeler == who
-        and found.answered_at is not None
-        and found.answered_at >= at - MAY_CHANGE
-    )
 
 
 ASSUMES_NOTHING = (
@@ -282,9 +254,10 @@ class RecheckReport(Shape):
 
 
 def get_recheck_report(
-    session: Session, detector: Detector, version: Version, estimate: Estimate
+    session: Session, detector: Detector, version: Version, at: datetime
 ) -> RecheckReport:
-    """Return what was drawn of *version*, whose *estimate* it is, and what it says."""
+    """Return what was drawn of *version*, and what it says at an instant."""
+    estimate = get_estimate(session, detector, version=version.name, computed_at=at)
     rows = storage.list_rechecks(session, version)
     answered = sum(row.answer is not None for row in rows)
     return RecheckReport(
@@ -305,10 +278,9 @@ def find_label_errors(
     The estimate is that of all its labels, without the targeted ones.  None before the
     first answer, and for versions that are pooled: each has a sample of its own.
     """
-    if estimate.version is None or estimate.version == ALL:
-        return None
-    versions = {one.name: one for one in list_versions(session, detector.id)}
-    version = versions.get(estimate.version)
+    version = None
+    if estimate.version not in {None, ALL}:
+        version = find_version(session, detector.id, estimate.version)
     if version is None:
         return None
     rows = storage.list_rechecks(session, version)
@@ -370,9 +342,8 @@ def _build(
 def _read_evidence(
     classes: Sequence[str], found: storage.RecheckSet, rows: Sequence[Any]
 ) -> tuple[Any, Any, tuple[stats.Drawn, ...]]:
-    """Return the cells of a set, what is known of them, and its draws as numbers."""
     said_at = {name: place for place, name in enumerate(classes)}
-    places: dict[str, int | None] = {UNCLEAR: None, **said_at}
+    places = {name: said_at.get(name or "") for name in (UNCLEAR, None, *classes)}
     at = {(said, first): n for n, (said, first, _) in enumerate(found.cells)}
     cells = tuple(
         # What is no class is no answer, and wrong whatever the label is.
@@ -384,13 +355,12 @@ def _read_evidence(
         for said, first, answer, number in found.known
     )
     # Nobody can tell any more what was erased.
-    answers = (
-        UNCLEAR if row.erased_at and not row.is_trusted else row.answer or UNCLEAR
-        for row in rows
-    )
     draws = tuple(
-        stats.Drawn(at[row.predicted, row.label], places[answer])
-        for row, answer in zip(rows, answers, strict=True)
+        stats.Drawn(
+            at[row.predicted, row.label],
+            None if row.erased_at and not row.is_trusted else places[row.answer],
+        )
+        for row in rows
     )
     return cells, known, draws
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -79,11 +78,7 @@ class NewStudy(fields.Input):
 
 
 def parse_study(values: Mapping[str, Any]) -> NewStudy:
-    """Return *values* as a study.
-
-    Raises InvalidInputError that names the fields, and of a round its row too,
-    counted from 1.
-    """
+    """Parse a study; raises InvalidInputError with fields, and rows counted from 1."""
     rounds = values.get("rounds")
     if isinstance(rounds, list) and not 2 <= len(rounds) <= MOST_ROUNDS:
         # Here, because what is wrong is their number and not what they are.
@@ -94,21 +89,19 @@ def parse_study(values: Mapping[str, Any]) -> NewStudy:
     try:
         new = fields.parse_input(NewStudy, values)
     except errors.InvalidInputError as error:
-        raise errors.InvalidInputError(map(_with_row, error.errors)) from error
+        said = [
+            errors.RowError(found[2] or "row", one.message, int(found[1]) + 1)
+            if (found := _FIELD_OF_ROUND.fullmatch(one.field))
+            else one
+            for one in error.errors
+        ]
+        raise errors.InvalidInputError(said) from error
     if wrong := list(islice(_compare_rounds(new), MOST_ERRORS)):
         raise errors.InvalidInputError(wrong)
     return new
 
 
-def _with_row(error: errors.FieldError) -> errors.FieldError:
-    found = _FIELD_OF_ROUND.fullmatch(error.field)
-    if found is None:
-        return error
-    return errors.RowError(found[2] or "row", error.message, int(found[1]) + 1)
-
-
 def _compare_rounds(new: NewStudy) -> Iterator[errors.RowError]:
-    """Yield what is wrong with rounds that are right in themselves."""
     known = KINDS[new.kind]
     first = _given(new.rounds[0])
     for row, one in enumerate(new.rounds, start=1):
@@ -131,7 +124,7 @@ def _compare_rounds(new: NewStudy) -> Iterator[errors.RowError]:
 
 
 def _given(one: NewRound) -> tuple[str, ...]:
-    return tuple(name for name in ROUND_FIELDS if getattr(one, name) is not None)
+    return tuple(one.model_dump(exclude_none=True))
 
 
 class Study(shapes.Shape):
@@ -159,8 +152,7 @@ def add_study(
     """Add a study, and return it with whether it is new.
 
     The same again is the stored one; raises ConflictError if its name is taken by
-    another.  Should another request bring the name at the same time, the
-    constraint decides, and this one is tried again as a whole.
+    another.
     """
     stored = find_row(session, storage.Study, detector_id=detector.id, name=new.name)
     if stored is not None:
@@ -175,17 +167,14 @@ def add_study(
     )
     session.add(study)
     session.flush()
-    insert_rows(
-        session,
-        storage.StudyRound,
-        [
-            {"detector_id": detector.id, "study_id": study.id, "number": n, **dict(one)}
-            for n, one in enumerate(new.rounds, start=1)
-        ],
-    )
-    by.record(
-        session, "study added", detector.name, study=study.name, rounds=study.rounds
-    )
+    of_study = {"detector_id": detector.id, "study_id": study.id}
+    rows = [
+        {**of_study, "number": number, **dict(one)}
+        for number, one in enumerate(new.rounds, start=1)
+    ]
+    insert_rows(session, storage.StudyRound, rows)
+    about = {"study": study.name, "rounds": study.rounds}
+    by.record(session, "study added", detector.name, **about)
     return study, True
 
 
@@ -209,24 +198,13 @@ def get_study(session: Session, reference: str) -> storage.Study:
 _Rounds = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Method:
-    """A way from rounds to an interval.
-
-    The fields that it *needs* are the arguments of *correct*, which gives the accuracy
-    of each round, and go before the confidence level in *interval*.
-    """
-
-    name: str
-    needs: tuple[str, ...]
-    correct: Callable[..., _Rounds]
-    interval: Callable[..., stats.Interval]
-    meaning: str
-
-
-_METHODS = (
-    _Method(
-        "bootstrap-t",
+# By name: the fields that a method needs, how these give the accuracy of each round,
+# how they give the interval, before the confidence level, and what it means.
+_METHODS: dict[
+    str,
+    tuple[tuple[str, ...], Callable[..., _Rounds], Callable[..., stats.Interval], str],
+] = {
+    "bootstrap-t": (
         ("validation",),
         np.asarray,
         stats.bootstrap_t,
@@ -234,8 +212,7 @@ _METHODS = (
         "data may give, as if rounds followed a bell curve; it does not cover what "
         "other data would give, because all rounds share theirs.",
     ),
-    _Method(
-        "percentile",
+    "percentile": (
         ("validation",),
         np.asarray,
         stats.bootstrap_percentile,
@@ -243,8 +220,7 @@ _METHODS = (
         "does not cover what other data would give, nor that a round trains on only "
         "63.2 % of its data and so does a little too badly.",
     ),
-    _Method(
-        "632",
+    "632": (
         ("validation", "training"),
         stats.corrected_632,
         stats.point_632,
@@ -253,8 +229,7 @@ _METHODS = (
         "cover overfitting, which makes it too hopeful, nor what other data would "
         "give.",
     ),
-    _Method(
-        "632+",
+    "632+": (
         ("validation", "training", "no_information"),
         stats.corrected_632_plus,
         stats.point_632_plus,
@@ -262,8 +237,7 @@ _METHODS = (
         "training accuracy added the more a round overfitted; it does not cover what "
         "other data would give, because all rounds share theirs.",
     ),
-    _Method(
-        "seeds-t",
+    "seeds-t": (
         ("accuracy",),
         np.asarray,
         stats.seeds_t,
@@ -271,13 +245,13 @@ _METHODS = (
         "all seeds; it does not cover the luck of the training data or of the test "
         "set, nor what a single seed may give.",
     ),
-)
+}
 
 
 class StudyInterval(shapes.Shape):
     """The mean accuracy of the rounds by one method, and its interval."""
 
-    method: Annotated[str, words.one_of(method.name for method in _METHODS)] = Field(
+    method: Annotated[str, words.one_of(_METHODS)] = Field(
         description="bootstrap-t, percentile, 632 or 632+; of seeds, seeds-t."
     )
     accuracy: float
@@ -319,46 +293,33 @@ def build_study_report(
         raise invalid(
             "confidence_level", level, "it must lie between 0 and 1, such as 0.95"
         )
-    columns = load_columns(session, study)
-    report = StudyReport(
-        **dict(describe_study(study)),
-        confidence_level=level,
-        intervals=[
-            _apply(method, columns, level)
-            for method in _METHODS
-            if columns.keys() >= set(method.needs)
-        ],
-    )
+    given = zip(*storage.list_rounds(session, study), strict=True)
+    columns = {
+        name: np.array(column, dtype=np.float64)
+        for name, column in zip(ROUND_FIELDS, given, strict=True)
+        if column[0] is not None
+    }
+    intervals = []
+    for name, (needs, correct, bound, meaning) in _METHODS.items():
+        if columns.keys() >= set(needs):
+            rounds = [columns[one] for one in needs]
+            low, high = bound(*rounds, level)
+            interval = StudyInterval(
+                method=name,
+                accuracy=float(correct(*rounds).mean()),
+                low=float(low),
+                high=float(high),
+                is_guaranteed=False,
+                meaning=meaning,
+            )
+            intervals.append(interval)
+    said = dict(describe_study(study))
+    report = StudyReport(**said, confidence_level=level, intervals=intervals)
     report._columns = columns
     return report
 
 
-def load_columns(session: Session, study: storage.Study) -> dict[str, _Rounds]:
-    """Return the rounds of *study* by field, in the order of a file of them."""
-    rows = storage.list_rounds(session, study)
-    return {
-        name: np.array(column, dtype=np.float64)
-        for name, column in zip(ROUND_FIELDS, zip(*rows, strict=True), strict=True)
-        if column[0] is not None
-    }
-
-
 def list_study_rows(session: Session, study: storage.Study) -> list[dict[str, Any]]:
-    columns = load_columns(session, study)
-    values = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in values]
-
-
-def _apply(
-    method: _Method, columns: Mapping[str, _Rounds], level: float
-) -> StudyInterval:
-    rounds = [columns[name] for name in method.needs]
-    interval = method.interval(*rounds, level)
-    return StudyInterval(
-        method=method.name,
-        accuracy=float(method.correct(*rounds).mean()),
-        low=float(interval.low),
-        high=float(interval.high),
-        is_guaranteed=False,
-        meaning=method.meaning,
-    )
+    rows = storage.list_rounds(session, study)
+    named = (dict(zip(ROUND_FIELDS, row, strict=True)) for row in rows)
+    return [{name: x for name, x in row.items() if x is not None} for row in named]

@@ -1,4 +1,4 @@
-"""Logging queries one at a time, and finding them."""
+"""Logging queries one at a time, finding them, and erasing what they held."""
 
 import json
 from datetime import datetime
@@ -7,21 +7,25 @@ from typing import Annotated, Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from tracker.errors import ConflictError, GoneError, TrackerError
+from tracker.errors import ConflictError, GoneError, NotFoundError, TrackerError
 from tracker.services import fields
 from tracker.services.by import By
-from tracker.services.detectors import check_class, check_prediction, get_open_detector
+from tracker.services.detectors import check_class, check_is_open, check_prediction
 from tracker.services.evidence.random_queue import draw_rank_of_new
 from tracker.services.evidence.standing import decide_standing, stand
 from tracker.services.evidence.truths import Truths
-from tracker.services.evidence.units import name_group
+from tracker.services.evidence.units import erased_name, name_group
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape
-from tracker.storage.base import dump_id, parse_id
+from tracker.storage.base import delete_rows, dump_id, parse_id
 from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.labels import add_labels, list_labels
+from tracker.storage.estimates.slices import count_slices_again
+from tracker.storage.labelling import audits, golds, inputs, labelers, rechecks
+from tracker.storage.labelling.reservations import Reservation, Skip
+from tracker.storage.labels import Label, add_labels, erase_notes, list_labels
 from tracker.storage.queries import queries as storage
+from tracker.storage.queries import waiting
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.waiting import WaitingQuery, find_waiting
 from tracker.words import (
@@ -127,7 +131,6 @@ class Query(Shape):
 
 
 def said(predicted: str) -> str | None:
-    """Return a stored prediction as it is answered: None for no answer."""
     return None if predicted == NO_ANSWER else predicted
 
 
@@ -159,8 +162,8 @@ def log_query(
 ) -> tuple[storage.Query, bool]:
     """Add a query, and return it and whether it is new.
 
-    The same *key* again with the same content gives back the stored query;
-    raises ConflictError if the content differs.
+    The same *key* again gives back the stored query; raises ConflictError if the
+    content differs.
     """
     if new.predicted is not None:
         check_prediction(detector, new.predicted, field="predicted")
@@ -205,7 +208,12 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         erased_at=None,
     )
     storage.add_query(session, query)
-    labels = _label_new(session, query, by)
+    labels = []
+    if query.label is not None:
+        of_query = number, number, detector.id, query.label, query.sampling, by
+        row = label_row(*of_query, is_repeat=query.is_repeat)
+        labels = [row | {"standing": query.standing}]
+        add_labels(session, labels)
     truths.units.write()
     if query.input is None:
         return query
@@ -222,7 +230,6 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
     truths: Truths,
     number: int,
 ) -> dict[str, Any]:
-    """Return what a new query is put to and belongs to, and what it counts for."""
     group = new.group or name_group(detector.group_by, new.metadata)
     # Before a row of another query with the same input is held.
     truths.hold([new.input], [group])
@@ -255,24 +262,6 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
         query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
         query["rank"] = truths.keep_rank(query)
     return query
-
-
-def _label_new(session: Session, query: storage.Query, by: By) -> list[dict[str, Any]]:
-    """Write the label that a query arrived with, if it has one, and return it."""
-    if query.label is None:
-        return []
-    row = label_row(
-        query.id,
-        query.id,
-        query.detector_id,
-        query.label,
-        query.sampling,
-        by,
-        is_repeat=query.is_repeat,
-    )
-    row["standing"] = query.standing
-    add_labels(session, [row])
-    return [row]
 
 
 def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
@@ -337,11 +326,9 @@ def _check_same(
         _refuse_other(new, "sampling", query.sampling)
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)
+    there = f"a query with the key {show(new.key)} already exists with"
     if image != query.image and not has_image_erased:
-        raise ConflictError(
-            f"a query with the key {show(new.key)} already exists with a different "
-            "image"
-        )
+        raise ConflictError(f"{there} a different image")
     if new.label is not None:
         given = [label.label for label in list_labels(session, query)]
         if new.label not in given:
@@ -356,12 +343,10 @@ def _refuse_other(new: NewQuery, field: str, stored: object) -> None:
 
 
 def load_metadata(query: storage.Query | WaitingQuery) -> Any:
-    """Return the metadata of a query as it was given."""
     return None if query.details is None else json.loads(query.details)
 
 
 def get_query(session: Session, query_id: str) -> storage.Query:
-    """Return the query with that public id."""
     number = parse_query_id(query_id)
     query = storage.find_query(session, number)
     if query is None:
@@ -370,8 +355,16 @@ def get_query(session: Session, query_id: str) -> storage.Query:
     return query
 
 
+def lock_query(session: Session, query_id: str) -> tuple[storage.Query, Detector]:
+    """Return a query that nobody else can label meanwhile, and its detector."""
+    query = get_query(session, query_id)
+    detector = session.get_one(Detector, query.detector_id)
+    query = storage.lock_query(session, detector.id, query.id) or query
+    check_is_there(query)
+    return query, detector
+
+
 def no_query(session: Session, number: int) -> TrackerError:
-    """Return what is wrong with a query that has no row, or has none yet."""
     name = dump_id("iq", number)
     if find_waiting(session, number) is None:
         return missing("query", name)
@@ -381,7 +374,6 @@ def no_query(session: Session, number: int) -> TrackerError:
 
 
 def parse_query_id(query_id: str) -> int:
-    """Return the number in a query's public id; raises NotFoundError."""
     number = parse_id("iq", query_id)
     if number is None:
         raise missing("query", query_id)
@@ -389,13 +381,11 @@ def parse_query_id(query_id: str) -> int:
 
 
 def check_is_there(query: storage.AnyQuery) -> None:
-    """Raise GoneError for a query that was erased."""
     if query.erased_at is not None:
         raise was_erased("query", query, query.erased_at)
 
 
 def was_erased(what: str, query: storage.AnyQuery, at: datetime) -> GoneError:
-    """Return the error that says when *what*, a query or a part of it, was erased."""
     return GoneError(
         f"the {what} {dump_id('iq', query.id)} was erased on {at:%Y-%m-%d}"
     )
@@ -404,7 +394,6 @@ def was_erased(what: str, query: storage.AnyQuery, at: datetime) -> GoneError:
 def get_query_by_number(
     session: Session, detector_id: int, number: int
 ) -> storage.Query:
-    """Return the query of a detector in that row."""
     query = storage.find_query_of(session, detector_id, number)
     if query is None:
         raise missing("query", dump_id("iq", number))
@@ -427,10 +416,72 @@ class NewTags(fields.Input):
 
 def set_tags(session: Session, query_id: str, new: NewTags) -> storage.Query:
     """Mark a query with the tags given, and with no others."""
-    query = get_query(session, query_id)
-    get_open_detector(session, dump_id("det", query.detector_id))
-    query = storage.lock_query(session, query.detector_id, query.id) or query
-    check_is_there(query)
+    query, detector = lock_query(session, query_id)
+    check_is_open(detector)
     query.tags = storage.dump_tags(new.tags)
     session.flush()
     return query
+
+
+def erase_query(session: Session, query_id: str, by: By) -> str | None:
+    """Take away what a query holds; return an image that nothing shows any more.
+
+    Its prediction and its label stay, without which the counts and the history would no
+    longer follow from what is stored; its key and hashes of its group and input too, so
+    that a file that is sent once more does not bring it back.
+
+    Raises GoneError if it was erased before, and ConflictError while an audit waits
+    for its label.
+    """
+    query, detector = lock_query(session, query_id)
+    if query.label is None and audits.is_awaited(session, query):
+        raise ConflictError(
+            "an audit that is open may ask for the label of this query; label it or "
+            "close the audit first"
+        )
+    name, seed = query.image, detector.queue_seed
+    if query.input is not None:
+        # Queries that have taken it over keep their labels.
+        own = {"detector_id": detector.id, "input": query.input}
+        delete_rows(session, inputs.Reference, **own)
+    # An input without a label is not spent.
+    spent = None if query.label is None else query.input
+    waiting.erase_content(
+        session,
+        query,
+        group=None if query.group is None else erased_name(seed, query.group),
+        name=None if spent is None else erased_name(seed, spent),
+        erased_at=by.at,
+    )
+    for rows_of in (Label, rechecks.Recheck, golds.GoldAnswer):
+        erase_notes(session, rows_of, query)
+    storage.delete_about(session, query, labelers.Judgement, Reservation, Skip)
+    count_slices_again(session, detector, created_at=by.at)
+    by.record(session, "query erased", query_id, detector=detector.name)
+    return _find_unshown(session, name)
+
+
+def erase_image(session: Session, query_id: str, by: By) -> str | None:
+    """Take away the image of a query alone; return it if nothing shows it any more.
+
+    Raises NotFoundError if the query never had an image, and GoneError if that or the
+    query was erased before.
+    """
+    query, detector = lock_query(session, query_id)
+    if query.image_erased_at is not None:
+        raise was_erased("image of the query", query, query.image_erased_at)
+    if query.image is None and query.image_url is None:
+        raise NotFoundError("the query has no image")
+    name = query.image
+    waiting.erase_image(session, query, erased_at=by.at)
+    by.record(session, "image erased", query_id, detector=detector.name)
+    return _find_unshown(session, name)
+
+
+def is_image_erased(session: Session, detector: Detector, key: str) -> bool:
+    query = storage.find_query_by_key(session, detector.id, key)
+    return query is not None and bool(query.erased_at or query.image_erased_at)
+
+
+def _find_unshown(session: Session, name: str | None) -> str | None:
+    return None if name is None or waiting.has_image(session, name) else name

@@ -1,7 +1,7 @@
 """Conditions as they are written behind ``where=``."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy.orm import Session
@@ -17,8 +17,7 @@ NAME = "where"
 MOST = 20
 FORMS = (
     "metadata.NAME:VALUE, predicted:CLASS, version:NAME, group:NAME, "
-    "confidence:0.5..0.8 or "
-    "asked_at:2026-11-01.."
+    "confidence:0.5..0.8 or asked_at:2026-11-01.."
 )
 _FIELDS = "predicted, version, group, confidence, asked_at, metadata.NAME"
 _METADATA = "metadata."
@@ -36,10 +35,8 @@ def parse_where(
 ) -> list[Condition]:
     """Return what *texts* ask of a query of *detector*, all of which must hold.
 
-    Each is a field, a colon and a value or a range, whose ends belong to it:
-    ``metadata.camera:north``, ``confidence:0.5..0.8``, ``asked_at:2026-11-01..``;
-    that of ``confidence:0.5..<0.8`` does not.
-    Raises InvalidInputError, which names the parameter ``where``.
+    Each is a field, a colon and a value or a range, whose ends belong to it; that of
+    ``confidence:0.5..<0.8`` does not.  Raises InvalidInputError of ``where``.
     """
     if len(texts) > MOST:
         raise invalid(NAME, len(texts), f"there may be at most {MOST}")
@@ -54,19 +51,22 @@ def _parse(session: Session, detector: Detector, text: str, at: datetime) -> Con
         )
     if field.startswith(_METADATA) and field != _METADATA:
         name = field.removeprefix(_METADATA)
-        is_counted = name in list_counted(detector)
-        found = detector.id if is_counted else None
+        found = detector.id if name in list_counted(detector) else None
         return Metadata(name, value, _read_number(value), found)
-    readers: dict[str, Callable[[], Condition]] = {
-        "predicted": lambda: _parse_predicted(detector, value),
-        "group": lambda: Equals("group", value),
-        "version": lambda: _parse_version(session, detector, value),
-        "confidence": lambda: _parse_confidence(value),
-        "asked_at": lambda: _parse_asked_at(value, at.astimezone(detector.zone)),
-    }
-    if field not in readers:
-        raise invalid(NAME, text, f"before the colon there must be one of {_FIELDS}")
-    return readers[field]()
+    if field == "predicted":
+        check_prediction(detector, value, field=NAME)
+    if field in {"predicted", "group"}:
+        return Equals(field, value)
+    if field == "version":
+        versions = {one.name: one.id for one in list_versions(session, detector.id)}
+        if value not in versions:
+            raise invalid(NAME, text, "there is no such version")
+        return Equals("version_id", versions[value])
+    if field == "confidence":
+        return _parse_confidence(value)
+    if field == "asked_at":
+        return _parse_asked_at(value, at.astimezone(detector.zone))
+    raise invalid(NAME, text, f"before the colon there must be one of {_FIELDS}")
 
 
 def _read_number(value: str) -> int | float | None:
@@ -75,26 +75,13 @@ def _read_number(value: str) -> int | float | None:
     return int(value) if value.lstrip("-").isdigit() else float(value)
 
 
-def _parse_predicted(detector: Detector, name: str) -> Equals:
-    check_prediction(detector, name, field=NAME)
-    return Equals("predicted", name)
-
-
-def _parse_version(session: Session, detector: Detector, name: str) -> Equals:
-    found = {one.name: one.id for one in list_versions(session, detector.id)}
-    if name not in found:
-        raise invalid(NAME, f"version:{name}", "there is no such version")
-    return Equals("version_id", found[name])
-
-
 def named_version(texts: Sequence[str]) -> str | None:
-    """Return the version that *texts* ask for, None where they ask for none."""
     names = [text.removeprefix(_VERSION) for text in texts if text.startswith(_VERSION)]
     return names[0] if names else None
 
 
 def _ends(value: str) -> tuple[str, str]:
-    """Return both ends of a range; a single value is a range by itself."""
+    # A single value is a range by itself.
     low, dots, high = value.partition("..")
     return (low, high) if dots else (value, value)
 
@@ -132,7 +119,6 @@ def _parse_asked_at(value: str, at: datetime) -> Between:
 
 
 def _begin(text: str, at: datetime) -> datetime:
-    """Return the instant that *text* says: a date begins in the time zone of *at*."""
     if _DATE.fullmatch(text):
         day = parse_when(f"{text}T00:00:00Z", at=at)
         return day.replace(tzinfo=at.tzinfo).astimezone(UTC)
@@ -140,7 +126,7 @@ def _begin(text: str, at: datetime) -> datetime:
 
 
 def _end(text: str, at: datetime) -> datetime:
-    """Return the first instant behind what *text* says: a date is its whole day."""
+    # The first instant behind it: a date is its whole day.
     if not _DATE.fullmatch(text):
         return _begin(text, at) + _INSTANT_STEP
     following = date.fromisoformat(text) + timedelta(days=1)

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
+from typing import Literal
 
 import numpy as np
 
@@ -81,38 +83,36 @@ class ClassBets:
 
     def __init__(self, rows: Rows, measure: int, sign: int) -> None:
         """Take up the rows of one *measure*; the last one is the overall accuracy."""
-        self._sign = sign
+        self.sign = sign
         self._right, self._of = rows.right[:, measure], rows.of[:, measure]
         self._off = rows.right_off[:, measure], rows.of_off[:, measure]
-        self._size = rows.size[:, measure]
-        self._reach = rows.reach
+        self._size, self._reach = rows.size[:, measure], rows.reach
         self._spreads, self._wanted = rows.spreads[:, measure], rows.wanted
-        side = 0 if sign > 0 else 1
-        self._ends = rows.ends[side, :, measure][rows.which]
+        self._ends = rows.ends[int(sign < 0), :, measure][rows.which]
         self._is_overall = measure == rows.right.shape[1] - 1
         self._bets: dict[int, Floats] = {}
         self._known: dict[tuple[int, int], Floats] = {}
 
-    def _reach_at(self, r: float) -> Floats:
-        below, above = (1.0 - r) * self._ends[:, 0], r * self._ends[:, 1]
-        # Overall the bound is convex in r, so it lies below the chord.
-        most = below + above if self._is_overall else np.maximum(below, above)
-        off = self._off[0] - r * self._off[1]
-        # Only of what was known before the draw, never of the draw itself.
-        return self._reach * most - self._sign * off + _ROUNDING * sum(self._off)
-
     def bets_in(self, cell: int) -> Floats:
         """Return the bets for all r of one cell of EDGES (bettors, draws)."""
+
+        def reach_at(r: float) -> Floats:
+            below, above = (1.0 - r) * self._ends[:, 0], r * self._ends[:, 1]
+            # Overall the bound is convex in r, so it lies below the chord.
+            most = below + above if self._is_overall else np.maximum(below, above)
+            off = self._off[0] - r * self._off[1]
+            # Only of what was known before the draw, never of the draw itself.
+            return self._reach * most - self.sign * off + _ROUNDING * sum(self._off)
+
         if cell not in self._bets:
-            ends = EDGES[cell] / GRID, EDGES[cell + 1] / GRID
             # What a draw can take is convex in r, so it is largest at an end.
-            reach = np.maximum(*(self._reach_at(r) for r in ends))
+            reach = np.maximum(*map(reach_at, EDGES[cell : cell + 2] / GRID))
             self._bets[cell] = bets_for(self._spreads, reach, self._wanted)
         return self._bets[cell]
 
     def factors(self, cell: int, point: int) -> Floats:
         """Return all bettors' factors at r = point / GRID (bettors, draws)."""
-        gains = self._sign * (self._right - point / GRID * self._of)
+        gains = self.sign * (self._right - point / GRID * self._of)
         return factors_of(self.bets_in(cell), gains, self._size)
 
     def log_wealth(self, cell: int, point: int) -> Floats:
@@ -122,51 +122,32 @@ class ClassBets:
         return self._known[cell, point]
 
 
-def refuted_up_to(bets: ClassBets, start: int, error: float) -> int:
+def refuted_to(bets: ClassBets, start: int, error: float) -> int:
     """Return the end of what is refuted without a gap from *start* on.
 
+    It goes up for bets that the accuracy is above r, down for those that it is below.
     While r is the truth, its wealth ever reaches 1/error with a chance of at most
     *error* (Ville).  Within a cell every bettor's log-wealth is concave in r, so that
     between two points it is at least the smaller of both.
     """
     needed = -math.log(error) + 1e-9
-    low = start
-    while low < GRID:
-        cell = int(np.searchsorted(EDGES, low, side="right")) - 1
-        at_low = bets.log_wealth(cell, low)
+    at, sign = start, bets.sign
+    while at != (GRID if sign > 0 else 0):
+        side: Literal["left", "right"] = "right" if sign > 0 else "left"
+        cell = int(np.searchsorted(EDGES, at, side=side)) - 1
+        here = bets.log_wealth(cell, at)
 
-        def margin(point: int, cell: int = cell, at_low: Floats = at_low) -> float:
-            worst = np.minimum(at_low, bets.log_wealth(cell, point))
+        def margin(step: int, cell: int = cell, here: Floats = here) -> float:
+            worst = np.minimum(here, bets.log_wealth(cell, sign * step))
             return log_mean(worst) - needed
 
-        if log_mean(at_low) < needed:
-            return low
-        end = int(EDGES[cell + 1])
-        low = largest(margin, low, end)
-        if low < end:
-            return low
-    return GRID
-
-
-def refuted_down_to(bets: ClassBets, start: int, error: float) -> int:
-    """Return the same for a bet on the other side, coming down from *start*."""
-    needed = -math.log(error) + 1e-9
-    high = start
-    while high > 0:
-        cell = int(np.searchsorted(EDGES, high, side="left")) - 1
-        at_high = bets.log_wealth(cell, high)
-
-        def margin(step: int, cell: int = cell, at_high: Floats = at_high) -> float:
-            worst = np.minimum(at_high, bets.log_wealth(cell, -step))
-            return log_mean(worst) - needed
-
-        if log_mean(at_high) < needed:
-            return high
-        end = int(EDGES[cell])
-        high = -largest(margin, -high, -end)
-        if high > end:
-            return high
-    return 0
+        end = int(EDGES[cell + 1 if sign > 0 else cell])
+        if log_mean(here) < needed:
+            break
+        at = sign * largest(margin, sign * at, sign * end)
+        if at != end:
+            break
+    return at
 
 
 def largest(margin: Callable[[int], float], start: int, stop: int) -> int:
@@ -244,20 +225,15 @@ class BalancedBets:
         # count, against a low one its lower ones.
         corner = box[..., 1] if sign > 0 else box[..., 0]
         off = off - (u * rows.of_off[:, :-1] * corner).sum(axis=1)
-        side = 0 if sign > 0 else 1
         # Only of what was known before the draw, never of the draw itself.
         rounding = 1e-12 * (u * (rows.right_off + rows.of_off)[:, :-1]).sum(axis=1)
-        reach = rows.reach * ends[:, side] - sign * off + rounding
+        reach = rows.reach * ends[:, int(sign < 0)] - sign * off + rounding
         self.bets = bets_for(rows.spreads[:, -1], reach, rows.wanted)
 
     def factors(self, at: Floats) -> Floats:
         """Return all bettors' factors at the accuracies *at* (bettors, draws)."""
         gains = self._sign * (self._right - self._of @ at)
         return factors_of(self.bets, gains, self._size)
-
-    def log_wealth(self, at: Floats) -> Floats:
-        """Return the logarithm of each bettor's wealth at the accuracies *at*."""
-        return log_products(self.factors(at))
 
     def refuted(self, box: Ints, start: int, error: float) -> int:
         """Return how far from *start* on no accuracies in the *box* can explain it.
@@ -277,8 +253,7 @@ class BalancedBets:
         least = self.least_of_two(box) if len(box) == 2 else self.minorant(box, start)
 
         def margin(total: int) -> float:
-            worst = least(self._sign * total)
-            return log_mean(worst) - needed
+            return log_mean(least(self._sign * total)) - needed
 
         if margin(start) < 0:
             return self._sign * start
@@ -289,13 +264,10 @@ class BalancedBets:
 
         The log-wealth is concave in both accuracies, so it is least at a corner.
         """
-        known: dict[tuple[int, int], Floats] = {}
 
+        @cache
         def at(one: int, other: int) -> Floats:
-            if (one, other) not in known:
-                point = np.array([one, other]) / GRID
-                known[one, other] = self.log_wealth(point)
-            return known[one, other]
+            return log_products(self.factors(np.array([one, other]) / GRID))
 
         def least(total: int) -> Floats:
             near, far = (0, 1) if self._sign > 0 else (1, 0)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arguments import Floats
 from .learning import AS_SAID, fitted, next_round
-from .ledger import OPEN, Goal, Ledger, Step
-from .looks import Standing, look
+from .ledger import Goal, Ledger, Step, empty_ledger
+from .looks import Standing, look_at_aim
 from .rounds import UNIT, expected_counts, label_chances
 from .strata import Ints, Strata
 
@@ -41,16 +41,12 @@ def foresee(strata: Strata, known: Ints, goal: Goal, level: float) -> Forecast:
     Labels that are known correct that; a forecast is no promise, and another seed
     would give a somewhat different one.
     """
-    return Forecast(
-        *(
-            foresee_labels(
-                *(strata, known, goal, level),
-                is_even=is_even,
-                runs=_runs(strata, is_even=is_even),
-            )
-            for is_even in (False, True)
-        )
+    asked = strata, known, goal, level
+    chosen, even = (
+        foresee_labels(*asked, is_even=is_even, runs=_runs(strata, is_even=is_even))
+        for is_even in (False, True)
     )
+    return Forecast(chosen, even)
 
 
 def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
@@ -71,41 +67,28 @@ def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
     chances = wrong[:, None] * rows
     chances[strata.own] = 1.0 - wrong[strata.own[0]]
     shares = _with_known(strata, known, chances)
-    goal = _as_width(goal, _expected_accuracy(strata, shares, goal.aim))
+    units = np.rint(shares[:, :-1] * UNIT).astype(np.int64)
+    right, of = (strata.sizes @ one for one in expected_counts(strata, units))
+    accuracies = right / np.maximum(1, of)
+    mean = accuracies[:-1].mean() if goal.aim is None else accuracies[goal.aim]
+    expected = float(mean)
+    wanted = goal.wanted(expected)
+    if goal.target is not None:
+        # With few labels the interval ends at 0 or 1.  It then excludes the target once
+        # its half-width is half the distance from that end to the target.
+        beyond = 1.0 - goal.target if expected > goal.target else goal.target
+        wanted = min(wanted, beyond / 2.0)
+    goal = Goal(goal.aim, wanted, None)
     left = int(strata.sizes.sum() - known.sum())
     found = []
     for seed in range(runs):
-        course = imagine(
-            *(strata, shares, known, goal, level),
-            is_even=is_even,
-            stop=goal.is_reached,
-            seed=seed,
-        )
+        asked = strata, shares, known, goal, level
+        stop = goal.is_reached
+        course = imagine(*asked, is_even=is_even, stop=stop, seed=seed)
         before, last = (None, *course)[-2:]
         assert last is not None
         found.append(_reached_between(before, last, goal, left))
     return int(np.median(found))
-
-
-def _as_width(goal: Goal, expected: float) -> Goal:
-    """Return the half-width at which an interval around *expected* meets the goal.
-
-    With few labels the interval ends at 0 or 1.  It then excludes the target once its
-    half-width is half the distance from that end to the target.
-    """
-    wanted = goal.wanted(expected)
-    if goal.target is not None:
-        beyond = 1.0 - goal.target if expected > goal.target else goal.target
-        wanted = min(wanted, beyond / 2.0)
-    return Goal(goal.aim, wanted, None)
-
-
-def _expected_accuracy(strata: Strata, shares: Floats, aim: int | None) -> float:
-    """Return the accuracy aimed at that *shares* (strata, classes + 1) lead to."""
-    chances = np.rint(shares[:, :-1] * UNIT).astype(np.int64)
-    right, of = (strata.sizes @ one for one in expected_counts(strata, chances))
-    accuracies = right / np.maximum(1, of)
-    return float(accuracies[:-1].mean() if aim is None else accuracies[aim])
 
 
 def imagine_average(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
@@ -123,15 +106,10 @@ def imagine_average(  # noqa: PLR0913 - a set, what is asked of it, and how it i
     Short ones vary more and take less time, so that more of them are carried out.
     """
     runs = _runs(strata, is_even=False)
+    asked = strata, shares, known, goal, level
+    end = min(draws, most_draws(strata.classes))
     courses = [
-        list(
-            imagine(
-                *(strata, shares, known, goal, level),
-                is_even=is_even,
-                draws=min(draws, most_draws(strata.classes)),
-                seed=seed,
-            )
-        )
+        list(imagine(*asked, is_even=is_even, draws=end, seed=seed))
         for seed in range(runs * max(1, min(4, 800 // max(1, draws))))
     ]
     # The rounds of all begin alike, for their lengths depend on the draws alone.
@@ -179,10 +157,7 @@ def label_shares(ledger: Ledger, known: Ints, goal: Goal) -> Floats:
     strata = ledger.strata
     latest = next_round(ledger, known, goal)
     chances = label_chances(strata, latest.wrong, latest.rows) / UNIT
-    counts = known.copy()
-    answered = ledger.labels != OPEN
-    np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
-    return _with_known(strata, counts, chances)
+    return _with_known(strata, ledger.count_labels(known), chances)
 
 
 def _with_known(strata: Strata, counts: Ints, chances: Floats) -> Floats:
@@ -229,26 +204,17 @@ def imagine(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
     aim, left = goal.aim, strata.sizes - known.sum(axis=1)
     end = min(int(left.sum()), most_draws(strata.classes) if draws is None else draws)
     marks = np.cumsum(shares, axis=1)
-    ledger = _begin(strata)
+    ledger = empty_ledger(strata)
     standings: tuple[Standing, ...] = ()
     drawn: list[int] = []
     labels: list[int] = []
     while True:
         following = next_round(ledger, known, goal, is_even=is_even)
-        ledger = replace(
-            ledger,
-            rounds=(*ledger.rounds, following),
-            known=(*ledger.known, known),
-        )
-        found = look(
-            *(ledger, level),
-            standings=standings,
-            wanted=() if aim is None else (aim,),
-            is_balanced=aim is None,
-        )
+        rounds, there = (*ledger.rounds, following), (*ledger.known, known)
+        ledger = replace(ledger, rounds=rounds, known=there)
+        found = look_at_aim(ledger, level, aim, standings=standings)
         standings = found.standings
-        which = found.balanced if aim is None else _one(found.measures, aim)
-        step = Step(len(drawn), float(which[0]), float(which[1]))
+        step = Step(len(drawn), *found.aimed(aim))
         yield step
         if len(drawn) >= end or (stop is not None and stop(step)):
             return
@@ -265,12 +231,3 @@ def imagine(  # noqa: PLR0913 - a set, what is asked of it, and how it is drawn.
 
 def _wanted(goal: Goal, step: Step) -> float:
     return goal.wanted((step.low + step.high) / 2.0)
-
-
-def _one(measures: tuple[Floats, Floats], place: int) -> tuple[float, float]:
-    return float(measures[0][place]), float(measures[1][place])
-
-
-def _begin(strata: Strata) -> Ledger:
-    none = np.zeros(0, dtype=np.int64)
-    return Ledger(strata, (), (), none, none)

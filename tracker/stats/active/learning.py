@@ -1,26 +1,12 @@
 """Learn from the labels so far where the next ones tell most."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import numpy as np
 from scipy.special import expit
 
 from ..arguments import Floats
-from .ledger import OPEN, Goal, Ledger
-from .rounds import (
-    UNIT,
-    Round,
-    expected_counts,
-    label_chances,
-)
-from .strata import (
-    MISSING,
-    NO_CONFIDENCE,
-    Ints,
-    Strata,
-    bin_logits,
-)
+from .ledger import Goal, Ledger
+from .rounds import UNIT, Round, expected_counts, label_chances
+from .strata import BINS_PER_LOGIT, MISSING, NO_CONFIDENCE, Ints, Strata
 
 _WEIGHT_UNIT = 2**16
 _UNIFORM_PART = 0.5
@@ -43,19 +29,9 @@ _CAUTION = 30.0
 _MOST_CARRIED = 400.0
 
 
-class Belief(NamedTuple):
-    """What is believed of confidences before any label, give or take.
-
-    The log odds of being wrong are *slope* times what the confidence says, and
-    *without* where there is none.
-    """
-
-    slope: float
-    without: float
-
-
-CAUTIOUS = Belief(slope=0.8, without=0.0)
-AS_SAID = Belief(slope=1.0, without=-2.2)
+# What is believed before any label, give or take: the log odds of being wrong are the
+# first times what the confidence says, and the second where there is none.
+CAUTIOUS, AS_SAID = (0.8, 0.0), (1.0, -2.2)
 
 
 def round_length(draws: int) -> int:
@@ -83,7 +59,7 @@ def next_round(
     J. Neyman, Journal of the Royal Statistical Society 97 (1934), 558-625.
     """
     strata = ledger.strata
-    counts = _label_counts(ledger, known)
+    counts = ledger.count_labels(known)
     drawn = np.bincount(ledger.drawn, minlength=len(strata.sizes))
     left: Ints = strata.sizes - drawn - known.sum(axis=1)
     seen = counts if carried is None else counts + carried
@@ -103,9 +79,8 @@ def next_round(
     spread = np.sqrt(belief.variance_of(goal.aim, directions))
     mean = float(left @ spread) / max(1, int(left.sum()))
     relative = spread / mean if mean > 0 else np.ones_like(spread)
-    weights = _UNIFORM_PART + (1.0 - _UNIFORM_PART) * relative
-    if is_even:
-        weights = np.ones_like(weights)
+    even = 1.0 if is_even else _UNIFORM_PART
+    weights = even + (1.0 - even) * relative
     whole = np.maximum(np.rint(_WEIGHT_UNIT * weights), 1).astype(np.int64)
     return Round(
         start=len(ledger.drawn),
@@ -118,48 +93,37 @@ def next_round(
     )
 
 
-def _label_counts(ledger: Ledger, known: Ints) -> Ints:
-    counts = known.copy()
-    answered = ledger.labels != OPEN
-    np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
-    return counts
-
-
 def carry_over(ledger: Ledger, carried: Floats | None, strata: Strata) -> Floats:
     """Return what an audit and those before it teach of the strata of the next one.
 
     Labels count half as much with each audit, and at most as many as 400 do.  They
     are those of the same prediction, confidence and verdicts.
     """
-    labels = _label_counts(ledger, ledger.known[-1])
+    labels = ledger.count_labels(ledger.known[-1])
     before = (labels if carried is None else labels + carried) / 2.0
     before *= min(1.0, _MOST_CARRIED / max(1.0, float(before.sum())))
-    places = {key: place for place, key in enumerate(_keys(strata))}
+    mine, theirs = (
+        np.column_stack([one.predicted, one.bins, one.verdicts])
+        for one in (strata, ledger.strata)
+    )
+    places = {tuple(key): place for place, key in enumerate(mine.tolist())}
     found = np.zeros((len(strata.sizes), strata.classes + 1))
-    for row, key in zip(before, _keys(ledger.strata), strict=True):
+    for row, key in zip(before, map(tuple, theirs.tolist()), strict=True):
         if key in places:
             found[places[key]] += row
     return found
 
 
-def _keys(strata: Strata) -> list[tuple[int, ...]]:
-    columns = np.column_stack([strata.predicted, strata.bins, strata.verdicts])
-    return [tuple(row) for row in columns.tolist()]
-
-
 class _Expected:
     """What the model of one round expects of the set, counts of labels included."""
 
-    def __init__(
-        self, strata: Strata, chances: Ints, left: Ints, counts: Ints | None = None
-    ) -> None:
+    def __init__(self, strata: Strata, chances: Ints, left: Ints, counts: Ints) -> None:
         self.q = chances / UNIT
         self.left = left
         self.said = strata.predicted[:, None] == np.arange(strata.classes)
         right, of = (left @ x[:, :-1] / UNIT for x in expected_counts(strata, chances))
-        if counts is not None:
-            right = right + (counts[:, :-1] * self.said).sum(axis=0)
-            of = of + counts[:, :-1].sum(axis=0)
+        right = right + (counts[:, :-1] * self.said).sum(axis=0)
+        of = of + counts[:, :-1].sum(axis=0)
         self.sizes: Floats = np.maximum(of, 1.0)
         self.accuracies: Floats = np.clip(right / self.sizes, 0.0, 1.0)
         # What the variance of a measure is divided by to be one of counts.
@@ -168,9 +132,8 @@ class _Expected:
     def accuracy_of(self, aim: int | None) -> float:
         if aim is None:
             return float(self.accuracies.mean())
-        if aim < len(self.accuracies):
-            return float(self.accuracies[aim])
-        return float(self.sizes @ self.accuracies / self.sizes.sum())
+        overall = self.sizes @ self.accuracies / self.sizes.sum()
+        return float(np.append(self.accuracies, overall)[aim])
 
     def variance_of(self, aim: int | None, directions: Floats) -> Floats:
         """Return the variance that one label of each stratum has in the aim."""
@@ -188,9 +151,8 @@ class _Expected:
     def spreads(self, directions: Floats, weights: Ints) -> Floats:
         """Return the variance of one draw for each measure, over its scale."""
         by_class = self.q * (1.0 - self.q) * (self.said - self.accuracies) ** 2
-        others = [
-            self.variance_of(aim, directions) for aim in (len(self.accuracies), None)
-        ]
+        aims = len(self.accuracies), None
+        others = [self.variance_of(aim, directions) for aim in aims]
         per_query = np.column_stack([by_class, *others])
         shares = (self.left / weights)[:, None] * per_query
         variance = float(self.left @ weights) * shares.sum(axis=0)
@@ -200,7 +162,7 @@ class _Expected:
 
 
 def fitted(
-    strata: Strata, counts: Ints | Floats, before: Belief
+    strata: Strata, counts: Ints | Floats, before: tuple[float, float]
 ) -> tuple[Floats, Floats]:
     """Return how likely each stratum is wrong, and as which class (rows sum to < 1).
 
@@ -232,31 +194,32 @@ def fitted(
     return np.asarray(wrong), mass[:, :-1] / mass.sum(axis=1, keepdims=True)
 
 
-def _votes(strata: Strata) -> Iterator[tuple[Floats, Floats]]:
-    """Yield how far each judge differs, from -1 to 1, and how far it is missing."""
-    verdicts = strata.verdicts
-    is_missing = (verdicts == MISSING).astype(np.float64)
-    agrees = verdicts == strata.predicted[:, None]
-    differs = np.where(is_missing, 0.0, np.where(agrees, -1.0, 1.0))
-    if verdicts.shape[1] > _MOST_JUDGES:
-        yield differs.mean(axis=1), is_missing.mean(axis=1)
-    else:
-        yield from zip(differs.T, is_missing.T, strict=True)
+def _votes(strata: Strata) -> tuple[Floats, Floats]:
+    """Return how far each judge differs, from -1 to 1, and how far it is missing."""
+    missing = (strata.verdicts == MISSING).astype(np.float64)
+    agrees = strata.verdicts == strata.predicted[:, None]
+    differs = np.where(missing, 0.0, np.where(agrees, -1.0, 1.0))
+    if missing.shape[1] > _MOST_JUDGES:
+        return differs.mean(axis=1)[None], missing.mean(axis=1)[None]
+    return differs.T, missing.T
 
 
-def _logistic(strata: Strata, wrong: Floats, total: Floats, before: Belief) -> Floats:
+def _logistic(
+    strata: Strata, wrong: Floats, total: Floats, before: tuple[float, float]
+) -> Floats:
     """Return log odds of being wrong by ridge regression on confidence and verdicts.
 
     Newton's steps are halved until the loss falls: undamped ones overshoot far from
     the middle, and the model becomes absurdly sure.
     """
-    z = bin_logits(strata.bins)
     none = strata.bins == NO_CONFIDENCE
+    # The log odds in the middle of each bin, 0 without a confidence.
+    z = np.where(none, 0, strata.bins) / BINS_PER_LOGIT
     of_class = strata.predicted[:, None] == np.arange(strata.classes)
-    terms = [(np.ones_like(z), 0.0, 1.0), (z, before.slope, _SLOPE_SPREAD)]
-    terms += [(none, before.without, 1.0)]
+    terms = [(np.ones_like(z), 0.0, 1.0), (z, before[0], _SLOPE_SPREAD)]
+    terms += [(none, before[1], 1.0)]
     terms += [(one, 0.0, _CLASS_SPREAD) for one in of_class.T]
-    for differs, is_missing in _votes(strata):
+    for differs, is_missing in zip(*_votes(strata), strict=True):
         terms += [(differs, _JUDGE_SLOPE, _JUDGE_SPREAD)]
         terms += [(is_missing, 0.0, _MISSING_SPREAD)]
         terms += [(differs * one, 0.0, _CLASS_SPREAD) for one in of_class.T]

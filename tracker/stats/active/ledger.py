@@ -7,14 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arguments import Floats
-from .rounds import (
-    UNIT,
-    Round,
-    counted,
-    expected_counts,
-    label_chances,
-    with_overall,
-)
+from .rounds import UNIT, Round, counted, expected_counts, label_chances
 from .strata import Ints, Strata
 
 OPEN = -1
@@ -59,6 +52,16 @@ class Ledger:
         open_ones = np.flatnonzero(self.labels == OPEN)
         return int(open_ones[0]) if open_ones.size else len(self.labels)
 
+    def count_labels(self, known: Ints) -> Ints:
+        """Return the labels of each stratum, (strata, classes + 1), with *known* ones.
+
+        Open draws count for nothing.
+        """
+        counts = known.copy()
+        answered = self.labels != OPEN
+        np.add.at(counts, (self.drawn[answered], self.labels[answered]), 1)
+        return counts
+
     def left_before(self, draws: int, which: int) -> Ints:
         """Return what is left of each stratum after *draws*, in round *which*."""
         drawn = np.bincount(self.drawn[:draws], minlength=len(self.strata.sizes))
@@ -76,11 +79,13 @@ class Ledger:
 
 
 def _known_counts(strata: Strata, known: Ints) -> tuple[Ints, Ints]:
-    by_class = known[:, : strata.classes]
-    is_said = strata.predicted[:, None] == np.arange(strata.classes)
-    return with_overall((by_class * is_said).sum(axis=0)), with_overall(
-        by_class.sum(axis=0)
-    )
+    right, of = expected_counts(strata, known[:, : strata.classes])
+    return right.sum(axis=0), of.sum(axis=0)
+
+
+def empty_ledger(strata: Strata) -> Ledger:
+    none = np.zeros(0, dtype=np.int64)
+    return Ledger(strata, (), (), none, none)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +125,8 @@ def build_rows(ledger: Ledger) -> Rows:
     row then takes fewer than ten roundings relative to its size.
     """
     strata, settled = ledger.strata, ledger.settled
-    right, of = counted(strata, ledger.labels[:settled], ledger.drawn[:settled])
-    right_before, of_before = (np.cumsum(x, axis=0) - x for x in (right, of))
+    seen_all = counted(strata, ledger.labels[:settled], ledger.drawn[:settled])
+    before_all = [np.cumsum(x, axis=0) - x for x in seen_all]
     parts, ends = [], []
     for number, frozen in enumerate(ledger.rounds):
         following = ledger.rounds[number + 1 :]
@@ -137,24 +142,21 @@ def build_rows(ledger: Ledger) -> Rows:
         reach = int(left @ frozen.weights) - (np.cumsum(weight) - weight)
         factor = (reach / weight)[:, None]
         triples = []
-        for seen, seen_before, expected, known_count in zip(
-            (right, of), (right_before, of_before), model, known, strict=True
+        for seen, before, expected, there in zip(
+            seen_all, before_all, model, known, strict=True
         ):
             share = expected[drawn]
             off = (left @ expected - (np.cumsum(share, axis=0) - share)) / UNIT
-            off = off + (seen_before[part] + known_count)
+            off = off + (before[part] + there)
             surprise = (seen[part] * UNIT - share) / UNIT * factor
             triples.append((surprise + off, off, np.abs(surprise) + off))
+        (right, right_off, right_size), (of, of_off, of_size) = triples
         shrunk = (reach / max(1, int(left @ frozen.weights)))[:, None] ** 2
         parts.append(
             (
                 np.full(len(drawn), number),
                 reach.astype(np.float64),
-                triples[0][0],
-                triples[1][0],
-                triples[0][1],
-                triples[1][1],
-                triples[0][2] + triples[1][2],
+                *(right, of, right_off, of_off, right_size + of_size),
                 frozen.spreads * shrunk,
                 np.broadcast_to(frozen.directions, (len(drawn), strata.classes)),
                 np.full(len(drawn), frozen.wanted),
@@ -177,26 +179,21 @@ def _ends(strata: Strata, frozen: Round, chances: Ints, left: Ints) -> Floats:
     q = chances[there] / UNIT / frozen.weights[there][:, None]
     all_of = 1.0 / frozen.weights[there][:, None]
     is_said = strata.predicted[there][:, None] == np.arange(strata.classes)
-
-    def most(values: Floats) -> Floats:
-        return np.asarray(values.max(axis=0, initial=0.0))
-
-    # Of the accuracy, too high: the label is another class than was said.
-    against_high = np.stack([most(q * is_said), most((all_of - q) * ~is_said)], axis=-1)
-    against_low = np.stack([most((all_of - q) * is_said), most(q * ~is_said)], axis=-1)
-    said, some = (q * is_said).sum(axis=1), q.sum(axis=1)
-    one = all_of[:, 0]
-    # Overall the label may be right, wrong or unclear, at r = 0 and at r = 1.
-    overall = [
-        [said.max(initial=0.0), (said + one - some).max(initial=0.0)],
-        [(one - said).max(initial=0.0), (some - said).max(initial=0.0)],
+    said, some, one = (q * is_said).sum(axis=1), q.sum(axis=1), all_of[:, 0]
+    # Against an accuracy that is too high the label is another class than was said.
+    # Overall it may be right, wrong or unclear, at r = 0 and at r = 1.
+    ends = [
+        [(q * is_said, said), ((all_of - q) * ~is_said, said + one - some)],
+        [((all_of - q) * is_said, one - said), (q * ~is_said, some - said)],
     ]
-    return np.stack(
+    most = [
         [
-            np.concatenate([against_high, [overall[0]]]),
-            np.concatenate([against_low, [overall[1]]]),
+            np.append(by_class.max(axis=0, initial=0.0), whole.max(initial=0.0))
+            for by_class, whole in side
         ]
-    )
+        for side in ends
+    ]
+    return np.moveaxis(np.array(most), 1, -1)
 
 
 # From a target the interval is told apart by no less than this.

@@ -8,15 +8,8 @@ import numpy as np
 
 from ..arguments import Floats, tail_share
 from ..exact import Interval
-from .betting import (
-    GRID,
-    BalancedBets,
-    ClassBets,
-    balanced_ends,
-    refuted_down_to,
-    refuted_up_to,
-)
-from .ledger import OPEN, Ledger, Rows, build_rows
+from .betting import GRID, BalancedBets, ClassBets, balanced_ends, refuted_to
+from .ledger import OPEN, Ledger, build_rows
 from .strata import Ints
 
 # What part of the error of the balanced accuracy pays for the class intervals
@@ -71,6 +64,12 @@ class Look(NamedTuple):
     settled: int
     standings: tuple[Standing, ...]
 
+    def aimed(self, aim: int | None) -> tuple[float, float]:
+        """Return the bounds of a measure, of the balanced accuracy for None."""
+        if aim is None:
+            return float(self.balanced.low), float(self.balanced.high)
+        return float(self.measures.low[aim]), float(self.measures.high[aim])
+
 
 def look(
     ledger: Ledger,
@@ -99,14 +98,9 @@ def look(
     if not ledger.rounds:
         raise ValueError("an audit begins with a round")
     asked = range(ledger.strata.classes + 1) if wanted is None else wanted
-    course = _Course(
-        *(ledger, tail_share(confidence_level, 1), asked), is_balanced=is_balanced
-    )
-    reached = [
-        part.start
-        for part in ledger.rounds
-        if part.start < ledger.settled or part.start == 0
-    ]
+    course = _Course(ledger, tail_share(confidence_level, 1), asked, is_balanced)
+    starts = [part.start for part in ledger.rounds]
+    reached = [one for one in starts if one < ledger.settled or one == 0]
     for number, start in enumerate(reached):
         if number < len(standings):
             course.reach(standings[number])
@@ -117,31 +111,30 @@ def look(
     now = course.narrowed(ledger.settled, certain)
     correct, labelled = ledger.totals(len(ledger.labels), len(ledger.rounds) - 1)
     measures, balanced = now.intervals()
-    return Look(
-        measures,
-        balanced,
-        _estimates(course.rows, measures),
-        correct,
-        labelled,
-        ledger.settled,
-        tuple(course.standings),
-    )
-
-
-def _estimates(rows: Rows, measures: Interval) -> Floats:
-    """Return ratios of what is unbiased for right and for all labels of a class."""
+    # Ratios of what is unbiased for right and for all labels of a class.
+    rows = course.rows
     worth = 1.0 / rows.spreads[:, :-1]
     right, of = (worth * rows.right).sum(axis=0), (worth * rows.of).sum(axis=0)
     ratio = np.divide(right, of, out=np.full(len(of), np.nan), where=of > 0)
-    return np.asarray(np.clip(ratio, *measures))
+    estimates, stood = np.clip(ratio, *measures), tuple(course.standings)
+    counts = correct, labelled, ledger.settled
+    return Look(measures, balanced, estimates, *counts, stood)
 
 
-def _open_standing(classes: int) -> Standing:
-    everything = np.array([0, GRID])
-    return Standing(
-        np.tile(everything, (classes + 1, 1)),
-        np.tile(everything, (classes, 1)),
-        everything * classes,
+def look_at_aim(
+    ledger: Ledger,
+    confidence_level: float,
+    aim: int | None,
+    *,
+    standings: tuple[Standing, ...] = (),
+) -> Look:
+    """Return what `look` does of one measure alone, of the balanced one for None."""
+    return look(
+        ledger,
+        confidence_level,
+        standings=standings,
+        wanted=() if aim is None else (aim,),
+        is_balanced=aim is None,
     )
 
 
@@ -150,8 +143,7 @@ def _certain(ledger: Ledger, draws: int, which: int) -> Ints:
     strata, classes = ledger.strata, ledger.strata.classes
     right, of = ledger.totals(draws, which)
     open_ones = np.bincount(
-        ledger.drawn[:draws][ledger.labels[:draws] == OPEN],
-        minlength=len(strata.sizes),
+        ledger.drawn[:draws][ledger.labels[:draws] == OPEN], minlength=len(strata.sizes)
     )
     left = ledger.left_before(draws, which) + open_ones
     said = np.bincount(strata.predicted, weights=left, minlength=classes)
@@ -159,33 +151,24 @@ def _certain(ledger: Ledger, draws: int, which: int) -> Ints:
     said = np.append(said[:classes], said[:classes].sum()).astype(np.int64)
     others = np.append(left.sum() - said[:classes], left.sum())
     wrong = of - right
-    bounds = np.tile([0, GRID], (classes + 1, 1))
-    for measure in range(classes + 1):
-        worst = int(of[measure] + others[measure])
-        best = int(of[measure] + said[measure])
-        if worst:
-            bounds[measure, 0] = int(right[measure]) * GRID // worst
-        if best:
-            bounds[measure, 1] = GRID - int(wrong[measure]) * GRID // best
-    return bounds
+    # Where there is no query, nothing is right or wrong.
+    worst, best = (np.maximum(1, of + one).astype(np.int64) for one in (others, said))
+    return np.column_stack([right * GRID // worst, GRID - wrong * GRID // best])
 
 
 class _Course:
     """The looks at one audit in their order."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        error: float,
-        wanted: Collection[int],
-        *,
-        is_balanced: bool,
+        self, ledger: Ledger, error: float, wanted: Collection[int], is_balanced: bool
     ) -> None:
         self._wanted, self._is_balanced = wanted, is_balanced
         self._ledger, self.rows = ledger, build_rows(ledger)
         self._classes = ledger.strata.classes
         self.standings: list[Standing] = []
         self._ends: list[Floats] = []
+        all_of = np.tile([0, GRID], (self._classes + 1, 1))
+        self._open = Standing(all_of, all_of[1:], all_of[0] * self._classes)
         # A little less than the shares, for the rounding of these products.
         self._tail = error / 2.0 * (1.0 - 1e-12)
         self._box_tail = self._tail * _BOX_PART / self._classes
@@ -193,28 +176,31 @@ class _Course:
 
     def reach(self, standing: Standing) -> None:
         """Begin the next round with what stands."""
-        self._ends.append(
-            balanced_ends(self._ledger, len(self.standings), standing.box)
-        )
+        ends = balanced_ends(self._ledger, len(self.standings), standing.box)
+        self._ends.append(ends)
         self.standings.append(standing)
 
     def narrowed(self, draws: int, certain: Ints) -> Standing:
         """Return what stands after *draws*, no wider than at the last round."""
         rows = self.rows.first(draws)
-        before = self.standings[-1:] or [_open_standing(self._classes)]
-        measures, box = before[0].measures.copy(), before[0].box.copy()
+        before = self._open if not self.standings else self.standings[-1]
+        measures, box = before.measures.copy(), before.box.copy()
         for measure in range(self._classes + 1):
             in_box = self._is_balanced and measure < self._classes
             if not in_box and measure not in self._wanted:
                 continue
-            bets = ClassBets(rows, measure, 1), ClassBets(rows, measure, -1)
+            known, asked = certain[measure].tolist(), []
             if measure in self._wanted:
-                _narrow(bets, measures[measure], certain[measure], self._tail)
+                asked.append((measures[measure], self._tail))
             if in_box:
-                _narrow(bets, box[measure], certain[measure], self._box_tail)
+                asked.append((box[measure], self._box_tail))
+            up, down = ClassBets(rows, measure, 1), ClassBets(rows, measure, -1)
+            for bounds, error in asked:
+                bounds[0] = refuted_to(up, int(max(bounds[0], known[0])), error)
+                bounds[1] = refuted_to(down, int(min(bounds[1], known[1])), error)
         _uncross(measures, certain)
         _uncross(box, certain[:-1])
-        balanced = before[0].balanced.copy()
+        balanced = before.balanced.copy()
         if self._is_balanced:
             shape = (len(self.standings), self._classes, 2)
             boxes = np.reshape([one.box for one in self.standings], shape)
@@ -234,11 +220,3 @@ def _uncross(bounds: Ints, certain: Ints) -> None:
     """
     crossed = bounds[..., 0] > bounds[..., 1]
     bounds[crossed] = certain[crossed]
-
-
-def _narrow(
-    bets: tuple[ClassBets, ClassBets], bounds: Ints, certain: Ints, error: float
-) -> None:
-    """Move both *bounds* as far as labels and bets refute what is beyond."""
-    bounds[0] = refuted_up_to(bets[0], int(max(bounds[0], certain[0])), error)
-    bounds[1] = refuted_down_to(bets[1], int(min(bounds[1], certain[1])), error)

@@ -3,15 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..exact import Interval
 from .betting import EDGES, GRID, ClassBets, log_mean
 from .ledger import OPEN, Ledger, build_rows
-from .looks import look
-from .rounds import UNIT, Round, label_chances
+from .looks import look_at_aim
+from .rounds import UNIT, label_chances
 from .strata import Ints, Strata
 
 # What a draw is expected to vary by: any number that is fixed beforehand holds.
@@ -102,53 +102,26 @@ def change_since(
     return middle, Interval(low, high)
 
 
-class LateBasis(NamedTuple):
-    """An interval of what an audit aims at, and of at least how many queries it is.
-
-    Of the balanced accuracy they are those of the smallest class.
-    """
-
-    low: float
-    high: float
-    queries: int
-
-
 def bound_for_late(
     ledger: Ledger, aim: int | None, confidence_level: float
-) -> LateBasis:
+) -> tuple[float, float, int]:
     """Bound an accuracy and the number of its queries, both at once.
 
+    The queries of the balanced accuracy are those of the smallest class.
     With L queries more, of any label, it lies from low n / (n + L) to
     1 - (1 - high) n / (n + L), where n are the *queries*: for all L, whatever they
     depend on, with a chance of at least *confidence_level*.
     """
     error, classes = 1.0 - confidence_level, ledger.strata.classes
-    found = look(
-        *(ledger, 1.0 - (1.0 - _SIZE_PART) * error),
-        wanted=() if aim is None else (aim,),
-        is_balanced=aim is None,
-    )
-    interval, measures = found.balanced, range(classes)
-    if aim is not None:
-        interval = Interval(found.measures.low[aim], found.measures.high[aim])
-        measures = range(aim, aim + 1)
+    found = look_at_aim(ledger, 1.0 - (1.0 - _SIZE_PART) * error, aim)
+    measures = range(classes) if aim is None else [aim]
     part = _SIZE_PART * error / len(measures)
-    queries = min(_least_counted(ledger, one, part) for one in measures)
-    return LateBasis(float(interval.low), float(interval.high), queries)
-
-
-def _least_counted(ledger: Ledger, measure: int, error: float) -> int:
-    """Return how many queries a class or overall has at least, but for an *error*."""
-    labels = np.arange(ledger.strata.classes + 1)
-    is_counted = labels == measure
-    if measure == ledger.strata.classes:
-        is_counted = labels < measure
-    share = look(
-        *(_as_share(ledger, is_counted), 1.0 - 2.0 * error),
-        wanted=(2,),
-        is_balanced=False,
-    )
-    return math.ceil(float(share.measures.low[2]) * int(ledger.strata.sizes.sum()))
+    labels, in_all, least = np.arange(classes + 1), int(ledger.strata.sizes.sum()), []
+    for one in measures:
+        is_counted: Ints = np.less(labels, one) if one == classes else labels == one
+        share = look_at_aim(_as_share(ledger, is_counted), 1.0 - 2.0 * part, 2)
+        least.append(math.ceil(share.aimed(2)[0] * in_all))
+    return *found.aimed(aim), min(least)
 
 
 def _as_share(ledger: Ledger, is_counted: Ints) -> Ledger:
@@ -162,32 +135,20 @@ def _as_share(ledger: Ledger, is_counted: Ints) -> Ledger:
         none = np.zeros(len(known), dtype=np.int64)
         return np.column_stack([known @ is_counted, known @ ~is_counted, none])
 
-    rounds = [
-        _share_round(ledger, number, is_counted) for number in range(len(ledger.rounds))
-    ]
+    rounds = []
+    # A round for the share follows from what was written down alone.
+    for number, frozen in enumerate(ledger.rounds):
+        chances = label_chances(strata, frozen.wrong, frozen.rows) @ is_counted[:-1]
+        left = ledger.left_before(frozen.start, number)
+        # Nobody is so sure after so few labels.
+        rare = 1.0 / (frozen.start + int(ledger.known[number].sum()) + 10)
+        q = np.clip(chances / UNIT, rare, 1.0 - rare)
+        inverse = float(left @ frozen.weights) * (left / frozen.weights)
+        spread = max(1e-9, inverse @ (q * (1.0 - q)) / int(strata.sizes.sum()))
+        model: dict[str, Any] = {"wrong": UNIT - chances, "directions": np.zeros(2)}
+        model["rows"] = np.tile([0, UNIT], (len(strata.sizes), 1))
+        rounds.append(replace(frozen, **model, spreads=np.full(4, spread)))
     labels = np.where(ledger.labels == OPEN, OPEN, ~is_counted[ledger.labels])
-    return Ledger(
-        Strata(2, np.zeros_like(strata.sizes), *strata[2:]),
-        tuple(rounds),
-        tuple(map(fold, ledger.known)),
-        ledger.drawn,
-        labels,
-    )
-
-
-def _share_round(ledger: Ledger, number: int, is_counted: Ints) -> Round:
-    """Return a round for the share; it follows from what was written down alone."""
-    frozen, strata = ledger.rounds[number], ledger.strata
-    chances = label_chances(strata, frozen.wrong, frozen.rows) @ is_counted[:-1]
-    left = ledger.left_before(frozen.start, number)
-    # Nobody is so sure after so few labels.
-    rare = 1.0 / (frozen.start + int(ledger.known[number].sum()) + 10)
-    q = np.clip(chances / UNIT, rare, 1.0 - rare)
-    variance = float(left @ frozen.weights) * (left / frozen.weights) @ (q * (1.0 - q))
-    return replace(
-        frozen,
-        wrong=UNIT - chances,
-        rows=np.tile([0, UNIT], (len(strata.sizes), 1)),
-        directions=np.zeros(2),
-        spreads=np.full(4, max(1e-9, variance / int(strata.sizes.sum()))),
-    )
+    known = tuple(map(fold, ledger.known))
+    folded = Strata(2, np.zeros_like(strata.sizes), *strata[2:])
+    return Ledger(folded, tuple(rounds), known, ledger.drawn, labels)

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Floats
-
 Ints = npt.NDArray[np.int64]
 
 NO_CONFIDENCE = -1000
@@ -17,7 +15,7 @@ NO_CONFIDENCE = -1000
 MISSING, DIFFERS = -1, -2
 """The verdict of a judge that gave none, and one that is only known to differ."""
 
-_BINS_PER_LOGIT = 2
+BINS_PER_LOGIT = 2
 _FURTHEST = 1e-9
 _BIN_CODES = 2000
 _MOST_STRATA, _MOST_JUDGES = 400, 3
@@ -74,23 +72,23 @@ def build_strata(
         raise ValueError(f"predicted must hold classes from 0 to {classes}")
     if not (np.isnan(sure) | ((sure >= 0) & (sure <= 1))).all():
         raise ValueError("confidence must lie between 0 and 1")
-    bins = confidence_bins(sure)
+    # NaN is a bin of its own.
+    wrong = np.clip(1.0 - sure, _FURTHEST, 1.0 - _FURTHEST)
+    rounded = np.rint(BINS_PER_LOGIT * (np.log(wrong) - np.log1p(-wrong)))
+    bins = np.where(np.isnan(sure), NO_CONFIDENCE, rounded).astype(np.int64)
     # One number for both, since sorting pairs takes many times as long.
     base = said * _BIN_CODES + (bins - NO_CONFIDENCE)
     for columns in _told_apart(said, judged):
         codes = base
         for column in columns.T:
             codes = np.unique(codes, return_inverse=True)[1] * (classes + 2) + column
-        found = np.unique(
+        _, first, index, sizes = np.unique(
             codes, return_index=True, return_inverse=True, return_counts=True
         )
-        if len(found[0]) <= _MOST_STRATA:
+        if len(first) <= _MOST_STRATA:
             break
-    _, first, index, sizes = found
-    strata = Strata(
-        *(classes, said[first], bins[first], sizes.astype(np.int64), columns[first])
-    )
-    return strata, index.astype(np.int64)
+    of_first = said[first], bins[first], sizes.astype(np.int64), columns[first]
+    return Strata(classes, *of_first), index.astype(np.int64)
 
 
 def _in_range(values: Ints, least: int, end: int) -> bool:
@@ -110,20 +108,6 @@ def _told_apart(said: Ints, judged: Ints) -> Iterator[Ints]:
     balance = (votes == mine).sum(axis=1) - (votes == DIFFERS).sum(axis=1)
     most = np.where(balance > 0, said, np.where(balance < 0, DIFFERS, MISSING))
     yield most[:, None]
-
-
-def confidence_bins(confidence: Floats) -> Ints:
-    """Return the bin of each confidence; NaN is a bin of its own."""
-    wrong = np.clip(1.0 - confidence, _FURTHEST, 1.0 - _FURTHEST)
-    logit = np.log(wrong) - np.log1p(-wrong)
-    bins = np.rint(_BINS_PER_LOGIT * logit)
-    bins[np.isnan(confidence)] = NO_CONFIDENCE
-    return np.asarray(bins, dtype=np.int64)
-
-
-def bin_logits(bins: Ints) -> Floats:
-    """Return the log odds of being wrong at the middle of each bin, 0 for none."""
-    return np.asarray(np.where(bins == NO_CONFIDENCE, 0, bins) / _BINS_PER_LOGIT)
 
 
 def rank_of(key: bytes, name: str) -> int:

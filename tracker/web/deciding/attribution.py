@@ -99,7 +99,7 @@ def _propose(session: Session, detector: Detector) -> dict[str, str]:
             found |= zip(week, map(date.isoformat, days), strict=False)
     for since, until, *who in _WEEKS:
         if {since, until} <= found.keys():
-            span = (_read_day(detector, one, found[one]) for one in (since, until))
+            span = (read_day(detector, one, found[one]) for one in (since, until))
             answering = attribution.find_answering(session, detector, *span)
             found |= zip(who, answering or (), strict=False)
     return found
@@ -108,13 +108,14 @@ def _propose(session: Session, detector: Detector) -> dict[str, str]:
 def _read_form(detector: Detector, typed: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = filled_in(typed, *_DAYS, *_WHO, "anchors")
     for name in {*_DAYS} & values.keys():
-        values[name] = _read_day(detector, name, values[name]).isoformat()
+        values[name] = read_day(detector, name, values[name]).isoformat()
     if "anchors" in values:
         values["anchors"] = parse_whole(values["anchors"])
     return values
 
 
-def _read_day(detector: Detector, name: str, text: str) -> datetime:
+def read_day(detector: Detector, name: str, text: str) -> datetime:
+    """Return when a day begins where the days of the workspace do."""
     try:
         return midnight_in(date.fromisoformat(text), zone_of(detector.time_zone))
     except (ValueError, OverflowError):

@@ -1,7 +1,6 @@
 """Audits: the list of them, the form to begin one, and one of them with its report."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -42,13 +41,16 @@ from tracker.services.wording import invalid
 from tracker.shapes import Accuracy
 from tracker.stats import MISSING, OPEN, Step
 from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, zone_of
+from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit
 from tracker.web.blueprint import allow_style, cut_page, lead_to, pages
+from tracker.web.deciding.attribution import read_day
 from tracker.web.downloads import download
 from tracker.web.drawing import readings as drawing
-from tracker.web.drawing.closing import Closing, draw_closing
+from tracker.web.drawing.closing import draw_closing
+from tracker.web.drawing.words import day, exactly
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import BALANCED, PRECISION
 
@@ -56,87 +58,23 @@ from tracker.words import BALANCED, PRECISION
 _LEAST_GAIN = 0.15
 
 
-@dataclass(frozen=True, slots=True)
-class AuditReading:
-    """What an audit says, how it got there, and what random labels would have said."""
-
-    found: audit_estimates.SetEstimate
-    aimed: drawing.Reading
-    readings: Sequence[drawing.Reading]
-    axis: drawing.Axis
-    history: Sequence[audit_estimates.AuditMoment]
-    closing: Closing
-    # Beside the target, if there is one.
-    verdict: str
-    # How many queries had no label before the audit.
-    drawable: int
-    # How many more random labels would reach the goal.
-    left_at_random: int
-    half_width_at_random: float
-    # What the choice is expected to have saved; None until there are enough labels.
-    labels_saved: int | None
-    # None without judges, too.
-    saved_by_judges: int | None
-    reason: audit_draws.Reason | None
-    # What each judge said of that query.
-    verdicts: Sequence[tuple[str, str]]
-    labelers: Mapping[str, int]
-    # Whether labels went into what random ones would have given.
-    is_learnt: bool
-
-    @property
-    def is_choice_idle(self) -> bool:
-        return self.labels_saved is not None and not self.is_choice_seen
-
-    @property
-    def is_choice_seen(self) -> bool:
-        """Whether clearly more random labels would be needed to know as much."""
-        saved = self.labels_saved
-        return saved is not None and saved >= _LEAST_GAIN * self.found.labels_used
-
-    @property
-    def are_judges_idle(self) -> bool:
-        """Whether knowing the judges tells hardly more than not knowing them."""
-        return (self.saved_by_judges or 0) < _LEAST_GAIN * self.found.labels_used
-
-    @property
-    def worth(self) -> int:
-        """How many random labels would be expected to give as narrow an interval."""
-        return self.found.labels_used + (self.labels_saved or 0)
-
-    @property
-    def forecasts(self) -> list[audit_estimates.AuditMoment]:
-        """What was foreseen at the beginning, on the way, and now."""
-        if len(self.history) < 3:
-            return list(self.history)
-        return [self.history[0], self.history[len(self.history) // 2], self.history[-1]]
-
-
-def _read_verdicts(
-    audit: Audit, record: audit_draws.Record, reason: audit_draws.Reason | None
-) -> list[tuple[str, str]]:
-    """Return what each judge said of a query; of votes nobody knows whose they are."""
-    verdicts = record.ledger.strata.verdicts
-    judges = [one[len(JUDGE) :] for one in audit.uses if one.startswith(JUDGE)]
-    if reason is None or len(judges) > verdicts.shape[1] or (verdicts < MISSING).any():
-        return []
-    pairs = zip(judges, verdicts[reason.draw.stratum].tolist(), strict=True)
-    return [(name, audit.classes[place]) for name, place in pairs if place >= 0]
-
-
-def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
-    """Return all that the page of an audit shows."""
+def _read(session: Session, audit: Audit, *, at: datetime) -> dict[str, Any]:
+    """Return what an audit says, how it got there, and what random labels would say."""
     record = audit_draws.load_record(session, audit)
     found = audit_estimates.build_audit_estimate(session, record, at)
     history = audit_estimates.build_history(record, computed_at=at)
     readings = [drawing.read_balanced(found), *drawing.read_classes(found)]
-    aimed = read_aimed(audit, found, readings)
     if (audit.aim or "").startswith(PRECISION):
         # Of one prediction alone the accuracies of classes mean nothing.
-        readings = [aimed]
-    comparison, steps = find_comparison(record), _steps(audit, history)
-    reason = audit_draws.find_last_reason(record)
-    used, left = found.labels_used, found.labels_left
+        readings = [read_aimed(audit, found)]
+    comparison, used = find_comparison(record), found.labels_used
+    aims = [(point.draws, aimed_of(audit, point)) for point in history]
+    # The last of those after as many draws is the narrowest.
+    steps = [*{draws: Step(draws, one.low, one.high) for draws, one in aims}.values()]
+    # Before it has its answer, why a query was drawn is a secret.
+    reasons = audit_draws.iter_reasons(record)
+    answered = [one for one in reasons if one.draw.label is not None]
+    reason = answered[-1] if answered else None
     at_random = comparison.half_width_at_random(used, found.half_width)
     score = aimed_of(audit, found)
     middle = (score.low + score.high) / 2.0
@@ -145,49 +83,70 @@ def read_audit(session: Session, audit: Audit, *, at: datetime) -> AuditReading:
     is_open = audit.closed_at is None and not found.is_reached
     ledger = record.ledger
     before = ledger.labels[: ledger.rounds[-1].start]
-    return AuditReading(
-        found=found,
-        aimed=aimed,
-        readings=readings,
-        axis=drawing.build_axis(readings),
-        history=history,
-        closing=draw_closing(
-            steps,
-            comparison.at_random(steps),
-            goal_of(audit),
-            expected=used + left if is_open else None,
-            at_random=needed if is_open else None,
-        ),
-        verdict=judge(score, audit.target),
-        drawable=record.drawable,
-        left_at_random=max(0, needed - used),
-        half_width_at_random=at_random,
-        labels_saved=comparison.labels_saved(used),
-        saved_by_judges=comparison.saved_by_judges(used),
-        reason=reason,
-        verdicts=_read_verdicts(audit, record, reason),
-        labelers=storage.count_labelers(session, audit),
-        is_learnt=bool(ledger.known[-1].any() or (before != OPEN).any()),
+    shown = {0, len(history) // 2, len(history) - 1}
+    expected = used + found.labels_left
+    closing = draw_closing(
+        *(steps, comparison.at_random(steps), goal_of(audit)),
+        expected=expected if is_open else None,
+        at_random=needed if is_open else None,
     )
+    return _weigh(found, comparison) | {
+        "found": found,
+        "readings": readings,
+        "history": history,
+        # What was foreseen at the beginning, on the way, and now.
+        "forecasts": [history[place] for place in sorted(shown)],
+        "closing": closing,
+        "verdict": judge(score, audit.target),
+        "drawable": record.drawable,
+        "left_at_random": max(0, needed - used),
+        "half_width_at_random": at_random,
+        "reason": reason,
+        "verdicts": _read_verdicts(audit, record, reason),
+        "labelers": storage.count_labelers(session, audit),
+        # Whether labels went into what random ones would have given.
+        "is_learnt": bool(ledger.known[-1].any() or (before != OPEN).any()),
+    }
 
 
-def read_aimed(
-    audit: Audit,
-    found: audit_estimates.SetEstimate,
-    readings: Sequence[drawing.Reading],
-) -> drawing.Reading:
-    """Return what an audit aims at; *readings* are balanced and the classes."""
-    if audit.aim is None or audit.aim in audit.classes:
-        return readings[1 + audit.classes.index(audit.aim) if audit.aim else 0]
-    return drawing.read(
-        found.overall, name=audit.aim.partition(":")[0].capitalize(), tone=0
-    )
+def _weigh(
+    found: audit_estimates.SetEstimate, comparison: audit_estimates.Comparison
+) -> dict[str, Any]:
+    """Return what choosing and judges are expected to have saved, None for too few."""
+    used = found.labels_used
+    saved, by_judges = comparison.labels_saved(used), comparison.saved_by_judges(used)
+    # Clearly more random labels would be needed to know as much.
+    is_seen = saved is not None and saved >= _LEAST_GAIN * used
+    return {
+        "labels_saved": saved,
+        "saved_by_judges": by_judges,
+        "is_choice_seen": is_seen,
+        "is_choice_idle": saved is not None and not is_seen,
+        "are_judges_idle": (by_judges or 0) < _LEAST_GAIN * used,
+        # As many random labels would be expected to give as narrow an interval.
+        "worth": used + (saved or 0),
+    }
 
 
-def _steps(audit: Audit, history: Sequence[audit_estimates.AuditMoment]) -> list[Step]:
-    aimed = [(point.draws, aimed_of(audit, point)) for point in history]
-    # The last of those after as many draws is the narrowest.
-    return [*{draws: Step(draws, one.low, one.high) for draws, one in aimed}.values()]
+def _read_verdicts(
+    audit: Audit, record: audit_draws.Record, reason: audit_draws.Reason | None
+) -> list[tuple[str, str]]:
+    # Of votes nobody knows whose they are.
+    verdicts = record.ledger.strata.verdicts
+    judges = [one[len(JUDGE) :] for one in audit.uses if one.startswith(JUDGE)]
+    if reason is None or len(judges) > verdicts.shape[1] or (verdicts < MISSING).any():
+        return []
+    pairs = zip(judges, verdicts[reason.draw.stratum].tolist(), strict=True)
+    return [(name, audit.classes[place]) for name, place in pairs if place >= 0]
+
+
+def read_aimed(audit: Audit, found: audit_estimates.SetEstimate) -> drawing.Reading:
+    if audit.aim is None:
+        return drawing.read_balanced(found)
+    if audit.aim in audit.classes:
+        return drawing.read_classes(found)[audit.classes.index(audit.aim)]
+    name = audit.aim.partition(":")[0].capitalize()
+    return drawing.read(found.overall, name=name, tone=0)
 
 
 _PAGE = 24
@@ -244,7 +203,8 @@ def show_audits(detector_id: str) -> ResponseReturnValue:
 def begin_audit(detector_id: str) -> ResponseReturnValue:
     """Begin an audit of the set that was described, or say what it would take."""
     try:
-        new = _read_form(request.form)
+        with database().read() as session:
+            new = _read_form(get_open_detector(session, detector_id), request.form)
         if "plan" in request.form:
             with database().read() as session:
                 detector = get_open_detector(session, detector_id)
@@ -268,19 +228,19 @@ def begin_audit(detector_id: str) -> ResponseReturnValue:
     return redirect(address, 303)
 
 
-def _read_form(typed: Mapping[str, str]) -> NewAudit:
+def _read_form(detector: Detector, typed: Mapping[str, str]) -> NewAudit:
     values: dict[str, Any] = filled_in(typed, *_TEXTS)
     values.setdefault("name", f"Audit of {now():%Y-%m-%d %H:%M:%S}")
     for name in ("since", "until"):
         if name in values:
-            values[name] = f"{values[name]}T00:00:00Z"
+            values[name] = read_day(detector, name, values[name])
     if "plan" in typed and "every" in values:
         values.setdefault("since", _LIKE.get(values.pop("every"), "7d"))
         values.setdefault("version", "*")
     if typed.get("target", "").strip():
-        values["target"] = _read_share(typed, "target", "a percentage, such as 90")
+        values["target"] = read_share(typed, "target")
     if "every" in values or "target" not in values:
-        values["half_width"] = read_points(typed)
+        values["half_width"] = read_share(typed)
     values["labelers"] = [] if "plan" in typed else read_names(typed)
     conditions = typed.get("where", "").splitlines()
     values["where"] = [line.strip() for line in conditions if line.strip()]
@@ -288,16 +248,14 @@ def _read_form(typed: Mapping[str, str]) -> NewAudit:
 
 
 def read_names(typed: Mapping[str, str]) -> list[str]:
-    """Return the names of people in a form, with commas between them."""
     names = map(str.strip, typed.get("labelers", "").split(","))
     return [one for one in names if one]
 
 
-def read_points(typed: Mapping[str, str]) -> float:
-    return _read_share(typed, "points", "a number of points, such as 3")
-
-
-def _read_share(typed: Mapping[str, str], name: str, what: str) -> float:
+def read_share(typed: Mapping[str, str], name: str = "points") -> float:
+    """Return a number in hundredths; raises InvalidInputError."""
+    points = "a number of points, such as 3"
+    what = points if name == "points" else "a percentage, such as 90"
     number = typed.get(name, "").strip().replace(",", ".")
     try:
         return float(number) / 100.0
@@ -312,16 +270,14 @@ def _render_list(
     before = parse_id("aud", request.args.get("before", ""))
     found = storage.list_audits(session, detector.id, before=before, limit=_PAGE + 1)
     audits, last = cut_page(found, _PAGE)
-    counts = storage.count_draws(session, audits)
+    schedules = () if before else storage.list_schedules(session, detector.id)
     return render_template(
         "audits/list.html",
         detector=detector,
         audits=audits,
         results={audit.id: find_result(audit) for audit in audits},
-        counts=counts,
-        schedules=storage.list_schedules(session, detector.id)
-        if before is None
-        else (),
+        counts=storage.count_draws(session, audits),
+        schedules=schedules,
         last=last,
         is_first=before is None,
         form=form,
@@ -341,13 +297,29 @@ def look_at_audit(audit_id: str) -> ResponseReturnValue:
 def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
     """Return what the page of an audit and its report are made of."""
     audit = get_audit(session, audit_id)
+    detector = session.get_one(Detector, audit.detector_id)
+    is_scheduled = audit.schedule_id is not None
+    days_of = storage.find_schedule(session, audit) if is_scheduled else detector
     return {
-        "detector": session.get_one(Detector, audit.detector_id),
+        "detector": detector,
         "audit": audit,
-        "read": read_audit(session, audit, at=now()),
+        "set_span": _say_span(audit, days_of.time_zone),
+        "read": _read(session, audit, at=now()),
         "result": find_result(audit),
         "extensions": storage.list_extensions(session, audit),
     }
+
+
+def _say_span(audit: Audit, time_zone: str) -> str:
+    """Return since and until of a set, by the days of a time zone."""
+    zone, said, has_days = zone_of(time_zone), "", False
+    for word, at in (("from", audit.since), ("before", audit.until)):
+        if at is not None:
+            one = day_in(at, zone)
+            is_day = midnight_in(one, zone) == at
+            said += f", {word} {day(one) if is_day else exactly(at)}"
+            has_days = has_days or is_day
+    return f"{said} ({time_zone})" if has_days else said
 
 
 @pages.get("/audits/<audit_id>/report")
@@ -404,7 +376,7 @@ def download_audit_record(audit_id: str) -> Response:
 def narrow_audit(audit_id: str) -> ResponseReturnValue:
     """Give an audit a narrower aim."""
     try:
-        width = read_points(request.form)
+        width = read_share(request.form)
         change = parse_input(AuditChange, {"half_width": width})
         database().run(
             lambda session: extend_audit(

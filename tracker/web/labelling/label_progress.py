@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,6 @@ from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
-from tracker.errors import FieldError, InvalidInputError
 from tracker.http import account, by, database, now, requires
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
@@ -20,7 +20,7 @@ from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
 from tracker.services.labelling import queues
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.labels import Today, count_today
+from tracker.services.labelling.labels import count_today
 from tracker.shapes import Accuracy
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling import queues as storage
@@ -28,17 +28,15 @@ from tracker.storage.labelling.audits import Audit
 from tracker.storage.labelling.labelers import Assignment
 from tracker.web.blueprint import answer_live, pages
 from tracker.web.drawing import readings
-from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.forms import filled_in
 from tracker.web.labelling.audits import read_aimed
 from tracker.words import BALANCED, DECIDING_METHOD, RANDOM, TARGETED
 
-_TEXTS = ("queue", "audit", "order", "predicted", "version", "where")
+_TEXTS = ("queue", "order", "predicted", "version", "where")
 _VERSIONS = ("old", "new")
-_NUMBERS = ("min_confidence", "max_confidence")
+BOUNDS = ("min_confidence", "max_confidence")
 # Leads from detector to detector.
 STREAM = "stream"
-# What the page calls min_confidence.
-_FROM = "\N{LEFT DOUBLE QUOTATION MARK}Confidence from\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +58,7 @@ class Chosen:
 
 
 def by_browser() -> By:
-    """Return for whom queries are reserved here.
-
-    Everybody at the pages may have the same account, and two browsers must not be
-    shown the same query.
-    """
+    # All may have the same account, and two browsers must not be shown the same query.
     if "browser" not in cookie:
         cookie["browser"] = secrets.token_hex(8)
     return by().credit(f"{account().name} {cookie['browser']}")
@@ -74,10 +68,13 @@ def choose_queue(
     session: Session, detector: Detector, asked: Mapping[str, str]
 ) -> Chosen:
     """Return the requested queue; raises InvalidInputError."""
-    given: dict[str, Any] = filled_in(asked, *_TEXTS, *_NUMBERS)
-    if "audit" in given:
-        given = filled_in(asked, "audit")
-    elif given.get("queue", RANDOM) in {RANDOM, queues.RECHECK}:
+    if audit := filled_in(asked, "audit"):
+        queue = queues.build_audit_queue(
+            session, detector, audit["audit"], by_browser()
+        )
+        return Chosen(queue, audit)
+    given: dict[str, Any] = filled_in(asked, *_TEXTS, *BOUNDS)
+    if given.get("queue", RANDOM) in {RANDOM, queues.RECHECK}:
         # The fields of the other queue stay in the form that leads back to it.
         given = filled_in(asked, "queue", "version", STREAM)
     elif given["queue"] == "disagreements":
@@ -86,13 +83,12 @@ def choose_queue(
     given.pop(STREAM, None)
     if "where" in given:
         given["where"] = [given["where"]]
-    for name in _NUMBERS:
-        if name in given:
-            given[name] = _parse_number(given[name])
-    queue = queues.build_queue(
-        session, detector, parse_input(queues.QueueChoice, given), by_browser()
-    )
-    return Chosen(queue, address)
+    for name in {*BOUNDS} & given.keys():
+        # The field says what is wrong with it.
+        with suppress(ValueError):
+            given[name] = float(given[name].replace(",", "."))
+    choice = parse_input(queues.QueueChoice, given)
+    return Chosen(queues.build_queue(session, detector, choice, by_browser()), address)
 
 
 def reserve_next(
@@ -112,74 +108,6 @@ def reserve_next(
     return database().run(work)
 
 
-def failed_filter(asked: Mapping[str, str], error: InvalidInputError) -> Form:
-    """Return what was asked for with each error at its field of the filter.
-
-    Raises *error* again where something is wrong that nobody types there.
-    """
-    if any(wrong.field not in _NUMBERS for wrong in error.errors):
-        raise error
-    named = [
-        FieldError(wrong.field, wrong.message.replace("min_confidence", _FROM))
-        for wrong in error.errors
-    ]
-    return failed_form(asked, InvalidInputError(named))
-
-
-def without_bounds(asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the request without the bounds of the confidence."""
-    return {name: value for name, value in asked.items() if name not in _NUMBERS}
-
-
-def _parse_number(text: str) -> float | str:
-    try:
-        return float(text.replace(",", "."))
-    except ValueError:
-        # The field says what is wrong with it.
-        return text
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far labelling has come."""
-
-    estimate: Estimate
-    reading: readings.Reading
-    axis: readings.Axis
-    labels: int
-    waiting: int
-    # Whether all of that waits for other people, because this one has answered it.
-    is_for_others: bool
-    today: Today
-    versions: int
-    # What this person is asked for; None for nothing.
-    assignment: Assignment | None
-    # Whether live numbers are left out: they would tell which answers are no labels.
-    is_blind: bool = False
-    # How many more labels the goal of an audit takes; None where none is labelled.
-    audit_left: int | None = None
-
-    @property
-    def has_more(self) -> bool:
-        return self.waiting == queues.MOST_COUNTED
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever a shown number changes."""
-        asked = self.assignment and f"{self.assignment.done}-{self.assignment.labels}"
-        if self.is_blind:
-            return f"{self.today.by_labeler}-{self.today.by_all}-{asked}"
-        parts = (
-            asked,
-            self.labels,
-            self.waiting,
-            self.today.by_all,
-            self.reading.low,
-            self.reading.high,
-        )
-        return "-".join(map(str, parts))
-
-
 @pages.get("/detectors/<detector_id>/label/progress")
 @requires("labeler")
 def show_progress(detector_id: str) -> ResponseReturnValue:
@@ -191,48 +119,67 @@ def show_progress(detector_id: str) -> ResponseReturnValue:
         return answer_live(
             "labels/_progress.html",
             seen=request.args.get("seen", ""),
-            fingerprint=progress.fingerprint,
+            fingerprint=progress["fingerprint"],
             progress=progress,
             detector=detector,
             chosen=chosen,
         )
 
 
-def build_progress(session: Session, detector: Detector, chosen: Chosen) -> Progress:
+def build_progress(
+    session: Session, detector: Detector, chosen: Chosen
+) -> dict[str, Any]:
     """Return how far labelling has come: of all versions, and of the one labelled."""
-    waiting = queues.count_waiting(session, chosen.queue)
-    for_others = 0 if waiting else queues.count_for_others(session, chosen.queue)
-    of_visitor: dict[str, Any] = {
+    queue, name = chosen.queue, account().name
+    if isinstance(queue, storage.AuditQueue):
+        found = _read_audit(session, queue)
+    else:
+        found = _read_versions(session, detector, chosen.address.get("version"))
+    waiting = queues.count_waiting(session, queue)
+    for_others = 0 if waiting else queues.count_for_others(session, queue)
+    today = count_today(session, detector, labeler=name, at=now())
+    assignment = session.get(Assignment, (detector.id, name))
+    # Live numbers would tell which answers are no labels.
+    is_blind = detector.gold_rate > 0 and isinstance(queue, storage.RandomQueue)
+    asked = assignment and f"{assignment.done}-{assignment.labels}"
+    shown = [asked, today.by_labeler, today.by_all]
+    if not is_blind:
+        bounds = found["reading"].low, found["reading"].high
+        shown = [asked, found["labels"], waiting or for_others, today.by_all, *bounds]
+    return found | {
         "waiting": waiting or for_others,
+        "has_more": (waiting or for_others) == queues.MOST_COUNTED,
+        # Whether all of that waits for other people, because this one has answered it.
         "is_for_others": for_others > 0,
-        "today": count_today(session, detector, labeler=account().name, at=now()),
-        "assignment": session.get(Assignment, (detector.id, account().name)),
+        "today": today,
+        "assignment": assignment,
+        "is_blind": is_blind,
+        # Changes whenever a shown number changes.
+        "fingerprint": "-".join(map(str, shown)),
     }
-    if isinstance(chosen.queue, storage.AuditQueue):
-        return _audit_progress(session, chosen.queue, of_visitor)
-    version = chosen.address.get("version")
+
+
+def _read_versions(
+    session: Session, detector: Detector, version: str | None
+) -> dict[str, Any]:
     asked: dict[str, Any] = {"version": version, "method": DECIDING_METHOD}
     estimate = get_estimate(session, detector, **asked, computed_at=now())
     versions = list_versions(session, detector.id)
     pooled = estimate
     if len(versions) > 1:
         pooled = get_estimate(session, detector, version="*", computed_at=now())
-    labels = pooled.labels + pooled.unclear + pooled.targeted_left_out
     reading = _read_measured(detector, estimate)
-    return Progress(
-        estimate=estimate,
-        reading=reading,
-        axis=readings.build_axis([reading], detector.target),
-        labels=labels,
-        versions=len(versions),
-        is_blind=detector.gold_rate > 0
-        and isinstance(chosen.queue, storage.RandomQueue),
-        **of_visitor,
-    )
+    return {
+        "estimate": estimate,
+        "reading": reading,
+        "axis": readings.build_axis([reading], detector.target),
+        "labels": pooled.labels + pooled.unclear + pooled.targeted_left_out,
+        "versions": len(versions),
+        "audit_left": None,
+    }
 
 
 def _read_measured(detector: Detector, estimate: Estimate) -> readings.Reading:
-    """Return the measure that the target is on, with the bounds that decide."""
     measure, found = read_measure(detector.measure), estimate.decision
     if measure.kind == BALANCED:
         return readings.read_balanced(estimate)
@@ -243,21 +190,15 @@ def _read_measured(detector: Detector, estimate: Estimate) -> readings.Reading:
     return replace(reading, score=score, beside=found.target)
 
 
-def _audit_progress(
-    session: Session, queue: storage.AuditQueue, of_visitor: Mapping[str, Any]
-) -> Progress:
-    """Return the progress of an audit, which ignores other queries."""
+def _read_audit(session: Session, queue: storage.AuditQueue) -> dict[str, Any]:
     audit = session.get_one(Audit, (queue.detector_id, queue.audit_id))
     found = get_audit_estimate(session, audit, computed_at=now())
-    reading = read_aimed(
-        audit, found, [readings.read_balanced(found), *readings.read_classes(found)]
-    )
-    return Progress(
-        estimate=found,
-        reading=reading,
-        axis=readings.build_axis([reading], audit.target),
-        labels=found.labels + found.unclear,
-        versions=1,
-        audit_left=found.labels_left,
-        **of_visitor,
-    )
+    reading = read_aimed(audit, found)
+    return {
+        "estimate": found,
+        "reading": reading,
+        "axis": readings.build_axis([reading], audit.target),
+        "labels": found.labels + found.unclear,
+        "versions": 1,
+        "audit_left": found.labels_left,
+    }

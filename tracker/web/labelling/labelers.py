@@ -46,7 +46,7 @@ def show_labelers(detector_id: str) -> ResponseReturnValue:
         report=report,
         agreement=read(report.agreed, name="Agreement", tone=1),
         pairs=[
-            (pair, read(pair.agreed, name="Agreement", tone=1), say_kappa(pair))
+            (pair, read(pair.agreed, name="Agreement", tone=1), _say_kappa(pair))
             for pair in report.pairs
         ],
         rows=_rows(report.items),
@@ -68,8 +68,7 @@ def _rows(people: Iterable[services.Labeler]) -> list[tuple[services.Labeler, Re
     return rows
 
 
-def say_kappa(found: services.Pair) -> str:
-    """Return kappa with its bounds rounded outward, such as "0.82 [0.61, 0.95]"."""
+def _say_kappa(found: services.Pair) -> str:
     low, high = outward(found.low, found.high, 2)
     said = "none" if found.kappa is None else f"{found.kappa:.2f}"
     return f"{said} [{low:.2f}, {high:.2f}]".replace("-", "\N{MINUS SIGN}")
@@ -150,16 +149,18 @@ def show_judges(detector_id: str) -> ResponseReturnValue:
         "labelers/judges.html",
         detector=detector,
         report=report,
-        rows=[(judge, _read_judge(judge)) for judge in report.items],
+        rows=[
+            (
+                judge,
+                [
+                    (
+                        one.name,
+                        read(one.sensitivity, name="Sensitivity", tone=tone_of(place)),
+                        read(one.specificity, name="Specificity", tone=tone_of(place)),
+                    )
+                    for place, one in enumerate(judge.classes)
+                ],
+            )
+            for judge in report.items
+        ],
     )
-
-
-def _read_judge(judge: services.Judge) -> list[tuple[str, Reading, Reading]]:
-    return [
-        (
-            one.name,
-            read(one.sensitivity, name="Sensitivity", tone=tone_of(place)),
-            read(one.specificity, name="Specificity", tone=tone_of(place)),
-        )
-        for place, one in enumerate(judge.classes)
-    ]

@@ -6,7 +6,8 @@ giving one.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -43,45 +44,26 @@ from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.detector_list import list_reports
-from tracker.web.drawing.pictures import Picture, build_picture
+from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.label_progress import (
+    BOUNDS,
     Chosen,
-    Progress,
     build_progress,
     by_browser,
     choose_queue,
-    failed_filter,
     reserve_next,
-    without_bounds,
 )
 from tracker.web.labelling.rechecks import find_answer
 from tracker.web.telling.inbox import count_work
 from tracker.words import LABELER, UNCLEAR
 
 MOST_BUTTONS = 10
+# What the page calls min_confidence.
+_FROM = "\N{LEFT DOUBLE QUOTATION MARK}Confidence from\N{RIGHT DOUBLE QUOTATION MARK}"
 # If the typed text fits more than one class, this many of them are named.
 _MOST_NAMED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The last answer of this visitor, and the detector's prediction."""
-
-    query: Query
-    label: str
-    note: str | None = None
-    # Given a second time: nothing is told of the first label or of the detector.
-    is_blind: bool = False
-
-    @property
-    def is_unclear(self) -> bool:
-        return self.label == UNCLEAR
-
-    @property
-    def agrees(self) -> bool:
-        return self.label == self.query.predicted
 
 
 @pages.get("/detectors/<detector_id>/label")
@@ -91,11 +73,19 @@ def show_next(detector_id: str) -> ResponseReturnValue:
     try:
         return _show(detector_id, asked=request.args, form=Form({}))
     except InvalidInputError as error:
-        form = failed_filter(request.args, error)
-        # The errors of the filter are shown, and no query.
+        # The errors of the filter are shown at its fields, and no query.  Nobody types
+        # other fields there.
+        if any(wrong.field not in BOUNDS for wrong in error.errors):
+            raise
+        named = [
+            FieldError(wrong.field, wrong.message.replace(BOUNDS[0], _FROM))
+            for wrong in error.errors
+        ]
+        form = failed_form(request.args, InvalidInputError(named))
+        unbound = {x: text for x, text in form.values.items() if x not in BOUNDS}
         with database().read() as session:
             detector = get_open_detector(session, detector_id)
-            chosen = choose_queue(session, detector, without_bounds(form.values))
+            chosen = choose_queue(session, detector, unbound)
             progress = build_progress(session, detector, chosen)
             asked = form.values
             return _render(
@@ -108,8 +98,16 @@ def show_next(detector_id: str) -> ResponseReturnValue:
 def label_next(detector_id: str) -> ResponseReturnValue:
     """Store the label that was given, or skip, and go on to the next query."""
     typed, last = request.form, request.form.get("query")
+
+    def skip(session: Session) -> None:
+        detector = get_open_detector(session, detector_id)
+        query = find_query_of(session, detector, last)
+        if query is not None:
+            queues.skip(session, query, by_browser())
+
     if "skip" in typed:
-        _skip(detector_id, typed)
+        # The worker may delete the query just now: the second try does not find it.
+        database().run(skip)
         last = typed.get("last")
     else:
         try:
@@ -131,7 +129,6 @@ def label_next(detector_id: str) -> ResponseReturnValue:
 
 
 def _send_to(address: str) -> ResponseReturnValue:
-    """Lead to another page, also from a form of which a part would be replaced."""
     if "HX-Request" in request.headers:
         # What takes the place of the form comes from this page, not from that one.
         return Response(status=409, headers={"HX-Redirect": address})
@@ -165,81 +162,54 @@ def _store(detector_id: str, typed: Mapping[str, str]) -> None:
 
 
 def find_class(classes: list[str], typed: str) -> str:
-    """Return the class that *typed* stands for: its name, or a part of one only.
-
-    Raises InvalidInputError that names a few where it fits several.
-    """
+    """Return the class that *typed* stands for: its name, or a part of one only."""
     if typed in {*classes, UNCLEAR}:
         return typed
     part = typed.casefold()
     fits = [name for name in classes if part in name.casefold()]
     same = [name for name in fits if part == name.casefold()]
     found = same or fits
-    if len(found) != 1:
-        named = ", ".join(fits[:_MOST_NAMED])
-        more = ", …" if len(fits) > _MOST_NAMED else ""
-        fitting = f"{number(len(fits))} classes have that in their name: {named}{more}"
-        raise invalid(
-            "label", typed, fitting if fits else "no class has that in its name"
-        )
-    return found[0]
-
-
-def _skip(detector_id: str, typed: Mapping[str, str]) -> None:
-    def work(session: Session) -> None:
-        detector = get_open_detector(session, detector_id)
-        query = find_query_of(session, detector, typed.get("query"))
-        if query is not None:
-            queues.skip(session, query, by_browser())
-
-    # The worker may delete the query just now: the second try does not find it.
-    database().run(work)
+    if len(found) == 1:
+        return found[0]
+    named = ", ".join(fits[:_MOST_NAMED])
+    more = ", …" if len(fits) > _MOST_NAMED else ""
+    fitting = f"{number(len(fits))} classes have that in their name: {named}{more}"
+    raise invalid("label", typed, fitting if fits else "no class has that in its name")
 
 
 def _show(
     detector_id: str, *, asked: Mapping[str, str], form: Form
 ) -> ResponseReturnValue:
-    """Reserve the next query, and show it in a transaction of its own."""
+    # A transaction of its own: see `reserve_next`.
     reserved = reserve_next(detector_id, asked, ahead=1)
     with database().read() as session:
         detector = get_open_detector(session, detector_id)
-        found = [get_query_by_number(session, detector.id, n) for n in reserved]
+        held = [get_query_by_number(session, detector.id, n) for n in reserved]
         chosen = choose_queue(session, detector, asked)
         # Somebody who knew its id may have labelled one meanwhile.
-        queries = [query for query in found if chosen.queue.holds(query)]
+        queries = [query for query in held if chosen.queue.holds(query)]
         progress = build_progress(session, detector, chosen)
         if chosen.is_stream and not form.errors and "again" not in asked:
-            following = _find_following(session, detector, progress, queries)
-            if following is not None:
-                return following
-        return _render(
-            session, detector, chosen, queries, progress, asked=asked, form=form
-        )
-
-
-def _find_following(
-    session: Session, detector: Detector, progress: Progress, queries: list[Query]
-) -> ResponseReturnValue | None:
-    """Lead to the detector that labels decide most, if this one needs no more.
-
-    Until then the question stays the same, whichever detector is nearer to its verdict.
-    """
-    found = progress.estimate.decision
-    if queries and (found is None or found.verdict == "undecided"):
-        return None
-    first = next(_iter_waiting(session, at_most=1), None)
-    if first is None or first[0].detector is detector:
-        return None
-    why = "is decided" if queries else "has nothing left to label"
-    flash(f"{detector.name} {why}. Next: {first[0].detector.name}.")
-    following = dump_id("det", first[0].detector.id)
-    return _send_to(url_for("pages.show_next", detector_id=following, stream="all"))
+            # Until this detector needs no more labels the question stays the same,
+            # whichever is nearer to its verdict.
+            found = progress["estimate"].decision
+            is_open = queries and (found is None or found.verdict == "undecided")
+            first = None if is_open else next(_iter_waiting(session, at_most=1), None)
+            if first is not None and first[0].detector is not detector:
+                why = "is decided" if queries else "has nothing left to label"
+                flash(f"{detector.name} {why}. Next: {first[0].detector.name}.")
+                following = dump_id("det", first[0].detector.id)
+                address = url_for(
+                    "pages.show_next", detector_id=following, stream="all"
+                )
+                return _send_to(address)
+        shown = session, detector, chosen, queries, progress
+        return _render(*shown, asked=asked, form=form)
 
 
 def find_query_of(
     session: Session, detector: Detector, query_id: str | None
 ) -> Query | None:
-    """Return the query of *detector* with that public id."""
     number = parse_id("iq", query_id or "")
     if number is None:
         return None
@@ -248,7 +218,8 @@ def find_query_of(
 
 def _find_answered(
     session: Session, detector: Detector, chosen: Chosen, query_id: str | None
-) -> Answered | None:
+) -> dict[str, Any] | None:
+    """Return the last answer of this visitor, and whether the detector agrees."""
     # A query without a label would tell its prediction before it is answered, and
     # may be reserved for somebody else.
     query = find_query_of(session, detector, query_id)
@@ -256,17 +227,28 @@ def _find_answered(
         query = see_as(session, query, account().name)
     if query is None or query.label is None:
         return None
-    if isinstance(chosen.queue, RecheckQueue):
+    # Of a second answer nothing is told of the first label or of the detector.
+    is_blind = isinstance(chosen.queue, RecheckQueue)
+    if is_blind:
         second = find_answer(session, query)
         if second is None:
             return None
-        return Answered(query, str(second.answer), second.note, is_blind=True)
+        label, note = str(second.answer), second.note
     # What cannot be changed is not offered to be.
-    if is_closed(query, account()):
+    elif is_closed(query, account()):
         return None
-    current = list_label_history(session, query, account().name)[0]
-    is_own = current.labeler == account().name
-    return Answered(query, query.label, current.note if is_own else None)
+    else:
+        current = list_label_history(session, query, account().name)[0]
+        is_own = current.labeler == account().name
+        label, note = query.label, current.note if is_own else None
+    return {
+        "query": query,
+        "label": label,
+        "note": note,
+        "is_blind": is_blind,
+        "is_unclear": label == UNCLEAR,
+        "agrees": label == query.predicted,
+    }
 
 
 def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
@@ -274,15 +256,15 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
     detector: Detector,
     chosen: Chosen,
     queries: list[Query],
-    progress: Progress,
+    progress: dict[str, Any],
     *,
     asked: Mapping[str, str],
     form: Form,
 ) -> str:
     again = _find_answered(session, detector, chosen, asked.get("again"))
     if again is not None:
-        queries = [again.query, *queries]
-        form = form if form.values else Form({"note": again.note or ""})
+        queries = [again["query"], *queries]
+        form = form if form.values else Form({"note": again["note"] or ""})
     query, following = [*queries, None, None][:2]
     # Be it in the random queue or not.
     open_one = storage.list_queries(session, detector.id, labelled=False, limit=1)
@@ -307,11 +289,7 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
 
 
 def choose_keys(classes: list[str]) -> dict[str, str]:
-    """Return the key that stands for each class; none where there are too many.
-
-    A class that is called by a digit has that digit, or a person who sees an 8
-    and presses 8 would answer something else.
-    """
+    """Return the key that stands for each class; none where there are too many."""
     if len(classes) > MOST_BUTTONS:
         return {}
     if all(len(name) == 1 and name in "0123456789" for name in classes):
@@ -320,14 +298,6 @@ def choose_keys(classes: list[str]) -> dict[str, str]:
 
 
 TILES = 24
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One query of the grid; its id names its field."""
-
-    name: str
-    picture: Picture
 
 
 @pages.get("/detectors/<detector_id>/label/grid")
@@ -356,7 +326,6 @@ def label_grid(detector_id: str) -> ResponseReturnValue:
 
 
 def _chosen() -> dict[str, Any]:
-    """Return the version, audit or re-check that the address or the form names."""
     found = filled_in(request.values, "version", "audit")
     if request.values.get("queue") == queues.RECHECK:
         found["queue"] = queues.RECHECK
@@ -366,8 +335,6 @@ def _chosen() -> dict[str, Any]:
 def _store_grid(session: Session, detector: Detector) -> list[tuple[str, str]]:
     """Label what was answered and still waits, so that a grid sent twice counts once.
 
-    Queries are locked in the order of their ids, so that two grids never wait for each
-    other.
     Returns each label with the prediction.
     """
     queue = choose_queue(session, detector, _chosen()).queue
@@ -375,6 +342,7 @@ def _store_grid(session: Session, detector: Detector) -> list[tuple[str, str]]:
     labeler = replace(by(), actor=replace(account(), role=LABELER))
     answers = _parse(detector, request.form)
     stored = []
+    # In the order of their ids, so that two grids never wait for each other.
     for name in sorted(answers, key=lambda name: (len(name), name)):
         query = find_query_of(session, detector, name)
         if query is None:
@@ -382,21 +350,19 @@ def _store_grid(session: Session, detector: Detector) -> list[tuple[str, str]]:
         if not queue.holds(query):
             continue
         label = answers[name]
-        try:
+        # Settled or answered just now, since it was found to wait.
+        with suppress(ConflictError):
             if isinstance(queue, RecheckQueue):
                 add_recheck(session, detector, query, NewRecheck(label=label), by())
             else:
                 new = NewLabel(label=label, sampling=queue.sampling)
                 add_label(session, query.id, new, labeler)
-        except ConflictError:
-            # Settled or answered just now, since it was found to wait.
-            continue
-        stored.append((label, query.predicted))
+            stored.append((label, query.predicted))
     return stored
 
 
 def _parse(detector: Detector, typed: Mapping[str, str]) -> dict[str, str]:
-    """Return the label of each query that was answered, by itself or as the rest."""
+    # Each has an answer of its own, or that of the rest.
     names = typed.get("queries", "").split()
     if len(names) > TILES or len(set(names)) < len(names):
         message = f"at most {TILES} at once, and none of them twice"
@@ -426,10 +392,11 @@ def _show_grid(detector_id: str, form: Form) -> str:
             form=form,
             chosen=chosen,
             keys=choose_keys(detector.classes),
+            # The id of a query names its field.
             tiles=[
-                Tile(dump_id("iq", query.id), build_picture(detector, query))
-                for query in found
-                if chosen.queue.holds(query)
+                {"name": dump_id("iq", one.id), "picture": build_picture(detector, one)}
+                for one in found
+                if chosen.queue.holds(one)
             ],
             answers=[*detector.classes, UNCLEAR],
             progress=build_progress(session, detector, chosen),
@@ -458,21 +425,16 @@ def choose_label() -> ResponseReturnValue:
 def _iter_waiting(
     session: Session, *, at_most: int = queues.MOST_COUNTED
 ) -> Iterator[tuple[Report, int, Assignment | None]]:
-    """Yield detectors with queries for this visitor, what decides most first.
-
-    Each with how many wait, and with what the visitor is asked for, which comes first.
-    """
+    # Each with how many wait and what the visitor is asked for, which comes first.
     asked = {one.detector_id: one for one, _ in list_asked(session, account().name)}
     queued = list_queued(session, among=account().detectors)
     rows = list_reports(session, list_detectors(session, among=queued))
-    rows.sort(
-        key=lambda row: (
-            row.detector.id not in asked,
-            row.state not in {"undecided", "open"},
-            *row.urgency,
-        )
-    )
-    for row in rows:
+
+    def place(row: Report) -> tuple[Any, ...]:
+        is_decided = row.state not in {"undecided", "open"}
+        return row.detector.id not in asked, is_decided, *row.urgency
+
+    for row in sorted(rows, key=place):
         # The version that is shown, which it would look for again.
         choice = queues.QueueChoice(version=row.estimate.version)
         queue = queues.build_queue(session, row.detector, choice, by())

@@ -67,9 +67,10 @@ def _read(bounds: Bounds | None) -> Reading | None:
 
 
 def find_answer(session: Session, query: Query) -> Recheck | None:
-    """Return what this visitor said of *query* the second time and may still change."""
     found = find_recheck(session, query)
-    return found if rechecks.may_answer_again(found, account().name, now()) else None
+    if found is None or found.labeler != account().name or found.answered_at is None:
+        return None
+    return found if found.answered_at >= now() - rechecks.MAY_CHANGE else None
 
 
 @pages.post("/detectors/<detector_id>/rechecks")

@@ -1,6 +1,6 @@
 """A schedule of audits: a bar for each week, day or month, and how it runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median_high
 from typing import Any
 
@@ -22,17 +22,18 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
     get_schedule,
     stop_schedule,
 )
+from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector, Version, zone_of
+from tracker.storage.detectors import Detector, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.audits import Audit, AuditSchedule, list_scheduled
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.downloads import download
-from tracker.web.drawing.differences import Bar, draw_change
+from tracker.web.drawing.differences import draw_change
 from tracker.web.drawing.readings import build_axis
 from tracker.web.drawing.weeks import days_of, draw_weeks
 from tracker.web.forms import Form, failed_form
-from tracker.web.labelling.audits import judge, points, read_names, read_points
+from tracker.web.labelling.audits import judge, points, read_names, read_share
 from tracker.web.queries.filters import count_mistakes
 
 # The most bars that one can tell apart.
@@ -66,20 +67,28 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
         results = {one.id: audits.find_result(one) for one in made}
         rows = list(zip(made, drawn["bars"][::-1], strict=True))
         used = [said.labels_used for said in results.values() if said]
+        width, zone = schedule.half_width, zone_of(schedule.time_zone)
+        goal = {"labelers": ", ".join(schedule.labelers)}
+        goal["points"] = "" if width is None else points(width)
         return render_template(
             "audits/schedule.html",
             detector=detector,
             schedule=schedule,
-            form=failed or _form_of(schedule),
+            form=failed or Form(goal),
             summary=summary,
-            next_frozen=day_in(summary.next_frozen_at, zone_of(schedule.time_zone)),
-            day_of=lambda at: day_in(at, zone_of(schedule.time_zone)),
+            next_frozen=day_in(summary.next_frozen_at, zone),
+            day_of=lambda at: day_in(at, zone),
             cost=median_high(used) if used else None,
             found=found,
             drawn=drawn,
             rows=rows,
             axis=build_axis([bar.reading for _, bar in rows], schedule.target),
-            changes=_list_changes(rows, results),
+            # What could be compared with the spans before it, the newest first.
+            changes=[
+                (bar, said.change, draw_change(Change.from_row(said.change), "", 0))
+                for one, bar in rows
+                if (said := results[one.id]) and said.change
+            ],
             verdicts=[judge(bar.reading.score, schedule.target) for _, bar in rows],
             mistakes=_count_mistakes(session, schedule, detector, made, found),
             results=results,
@@ -93,17 +102,6 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
         )
 
 
-def _list_changes(
-    rows: Sequence[tuple[Audit, Any]], results: Mapping[int, audits.AuditResult | None]
-) -> list[tuple[Any, audits.ChangeSince, Bar]]:
-    """Return what could be compared with the spans before it, the newest first."""
-    return [
-        (bar, said.change, draw_change(Change.from_row(said.change), "", 0))
-        for one, bar in rows
-        if (said := results[one.id]) and said.change
-    ]
-
-
 def _count_mistakes(
     session: Session,
     schedule: AuditSchedule,
@@ -111,27 +109,22 @@ def _count_mistakes(
     made: Sequence[Audit],
     found: Weeks,
 ) -> tuple[int, dict[str, Any]]:
-    """Return the mistakes of the newest span, of all its labels, and their address."""
+    # Of the newest span, of all its labels.
     if not made:
         return 0, {}
-    version = session.get(Version, (detector.id, made[0].version_id))
     return count_mistakes(
         session,
         detector,
         days_of(found, found.items[0]),
-        version=version.name if version else "*",
+        version=audits.find_version_name(session, made[0]) or "*",
         counted="any",
         where=tuple(schedule.where),
     )
 
 
 def _read_spans(
-    session: Session,
-    schedule: AuditSchedule,
-    detector: Detector,
-    made: Sequence[Audit],
+    session: Session, schedule: AuditSchedule, detector: Detector, made: Sequence[Audit]
 ) -> Weeks:
-    """Return what the audits say in the shape of the weeks of a version."""
     return Weeks(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -149,7 +142,6 @@ def _read_spans(
 def _read_span(session: Session, audit: Audit) -> SpanAccuracy:
     result = audits.find_result(audit)
     found = result or get_audit_estimate(session, audit, computed_at=now())
-    aimed = audits.aimed_of(audit, found)
     assert audit.since is not None
     assert audit.until is not None
     return SpanAccuracy(
@@ -160,22 +152,10 @@ def _read_span(session: Session, audit: Audit) -> SpanAccuracy:
         drawn=found.labels + found.unclear,
         unclear=found.unclear,
         correct=0,
-        accuracy=aimed.accuracy,
-        low=aimed.low,
-        high=aimed.high,
+        **dict(Accuracy.from_row(audits.aimed_of(audit, found))),
         basis="queries",
         is_closed=result is not None,
         below_target=None if result is None else result.below_target,
-    )
-
-
-def _form_of(schedule: AuditSchedule) -> Form:
-    width = schedule.half_width
-    return Form(
-        {
-            "labelers": ", ".join(schedule.labelers),
-            "points": "" if width is None else points(width),
-        }
     )
 
 
@@ -187,7 +167,7 @@ def edit_schedule(schedule_id: str) -> ResponseReturnValue:
     try:
         values: dict[str, Any] = {"labelers": read_names(typed)}
         if typed.get("points", "").strip():
-            values["half_width"] = read_points(typed)
+            values["half_width"] = read_share(typed)
         change = parse_input(ScheduleChange, values)
         database().run(
             lambda session: change_schedule(

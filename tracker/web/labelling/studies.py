@@ -1,7 +1,6 @@
 """Resampling studies: the list of them, the form to add one, and one of them."""
 
 import math
-from collections.abc import Mapping
 from pathlib import PurePath
 from typing import BinaryIO, cast
 
@@ -9,7 +8,6 @@ import numpy as np
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
-from werkzeug.datastructures import FileStorage
 
 from tracker.charts import words as chart_words
 from tracker.charts.histogram import build_histogram
@@ -47,32 +45,29 @@ def show_studies(detector_id: str) -> ResponseReturnValue:
 def upload_study(detector_id: str) -> ResponseReturnValue:
     """Add the study whose rounds are in a file."""
     try:
-        new = _read_form(request.form, request.files.get("file"))
+        file = request.files.get("file")
+        if file is None or not file.filename:
+            raise InvalidInputError.of("file", "choose a file first")
+        stream = cast("BinaryIO", file.stream)
+        rounds = read_rounds(stream, PurePath(file.filename).suffix)
+        said = filled_in(request.form, *_TYPED)
+        new = services.parse_study({**said, "rounds": rounds})
         study = database().run(
             lambda session: services.add_study(
                 session, get_open_detector(session, detector_id), new, by()
             )[0]
         )
     except (InvalidInputError, ConflictError) as error:
-        wrong: InvalidInputError | ConflictError = error
         if isinstance(error, InvalidInputError):
-            wrong = InvalidInputError(map(_at_field, error.errors))
+            error.errors = tuple(map(_at_field, error.errors))
         with database().read() as session:
-            form = failed_form(request.form, wrong)
+            form = failed_form(request.form, error)
             return _render_list(session, detector_id, form), 422
     return lead_to("show_study", study_id=dump_id("stu", study.id))
 
 
-def _read_form(typed: Mapping[str, str], file: FileStorage | None) -> services.NewStudy:
-    if file is None or not file.filename:
-        raise InvalidInputError.of("file", "choose a file first")
-    stream = cast("BinaryIO", file.stream)
-    rounds = read_rounds(stream, PurePath(file.filename).suffix)
-    return services.parse_study({**filled_in(typed, *_TYPED), "rounds": rounds})
-
-
 def _at_field(wrong: FieldError) -> FieldError:
-    """Return a mistake inside the file as an error of the field ``file``."""
+    # A mistake inside the file is an error of the field ``file``.
     if wrong.field in (*_TYPED, "file"):
         return wrong
     row = getattr(wrong, "row", None)
@@ -114,6 +109,11 @@ def show_study(study_id: str) -> ResponseReturnValue:
     low, first, third, high = np.quantile(report.measured, [0, 0.25, 0.75, 1]).tolist()
     whole = Accuracy(accuracy=None, low=low, high=high)
     counts = plural(study.rounds, "round")
+    # Two ends that were seen and hold no promise: each to the nearest.
+    seen = [
+        chart_words.accuracy(Accuracy(accuracy=end, low=first, high=third)) or ""
+        for end in (first, third)
+    ]
     return render_template(
         "studies/study.html",
         detector=detector,
@@ -122,7 +122,7 @@ def show_study(study_id: str) -> ResponseReturnValue:
         axis=axis,
         spread={
             "whole": narrow(chart_words.interval(whole)),
-            "half": _between(first, third),
+            "half": narrow(f"{seen[0].removesuffix(' %')}\N{EN DASH}{seen[1]}"),
             "columns": build_histogram(report.measured, min(axis.low, low)),
         },
         readings=[
@@ -130,15 +130,6 @@ def show_study(study_id: str) -> ResponseReturnValue:
             for tone, one in enumerate(report.intervals, start=1)
         ],
     )
-
-
-def _between(low: float, high: float) -> str:
-    """Return two ends that were seen and hold no promise: each to the nearest."""
-    seen = [
-        chart_words.accuracy(Accuracy(accuracy=end, low=low, high=high)) or ""
-        for end in (low, high)
-    ]
-    return narrow(f"{seen[0].removesuffix(' %')}\N{EN DASH}{seen[1]}")
 
 
 @pages.get("/studies/<study_id>/rounds.<suffix>")

@@ -17,7 +17,7 @@ from tracker.services.labelling.golds import get_gold, see_as
 from tracker.services.labelling.labelers import get_agreement, list_judgements
 from tracker.services.labelling.labels import NewLabel, add_label, list_label_history
 from tracker.services.labelling.predictions import find_any
-from tracker.services.queries import erasing
+from tracker.services.queries import queries as services
 from tracker.services.queries.queries import NewTags, get_query, set_tags
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector, Version, find_detector, list_versions
@@ -148,7 +148,7 @@ def erase(query_id: str) -> ResponseReturnValue:
         return lead_to("show_query", query_id=query_id)
     with database().write() as session:
         detector_id = dump_id("det", get_query(session, query_id).detector_id)
-        name = erasing.erase_query(session, query_id, by())
+        name = services.erase_query(session, query_id, by())
     # No query shows it any more, once that is committed.
     if name is not None:
         context().images.delete(name)
@@ -160,7 +160,7 @@ def erase(query_id: str) -> ResponseReturnValue:
 def erase_image(query_id: str) -> ResponseReturnValue:
     if "sure" in request.form:
         with database().write() as session:
-            name = erasing.erase_image(session, query_id, by())
+            name = services.erase_image(session, query_id, by())
         if name is not None:
             context().images.delete(name)
         flash("The image is erased.")

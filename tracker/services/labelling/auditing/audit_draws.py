@@ -58,25 +58,21 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
 
     *in_full*, its draws say who was to answer them, and when.
     """
-    strata = audits.strata_of(audit)
+    stored: dict[str, Any] = {
+        name: np.asarray(values, np.int64) for name, values in audit.strata.items()
+    }
+    strata = stats.Strata(**stored | {"classes": len(audit.classes)})
     rounds = storage.list_rounds(session, audit)
     read = storage.list_draws if in_full else storage.list_answers
     draws = read(session, audit)
-    known = np.zeros(
-        (len(rounds), len(strata.sizes), strata.classes + 1), dtype=np.int64
-    )
+    known = np.zeros((len(rounds), len(strata.sizes), strata.classes + 1), np.int64)
     last = max((draw.label_id or 0 for draw in draws), default=0)
     for known_from, stratum, label, number, newest in storage.count_known(
         session, audit
     ):
         known[known_from:, stratum, audits.label_code(audit.classes, label)] += number
         last = max(last, newest)
-    labels = [
-        stats.OPEN
-        if draw.label is None
-        else audits.label_code(audit.classes, draw.label)
-        for draw in draws
-    ]
+    labels = [audits.label_code(audit.classes, draw.label) for draw in draws]
     ledger = stats.Ledger(
         strata,
         tuple(stats.Round.from_json(json.loads(one.frozen)) for one in rounds),
@@ -84,26 +80,21 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
         np.array([draw.stratum for draw in draws], dtype=np.int64),
         np.array(labels, dtype=np.int64),
     )
-    digests = _digests(ledger)
+    running, at, digests = hashlib.sha256(), 0, list[str]()
     standings: list[stats.Standing] = []
-    for one, digest in zip(rounds, digests, strict=True):
-        # A correction changes the digest, and what follows is computed again.
-        if one.standing is None or one.digest != digest:
-            break
-        standings.append(stats.Standing.from_json(json.loads(one.standing)))
-    return Record(audit, ledger, draws, rounds, tuple(standings), digests, last)
-
-
-def _digests(ledger: stats.Ledger) -> tuple[str, ...]:
-    """Return for the start of each round a digest of all labels from before it."""
-    running, at, found = hashlib.sha256(), 0, []
-    for number, one in enumerate(ledger.rounds):
+    for number, (one, begun) in enumerate(zip(ledger.rounds, rounds, strict=True)):
+        # For each start a digest of all labels from before it.  What stands there goes
+        # by what was known in the round before it.
         running.update(ledger.labels[at : one.start].tobytes())
-        # What stands at a start goes by what was known in the round before it.
         running.update(ledger.known[max(0, number - 1)].tobytes())
         at = one.start
-        found.append(running.hexdigest())
-    return tuple(found)
+        digests.append(running.hexdigest())
+        # A correction changes the digest, and what follows is computed again.
+        is_sound = len(standings) == number and begun.digest == digests[-1]
+        if is_sound and begun.standing is not None:
+            standings.append(stats.Standing.from_json(json.loads(begun.standing)))
+    parts = draws, rounds, tuple(standings), tuple(digests), last
+    return Record(audit, ledger, *parts)
 
 
 def draw_next(
@@ -111,10 +102,9 @@ def draw_next(
 ) -> list[Any]:
     """Return up to *count* draws that ``by.name`` is to answer, in order.
 
-    What that labeler has open comes first, and of it the queries set *aside* are not
-    kept from others; then what others have left open until their
-    time was up, then new draws.  None is ever taken back: it is answered, or marked
-    UNCLEAR.  Raises ConflictError for an audit that is paused or closed.
+    First what that labeler has open, of which the queries set *aside* are not kept from
+    others; then what others left open until their time was up; then new draws.  None is
+    ever taken back.  Raises ConflictError for an audit that is paused or closed.
     """
     audit = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
     for state, since in (("closed", audit.closed_at), ("paused", audit.paused_at)):
@@ -137,10 +127,9 @@ def draw_next(
 def draw_ahead(
     session: Session, key: Key, by: By, *, count: int, aside: Sequence[int]
 ) -> bool:
-    """Let ``by.name`` have so many draws beside what they set *aside*.
+    """Let ``by.name`` have so many draws beside what they set *aside*, up to a few.
 
-    A few can be set aside; then the first of them comes again, since evidence waits
-    for it.  False where nothing is drawn, from an audit that is paused or closed.
+    False where nothing is drawn, from an audit that is paused or closed.
     """
     audit = session.get_one(Audit, key)
     count += min(len(aside), MOST_ASIDE)
@@ -151,22 +140,14 @@ def draw_ahead(
     return True
 
 
-@dataclass(slots=True)
-class _Place:
-    """What the next draw goes by: of the draws so far their number alone counts.
+def _find_place(
+    session: Session, audit: Audit
+) -> tuple[int, int, stats.Ints, stats.Ints, stats.Ints]:
+    """Return what the next draw goes by: of the draws so far only how many there are.
 
-    *start* and *weights* are those of the latest round, *left* counts what can still
-    be drawn of each stratum, *last* is the rank that was drawn there last.
+    Then the start and the weights of the latest round, what can still be drawn of each
+    stratum, and the rank that was drawn there last.
     """
-
-    number: int
-    start: int
-    weights: stats.Ints
-    left: stats.Ints
-    last: stats.Ints
-
-
-def _find_place(session: Session, audit: Audit) -> _Place:
     latest = json.loads(storage.get_last_round(session, audit).frozen)
     left = np.array(audit.strata["sizes"], dtype=np.int64)
     last, number = np.full_like(left, -1), 0
@@ -177,34 +158,35 @@ def _find_place(session: Session, audit: Audit) -> _Place:
         last[stratum] = rank
         number += many
     weights = np.array(latest["weights"], dtype=np.int64)
-    return _Place(number, int(latest["start"]), weights, left, last)
+    return number, int(latest["start"]), weights, left, last
 
 
 def _draw_new(
     session: Session, audit: Audit, count: int, common: dict[str, Any]
 ) -> list[int]:
-    place, key = _find_place(session, audit), bytes.fromhex(audit.secret)
+    number, start, weights, left, last = _find_place(session, audit)
+    key = bytes.fromhex(audit.secret)
     numbers: list[int] = []
     end = math.inf if audit.budget is None else audit.budget
-    while len(numbers) < count and place.number < end:
-        if place.number - place.start >= stats.round_length(place.start):
+    while len(numbers) < count and number < end:
+        if number - start >= stats.round_length(start):
             _begin_round(session, audit, common["drawn_at"])
-            place = _find_place(session, audit)
-        if not place.left.any():
+            number, start, weights, left, last = _find_place(session, audit)
+        if not left.any():
             break
-        stratum = stats.choose_stratum(key, place.number, place.left, place.weights)
+        stratum = stats.choose_stratum(key, number, left, weights)
         rank, query_id = storage.find_next_item(
-            session, audit, stratum, after=int(place.last[stratum])
+            session, audit, stratum, after=int(last[stratum])
         )
-        row = {"audit_id": audit.id, "number": place.number, "query_id": query_id}
+        row = {"audit_id": audit.id, "number": number, "query_id": query_id}
         row |= {"detector_id": audit.detector_id, "stratum": stratum, "rank": rank}
         insert_rows(session, storage.AuditDraw, [row | common])
         # Its label is no part of a random sample; the audit's chances are its own.
         if storage.set_sampling(session, audit.detector_id, query_id, words.TARGETED):
-            numbers.append(place.number)
-        place.last[stratum] = rank
-        place.left[stratum] -= 1
-        place.number += 1
+            numbers.append(number)
+        last[stratum] = rank
+        left[stratum] -= 1
+        number += 1
     return numbers
 
 
@@ -221,16 +203,7 @@ def _begin_round(session: Session, audit: Audit, began_at: datetime) -> None:
     following = stats.next_round(
         ledger, known, audits.goal_of(audit), carried=audits.carried_of(audit)
     )
-    session.add(
-        AuditRound(
-            detector_id=audit.detector_id,
-            audit_id=audit.id,
-            number=number,
-            frozen=json.dumps(following.as_json(), separators=(",", ":")),
-            began_at=began_at,
-        )
-    )
-    session.flush()
+    audits.add_round(session, audit, number, following, began_at)
     # What stands at the starts of rounds is stored, so that looks need not find it.
     record = load_record(session, audit)
     for one, standing, digest in zip(
@@ -321,14 +294,20 @@ class AuditRecord(shapes.Shape):
 
 
 def get_audit_record(session: Session, audit: Audit) -> AuditRecord:
-    """Return the strata, rounds and draws of an audit with their current labels."""
+    """Return the strata, rounds and draws of an audit with their current labels.
+
+    The labels are no random sample: each has to be weighed by its chance.
+    """
     record = load_record(session, audit, in_full=True)
     strata, names = record.ledger.strata, [*audit.classes, words.NO_ANSWER]
-    kinds = zip(
-        *(one.tolist() for one in (strata.predicted, strata.bins, strata.verdicts)),
-        strata.sizes.tolist(),
-        strict=True,
-    )
+    columns = strata.predicted, strata.bins, strata.verdicts, strata.sizes
+    kinds = zip(*(one.tolist() for one in columns), strict=True)
+    draws = []
+    for one in iter_reasons(record):
+        known = one._asdict()
+        draw, _ = known.pop("draw"), known.pop("expected_wrong")
+        known |= {"draw": draw.number, "query": dump_id("iq", draw.query_id)}
+        draws.append(RecordedDraw.from_row(draw, **known))
     return AuditRecord(
         audit=dump_id("aud", audit.id),
         confidence_level=audit.confidence_level,
@@ -342,35 +321,19 @@ def get_audit_record(session: Session, audit: Audit) -> AuditRecord:
             for said, of_bin, verdicts, size in kinds
         ],
         rounds=[
-            RecordedRound(**frozen.as_json(), began_at=began.began_at, known=known)
-            for frozen, began, known in zip(
-                record.ledger.rounds,
-                record.rounds,
-                (one.tolist() for one in record.ledger.known),
-                strict=True,
+            RecordedRound(
+                **frozen.as_json(), began_at=began.began_at, known=there.tolist()
+            )
+            for frozen, began, there in zip(
+                record.ledger.rounds, record.rounds, record.ledger.known, strict=True
             )
         ],
-        draws=_list_draws(record),
+        draws=draws,
     )
 
 
 def list_draw_rows(session: Session, audit: Audit) -> list[dict[str, Any]]:
-    """Return the draws of an audit in order, each with the chance it was drawn by.
-
-    The labels are no random sample: each has to be weighed by its chance.
-    """
-    record = load_record(session, audit, in_full=True)
-    return [one.dump() for one in _list_draws(record)]
-
-
-def _list_draws(record: Record) -> list[RecordedDraw]:
-    found = []
-    for one in iter_reasons(record):
-        known = one._asdict()
-        draw, _ = known.pop("draw"), known.pop("expected_wrong")
-        known |= {"draw": draw.number, "query": dump_id("iq", draw.query_id)}
-        found.append(RecordedDraw.from_row(draw, **known))
-    return found
+    return [one.dump() for one in get_audit_record(session, audit).draws]
 
 
 class Reason(NamedTuple):
@@ -391,14 +354,12 @@ class Reason(NamedTuple):
 
 def iter_reasons(record: Record) -> Iterator[Reason]:
     """Yield for each draw of an audit why it was drawn, in their order."""
-    ledger, number = record.ledger, 0
-    left = ledger.left_before(0, 0) if ledger.rounds else None
+    ledger, number = record.ledger, -1
     for place, draw in enumerate(record.draws):
         following = ledger.rounds[number + 1 :]
         if following and following[0].start == place:
             number += 1
             left = ledger.left_before(place, number)
-        assert left is not None
         frozen = ledger.rounds[number]
         weight, in_all = int(frozen.weights[draw.stratum]), int(left @ frozen.weights)
         chance = weight / in_all
@@ -412,9 +373,3 @@ def iter_reasons(record: Record) -> Iterator[Reason]:
             expected_wrong=int(frozen.wrong[draw.stratum]) / stats.UNIT,
         )
         left[draw.stratum] -= 1
-
-
-def find_last_reason(record: Record) -> Reason | None:
-    """Return why the last draw that has its answer was drawn; before it is a secret."""
-    answered = [one for one in iter_reasons(record) if one.draw.label is not None]
-    return answered[-1] if answered else None

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -71,7 +71,6 @@ class AuditMoment(Shape):
 def get_audit_estimate(
     session: Session, audit: Audit, *, computed_at: datetime
 ) -> SetEstimate:
-    """Compute the intervals of an audit from every label committed so far."""
     return build_audit_estimate(session, load_record(session, audit), computed_at)
 
 
@@ -79,42 +78,44 @@ def build_audit_estimate(session: Session, record: Record, at: datetime) -> SetE
     """Return a look at an audit as an estimate."""
     audit, found = record.audit, record.look
     detector = session.get_one(Detector, audit.detector_id)
-    view = _view(audit, found)
-    aimed, overall = view.aimed, view.overall
+    view, aimed = _view(audit, found)
     confusion, unclear = _confusion(record)
     decision = _decide(audit, aimed)
-    labels = overall.labelled + unclear
-    is_reached = _is_reached(record, aimed, labels)
+    labels = view["labels"] + unclear
+    if audit.budget is not None:
+        is_reached = record.ledger.settled >= min(audit.budget, record.drawable)
+    else:
+        stands = stats.Step(labels, aimed.low, aimed.high)
+        is_reached = goal_of(audit).is_reached(stands) or labels == audit.queries
+    newest = find_labels(session, audit.detector_id, [record.last_label_id])
+    last = newest.get(record.last_label_id)
     step = stats.Step(found.settled, aimed.low, aimed.high)
     left = expected_in_all(audit, record.drawable, step) - found.settled
     return SetEstimate(
+        **view,
         detector=dump_id("det", detector.id),
         name=detector.name,
         version=find_version_name(session, audit) or "*",
         computed_at=at,
         confidence_level=audit.confidence_level,
         method=METHOD,
-        basis=f"{overall.labelled:,} labels of a set of {audit.queries:,} queries.",
+        basis=f"{view['labels']:,} labels of a set of {audit.queries:,} queries.",
         population=Population(kind=LIVE, queries=labels, of=audit.queries),
         unit="query",
-        labels=overall.labelled,
         unclear=unclear,
         unstated=0,
         targeted_left_out=0,
         repeats_left_out=0,
         grouped_left_out=0,
         includes_targeted=False,
-        classes=view.classes,
-        balanced=Accuracy.from_row(view.balanced),
         confusion=confusion,
-        last_label_at=_find_last_label_at(session, record),
+        last_label_at=last["created_at"] if last else None,
         corrections=0,
         target=audit.target,
         decision=decision,
         no_decision_because=None if decision else "the audit has no target",
         audit=dump_id("aud", audit.id),
         queries=audit.queries,
-        overall=Score.from_row(overall),
         draws=len(record.draws),
         open_draws=int((record.ledger.labels == stats.OPEN).sum()),
         labels_used=found.settled,
@@ -124,37 +125,15 @@ def build_audit_estimate(session: Session, record: Record, at: datetime) -> SetE
     )
 
 
-def _is_reached(record: Record, aimed: Accuracy, labels: int) -> bool:
-    """Return whether the goal is reached, or no label is left to give."""
-    audit = record.audit
-    if audit.budget is not None:
-        return record.ledger.settled >= min(audit.budget, record.drawable)
-    step = stats.Step(labels, aimed.low, aimed.high)
-    return goal_of(audit).is_reached(step) or labels == audit.queries
-
-
-def _find_last_label_at(session: Session, record: Record) -> datetime | None:
-    found = find_labels(session, record.audit.detector_id, [record.last_label_id])
-    newest = found.get(record.last_label_id)
-    return newest["created_at"] if newest else None
-
-
 def build_history(record: Record, *, computed_at: datetime) -> list[AuditMoment]:
     """Return a look at an audit as what stood at the start of each round, and now."""
     audit, found = record.audit, record.look
 
     def stood(look: stats.Look, draws: int, at: datetime) -> AuditMoment:
-        view = _view(audit, look)
-        step = stats.Step(draws, view.aimed.low, view.aimed.high)
-        return AuditMoment(
-            at=at,
-            draws=draws,
-            labels_expected=expected_in_all(audit, record.drawable, step),
-            labels=view.overall.labelled,
-            classes=view.classes,
-            balanced=Accuracy.from_row(view.balanced),
-            overall=Score.from_row(view.overall),
-        )
+        view, aimed = _view(audit, look)
+        step = stats.Step(draws, aimed.low, aimed.high)
+        expected = expected_in_all(audit, record.drawable, step)
+        return AuditMoment(**view, at=at, draws=draws, labels_expected=expected)
 
     moments = []
     for number, standing in enumerate(found.standings):
@@ -204,16 +183,8 @@ def _decide(audit: Audit, aimed: Score) -> Decision | None:
     )
 
 
-class _View(NamedTuple):
-    """What is known of the classes, their mean, all queries, and of the aim."""
-
-    classes: list[ClassEstimate]
-    balanced: Score
-    overall: ClassEstimate
-    aimed: Score
-
-
-def _view(audit: Audit, found: stats.Look) -> _View:
+def _view(audit: Audit, found: stats.Look) -> tuple[dict[str, Any], Score]:
+    """Return what is known of classes, their mean and all queries, and of the aim."""
     scopes = [
         ClassEstimate(
             name=name,
@@ -238,18 +209,20 @@ def _view(audit: Audit, found: stats.Look) -> _View:
         low=low,
         high=high,
     )
+    view = {
+        "labels": scopes[-1].labelled,
+        "classes": classes,
+        "balanced": Accuracy.from_row(balanced),
+        "overall": Score.from_row(scopes[-1]),
+    }
     aim = goal_of(audit).aim
-    return _View(
-        classes, balanced, scopes[-1], balanced if aim is None else scopes[aim]
-    )
+    return view, balanced if aim is None else scopes[aim]
 
 
 def _confusion(record: Record) -> tuple[dict[str, dict[str, int]], int]:
     """Return label by prediction, and how many are unclear; known labels included."""
     audit, ledger = record.audit, record.ledger
-    counts = ledger.known[-1].copy()
-    answered = ledger.labels != stats.OPEN
-    np.add.at(counts, (ledger.drawn[answered], ledger.labels[answered]), 1)
+    counts = ledger.count_labels(ledger.known[-1])
     table: dict[str, dict[str, int]] = {name: {} for name in audit.classes}
     for stratum, row in enumerate(counts.tolist()):
         said = [*audit.classes, NO_ANSWER][int(ledger.strata.predicted[stratum])]
@@ -281,32 +254,27 @@ class Comparison:
     def at_random(self, steps: Sequence[stats.Step]) -> list[stats.Step]:
         """Return what random labels would be expected to have given beside *steps*."""
         found = []
+        labels, widths = zip(
+            *((one.labels, one.half_width) for one in steps), strict=True
+        )
         for one in self.even:
             if one.labels <= steps[-1].labels:
                 middle = (one.low + one.high) / 2.0
-                half = self._ratio(self.even, one.labels) * _half_width(
-                    steps, one.labels
-                )
+                half = float(np.interp(one.labels, labels, widths))
+                half *= self._ratio(self.even, one.labels)
                 low, high = max(0.0, middle - half), min(1.0, middle + half)
                 found.append(stats.Step(one.labels, low, high))
         return found
 
     def half_width_at_random(self, draws: int, half_width: float) -> float:
-        """Return what so many random labels would have given for that *half_width*."""
         return half_width * self._ratio(self.even, draws)
 
     def labels_saved(self, draws: int) -> int | None:
-        """Return how many random labels the choice has saved; below 0 it has cost.
-
-        None before there are enough labels to tell.
-        """
+        """Return the labels that choosing saved, or lost below 0; None for too few."""
         return self._saved(self.even, draws)
 
     def saved_by_judges(self, draws: int) -> int | None:
-        """Return how many labels the judges have saved; below 0 they have cost some.
-
-        None without judges, and before there are enough labels to tell.
-        """
+        """Return the same of what judges said; None without judges, too."""
         return self._saved(self.unjudged, draws) if self.unjudged else None
 
     def _saved(self, other: Sequence[stats.Step], draws: int) -> int | None:
@@ -315,11 +283,8 @@ class Comparison:
         return round(draws * (self._ratio(other, draws) ** 2 - 1.0))
 
     def _ratio(self, other: Sequence[stats.Step], draws: int) -> float:
-        """Return how many times as wide the *other* interval is.
-
-        They are compared where a simulated round ends: within one the intervals of
-        choice narrow at a pace that no line between two ends follows.
-        """
+        # Compared where a simulated round ends: within one the intervals of choice
+        # narrow at a pace that no line between two ends follows.
         ends = list(zip(self.chosen, other, strict=False))
         later = (both for both in ends if both[0].labels >= draws)
         chosen, wide = (one.half_width for one in next(later, ends[-1]))
@@ -329,13 +294,9 @@ class Comparison:
 
 def compare_with_random(record: Record) -> Comparison:
     """Return how random labels would have done, as known when the last round began."""
-    audit = record.audit
-    start = record.ledger.rounds[-1].start
-    ledger = replace(
-        record.ledger,
-        drawn=record.ledger.drawn[:start],
-        labels=record.ledger.labels[:start],
-    )
+    audit, whole = record.audit, record.ledger
+    start = whole.rounds[-1].start
+    ledger = replace(whole, drawn=whole.drawn[:start], labels=whole.labels[:start])
     goal, known = goal_of(audit), ledger.known[-1]
     shares = stats.label_shares(ledger, known, goal)
     courses = [(ledger.strata, shares, known, is_even) for is_even in (False, True)]
@@ -351,17 +312,3 @@ def compare_with_random(record: Record) -> Comparison:
             for strata, some, there, is_even in courses
         )
     )
-
-
-def _half_width(steps: Sequence[stats.Step], draws: int) -> float:
-    """Return the half-width at so many draws, between or beyond the steps."""
-    later = [one for one in steps if one.labels >= draws]
-    before = [one for one in steps if one.labels <= draws][-1]
-    if not later:
-        # The square of the width goes with 1 / labels.
-        return float(before.half_width * (before.labels / draws) ** 0.5)
-    after = later[0]
-    if after.labels == before.labels:
-        return after.half_width
-    share = (draws - before.labels) / (after.labels - before.labels)
-    return before.half_width + share * (after.half_width - before.half_width)

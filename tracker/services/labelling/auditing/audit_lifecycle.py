@@ -105,8 +105,7 @@ def create_schedule(
 ) -> AuditSchedule:
     """Begin to make an audit of each span, from the next one that begins.
 
-    Raises ConflictError for a name that is taken, InvalidInputError for what no audit
-    of the detector can be asked.
+    Raises ConflictError for a name that is taken, InvalidInputError for a wrong goal.
     """
     assert new.every is not None
     if storage.is_name_taken(session, AuditSchedule, detector.id, new.name):
@@ -114,7 +113,7 @@ def create_schedule(
     audits.check_aim(detector, new)
     parse_where(session, detector, new.where, at=by.at)
     time_zone = new.time_zone or detector.time_zone
-    zone, aim = zone_of(time_zone), audits.stored_aim(new)
+    zone = zone_of(time_zone)
     day = begin(day_in(by.at, zone), new.every)
     if midnight_in(day, zone) < by.at:
         day = following(day, new.every)
@@ -126,7 +125,7 @@ def create_schedule(
         version_id=choose_version(session, detector, new),
         **new.model_dump(include=_AS_GIVEN),
         time_zone=time_zone,
-        aim=aim,
+        aim=audits.stored_aim(new),
         half_width=None if new.labels else audits.half_width_of(new),
         target=target,
         created_by=by.name,
@@ -151,10 +150,7 @@ class ScheduleChange(Input):
 def change_schedule(
     session: Session, schedule: AuditSchedule, change: ScheduleChange, by: By
 ) -> None:
-    """Ask others for the labels, or aim at another width, from the next span on.
-
-    Raises ConflictError once the schedule is stopped.
-    """
+    """Change who is asked and the half-width, from the next span on."""
     locked = _lock(session, schedule)
     if locked.stopped_at is not None:
         raise ConflictError("the schedule is stopped")
@@ -205,7 +201,6 @@ def describe_schedule(session: Session, schedule: AuditSchedule) -> ScheduleSumm
 def _sum_up_years(
     session: Session, schedule: AuditSchedule, made: Sequence[Any]
 ) -> list[ScheduleYear]:
-    """List for each year that is over what lay below the target, by e-BH."""
     zone = zone_of(schedule.time_zone)
     level = session.get_one(Detector, schedule.detector_id).confidence_level
     years: dict[int, list[tuple[int, float | None]]] = {}
@@ -231,14 +226,20 @@ def freeze_next(session: Session, key: Key, at: datetime) -> tuple[Audit | None,
     """Freeze the set of the oldest span that is due; False where none is.
 
     Also returns the audit of the span before it, which ends with that: people are
-    asked about one span at a time.  A span without queries, or with some that no audit
-    can be of, is passed over, and the schedule says why.
+    asked about one span at a time.
     """
     schedule = storage.lock_one(session, AuditSchedule, key)
     if schedule.stopped_at is not None:
         return None, False
     newest = next(iter(storage.list_scheduled(session, schedule, limit=1)), None)
-    _follow_clock(schedule, newest, at)
+    # Go back to spans that were passed over while the clock was ahead.
+    while schedule.next_since > max(schedule.first_since, at - FREEZES_AFTER):
+        earlier = _shift(schedule, -1)
+        if newest is not None and newest.since == earlier:
+            break
+        schedule.next_since = earlier
+        since = dump_instant(earlier)
+        schedule.skipped = [one for one in schedule.skipped if one[0] != since]
     until = _shift(schedule, 1)
     if at < until + FREEZES_AFTER:
         return None, False
@@ -277,39 +278,22 @@ def _make_audit(
         half_width=schedule.half_width,
         labels=schedule.labels,
     )
-    span = audits.SpanToAudit(
-        schedule.id,
-        until + FREEZES_AFTER,
-        lambda plan: _learn(session, before, detector, plan),
-    )
+
+    def learn(plan: audits.AuditPlan) -> stats.Floats | None:
+        # Nothing, if the judges or the classes have changed.
+        is_like = before is not None and before.classes == detector.classes
+        if before is None or not is_like or before.uses != plan.uses:
+            return None
+        ledger = load_record(session, before).ledger
+        carried = stats.carry_over(ledger, audits.carried_of(before), plan.strata)
+        return carried if np.any(carried) else None
+
+    span = audits.SpanToAudit(schedule.id, until + FREEZES_AFTER, learn)
     by = By(NOBODY, at, credited=schedule.created_by)
     audit = audits.create_audit(session, detector, new, by, span=span)
     for name in schedule.labelers:
         share = math.ceil(audit.labels_expected / len(schedule.labelers))
         assign(session, detector, NewAssignment(labeler=name, labels=share), by)
-
-
-def _learn(
-    session: Session, before: Audit | None, detector: Detector, plan: audits.AuditPlan
-) -> stats.Floats | None:
-    """Return what earlier audits teach of a set; nothing if judges have changed."""
-    is_like = before is not None and before.classes == detector.classes
-    if before is None or not is_like or before.uses != plan.uses:
-        return None
-    ledger = load_record(session, before).ledger
-    carried = stats.carry_over(ledger, audits.carried_of(before), plan.strata)
-    return carried if np.any(carried) else None
-
-
-def _follow_clock(schedule: AuditSchedule, newest: Audit | None, at: datetime) -> None:
-    """Go back to spans that were passed over while the clock was ahead."""
-    while schedule.next_since > max(schedule.first_since, at - FREEZES_AFTER):
-        earlier = _shift(schedule, -1)
-        if newest is not None and newest.since == earlier:
-            return
-        schedule.next_since = earlier
-        since = dump_instant(earlier)
-        schedule.skipped = [one for one in schedule.skipped if one[0] != since]
 
 
 def _shift(schedule: AuditSchedule, spans: int) -> datetime:
@@ -334,8 +318,7 @@ def pause_audit(
 ) -> Audit:
     """Draw nothing more until the audit is resumed, or resume it.
 
-    Twice changes nothing.  Labels of what was drawn before still count: a draw is
-    never forgotten.
+    Labels of what was drawn before still count: a draw is never forgotten.
     """
     locked = _lock_open(session, audit)
     if is_paused != (locked.paused_at is not None):
@@ -347,8 +330,7 @@ def pause_audit(
 def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) -> Audit:
     """Give an audit a narrower aim; its intervals hold at every look all the same.
 
-    Raises InvalidInputError for one that is not narrower, or where the audit goes by
-    a target; ConflictError where it is closed.
+    Raises InvalidInputError for another aim, ConflictError where it is closed.
     """
     locked = _lock_open(session, audit)
     before = locked.half_width
@@ -373,33 +355,24 @@ def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) ->
             extended_at=by.at,
         )
     )
+    locked.half_width = change.half_width
+    aimed = audits.goal_of(locked)
     locked.labels_expected, locked.labels_at_random = (
-        _rescaled(locked, labels, change.half_width)
+        stats.labels_needed(
+            stats.Step(labels, 0.5 - before, 0.5 + before), aimed, locked.queries
+        )
         for labels in (locked.labels_expected, locked.labels_at_random)
     )
-    locked.half_width = change.half_width
     session.flush()
-    _record(
-        *(session, locked, by, "audit extended"),
-        half_width=change.half_width,
-        half_width_before=before,
-    )
+    widths = {"half_width": change.half_width, "half_width_before": before}
+    _record(session, locked, by, "audit extended", **widths)
     return locked
-
-
-def _rescaled(audit: Audit, labels: int, half_width: float) -> int:
-    """Return how many labels reach *half_width* where *labels* reach the aim now."""
-    assert audit.half_width is not None
-    reached = stats.Step(labels, 0.5 - audit.half_width, 0.5 + audit.half_width)
-    goal = audits.goal_of(audit)._replace(half_width=half_width)
-    return stats.labels_needed(reached, goal, audit.queries)
 
 
 def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
     """Close an audit and write down what it says; False if it was closed before.
 
-    Nothing is drawn any more.  Late answers still count for what is computed: a draw
-    that was handed out is never forgotten.  The record stays as it is.
+    Late answers still count for what is computed: a draw is never forgotten.
     """
     locked = _lock(session, audit)
     if locked.closed_at is not None:
@@ -429,28 +402,18 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
     schedule = storage.find_schedule(session, audit)
     aim, ledger = audits.goal_of(audit).aim, load_record(session, audit).ledger
     error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
-    low, high = _bounds_at(ledger, aim, error)
+    low, high = stats.look(ledger, 1.0 - error).aimed(aim)
     values["all_year"] = audits.YearBounds(low=low, high=high)
     values["change"] = _find_change(session, audit, schedule, ledger)
     sure = stats.bound_for_late(ledger, aim, audit.confidence_level)
-    values["for_late"] = audits.LateBasis(**sure._asdict())
+    values["for_late"] = audits.LateBasis(low=sure[0], high=sure[1], queries=sure[2])
     if schedule.target is not None:
         if aim is not None:
-            high = _bounds_at(ledger, aim, 2.0 * error)[1]
+            high = stats.look(ledger, 1.0 - 2.0 * error).aimed(aim)[1]
             evidence = stats.log_evidence_below(ledger, aim, schedule.target)
             values["log_evidence_below"] = evidence
         values["below_target"] = high < schedule.target
     return values
-
-
-def _bounds_at(
-    ledger: stats.Ledger, aim: int | None, error: float
-) -> tuple[float, float]:
-    """Return bounds of an aim, of which the truth lies outside by at most *error*."""
-    found = stats.look(ledger, 1.0 - error)
-    if aim is None:
-        return float(found.balanced.low), float(found.balanced.high)
-    return float(found.measures.low[aim]), float(found.measures.high[aim])
 
 
 def _find_change(
@@ -462,19 +425,14 @@ def _find_change(
     )
     ledgers = [load_record(session, one).ledger for one in earlier]
     draws = schedule.labels or round(_COMPARED / (schedule.half_width or 1.0))
-    found = None
-    if earlier:
-        found = stats.change_since(ledgers, ledger, draws, audit.confidence_level)
+    level = audit.confidence_level
+    found = stats.change_since(ledgers, ledger, draws, level) if earlier else None
     if found is None:
         return None
-    difference, (low, high) = found
-    return audits.ChangeSince(
-        spans=len(earlier),
-        labels=draws,
-        difference=difference,
-        low=max(-1.0, float(low)),
-        high=min(1.0, float(high)),
-    )
+    difference, bounds = found
+    low, high = max(-1.0, float(bounds.low)), min(1.0, float(bounds.high))
+    counts = {"spans": len(earlier), "labels": draws}
+    return audits.ChangeSince(**counts, difference=difference, low=low, high=high)
 
 
 def _lock(session: Session, row: storage.Named) -> storage.Named:

@@ -39,12 +39,6 @@ class EmptySetError(InvalidInputError):
     """There is no query in the set of an audit."""
 
 
-def _check_storable(value: str) -> str:
-    if not fields.is_storable(value):
-        raise ValueError("it must be text that can be stored")
-    return value
-
-
 def _check_use(value: str) -> str:
     if value != CONFIDENCE and not value.startswith(JUDGE):
         raise ValueError("it must be confidence, or judge: and the name of one")
@@ -57,32 +51,27 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _as_text(value: object) -> object:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_whole else value
-
-
 ConditionText = Annotated[
-    str, Field(min_length=1, max_length=400), AfterValidator(_check_storable)
+    str, Field(min_length=1, max_length=400), AfterValidator(fields.check_text)
 ]
 Use = Annotated[
     str,
     Field(max_length=210),
-    AfterValidator(_check_storable),
+    AfterValidator(fields.check_text),
     AfterValidator(_check_use),
 ]
 Seed = Annotated[
     str,
-    BeforeValidator(_as_text),
+    BeforeValidator(lambda it: str(it) if type(it) is int else it),
     Field(min_length=1, max_length=200),
-    AfterValidator(_check_storable),
+    AfterValidator(fields.check_text),
 ]
 
 
 # A span, such as 7d, is counted back from when the audit begins.
 When = Annotated[
     datetime | str,
-    BeforeValidator(lambda it: it if fields.is_span(it) else fields.parse_instant(it)),
+    BeforeValidator(lambda it: it if fields.span_of(it) else fields.parse_instant(it)),
     WithJsonSchema({"type": "string"}),
 ]
 
@@ -177,7 +166,6 @@ class NewAudit(fields.Input):
         return [*self.where, *([f"predicted:{of}"] if kind == PRECISION and of else [])]
 
     def span(self, at: datetime) -> tuple[datetime | None, datetime | None]:
-        """Return since and until, seen at an instant; raises InvalidInputError."""
         since = fields.read_when("since", self.since, at=at)
         until = fields.read_when("until", self.until, at=at)
         if since and until and since >= until:
@@ -202,7 +190,6 @@ def choose_version(session: Session, detector: Detector, new: NewAudit) -> int |
 def cut_set(
     version_id: int | None, since: datetime | None, until: datetime | None
 ) -> list[Condition]:
-    """Return the conditions that cut a set out of all queries of a detector."""
     span = Between("asked_at", since, below=until)
     return [span] if version_id is None else [Equals("version_id", version_id), span]
 

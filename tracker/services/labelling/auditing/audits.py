@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -59,15 +59,13 @@ class YearBounds(Shape):
     high: float
 
 
-class LateBasis(Shape):
+class LateBasis(YearBounds):
     """What is sure of a set beside which queries arrived late.
 
     With L of them the accuracy lies from low n / (n + L) to
     1 - (1 - high) n / (n + L), where n are the queries.
     """
 
-    low: float
-    high: float
     queries: int = Field(
         description="How many queries the aim is of, at least; of the balanced "
         "accuracy those of the smallest class."
@@ -145,7 +143,9 @@ class AuditSummary(Shape):
     )
     aim: str = Field(description="balanced, overall, a class or precision:CLASS.")
     half_width: float | None
-    target: float | None
+    target: float | None = Field(
+        description="The target of its goal, or of the schedule that made it."
+    )
     confidence_level: float
     queries: int = Field(description="The number of queries in the set.")
     schedule: str | None = Field(
@@ -188,13 +188,16 @@ class AuditSummary(Shape):
 def describe_audit(session: Session, audit: Audit) -> AuditSummary:
     """Return an audit as it is answered."""
     result, every, late, with_late = find_result(audit), None, None, None
+    target = audit.target
     if audit.schedule_id is not None:
-        every = storage.find_schedule(session, audit).every
+        schedule = storage.find_schedule(session, audit)
+        every, target = schedule.every, schedule.target
         late = count_late(session, audit)
         with_late = include_late(result, late) if result and late else None
     return AuditSummary.from_row(
         audit,
         every=every,
+        target=target,
         schedule=audit.schedule_id and dump_id("sch", audit.schedule_id),
         late=late,
         with_late=with_late,
@@ -213,10 +216,7 @@ def describe_audit(session: Session, audit: Audit) -> AuditSummary:
 
 
 def find_result(audit: Any) -> AuditResult | None:
-    """Return what an audit said when it was closed, None before."""
-    if audit.result is None:
-        return None
-    return AuditResult.model_validate_json(audit.result)
+    return audit.result and AuditResult.model_validate_json(audit.result)
 
 
 def measure_of(audit: Audit) -> str:
@@ -241,11 +241,7 @@ def count_late(session: Session, audit: Audit) -> int:
 
 
 def include_late(result: AuditResult, late: int) -> Accuracy:
-    """Return where the accuracy lies with so many queries that arrived late.
-
-    Of n queries and L late ones, n / (n + L) of what is right stays right, and so much
-    of what is wrong stays wrong.
-    """
+    """Return where the accuracy lies with so many queries that arrived late."""
     sure = result.for_late
     assert sure is not None
     kept = sure.queries / (sure.queries + late)
@@ -277,8 +273,7 @@ def plan_audit(
 ) -> AuditPlan:
     """Return the set that is described, and how many labels its goal should take.
 
-    Nothing is stored.  Raises InvalidInputError for a set that is empty or too
-    large, and for an aim that is no class.
+    Raises InvalidInputError for a set that is empty or too large, or a wrong aim.
     """
     check_aim(detector, new)
     version_id = audit_sets.choose_version(session, detector, new)
@@ -289,40 +284,34 @@ def plan_audit(
     goal = stats.Goal(aim, half_width_of(new), new.target)
     forecast = stats.foresee(strata, known, goal, detector.confidence_level)
     if new.labels is not None:
-        goal, forecast = _for_budget(new.labels, len(ids), goal, forecast)
+        # The half-width that so many labels should give, for the bets to go by.
+        queries, usual = len(ids), max(1, forecast.labels)
+        labels, none = min(new.labels, queries), 1.0 / (queries + 1)
+        assert goal.half_width is not None
+        wide = goal.half_width * ((1.0 / labels - none) / (1.0 / usual - none)) ** 0.5
+        goal = goal._replace(half_width=min(_WIDEST, max(_NARROWEST, wide)))
+        at_random = min(queries, round(labels * forecast.at_random / usual))
+        forecast = stats.Forecast(labels, at_random)
     return AuditPlan(version_id, ids, strata, index, known, uses, goal, forecast)
 
 
 def check_aim(detector: Detector, new: audit_sets.NewAudit) -> None:
-    """Raise InvalidInputError for an aim that no audit of the detector can have."""
     if len(detector.classes) > MOST_CLASSES:
         raise invalid("aim", new.aim, f"audits are for up to {MOST_CLASSES} classes")
     if new.aim not in detector.classes:
         parse_measure(new.aim, detector.classes, field="aim", others=("a class",))
 
 
-def _for_budget(
-    budget: int, queries: int, goal: stats.Goal, forecast: stats.Forecast
-) -> tuple[stats.Goal, stats.Forecast]:
-    """Return the half-width that so many labels should give, for the bets to go by."""
-    labels = min(budget, queries)
-    usual = max(1, forecast.labels)
-    ratio = (1.0 / labels - 1.0 / (queries + 1)) / (1.0 / usual - 1.0 / (queries + 1))
-    assert goal.half_width is not None
-    wide = goal.half_width * ratio**0.5
-    at_random = min(queries, round(labels * forecast.at_random / usual))
-    wide = min(_WIDEST, max(_NARROWEST, wide))
-    return goal._replace(half_width=wide), stats.Forecast(labels, at_random)
+class SpanToAudit(NamedTuple):
+    """The span of a schedule that an audit is made of, if it is of one."""
 
-
-@dataclass(frozen=True, slots=True)
-class SpanToAudit:
-    """The span of a schedule that an audit is made of."""
-
-    schedule_id: int
-    arrived_before: datetime
+    schedule_id: int | None = None
+    arrived_before: datetime | None = None
     # What the audits before it teach of the strata of the plan.
-    learn: Callable[[AuditPlan], stats.Floats | None]
+    learn: Callable[[AuditPlan], stats.Floats | None] = lambda _: None
+
+
+_NO_SPAN = SpanToAudit()
 
 
 def create_audit(
@@ -331,47 +320,40 @@ def create_audit(
     new: audit_sets.NewAudit,
     by: By,
     *,
-    span: SpanToAudit | None = None,
+    span: SpanToAudit = _NO_SPAN,
 ) -> Audit:
     """Fix the set of queries, put it in order, and write down the first round.
 
     It may be for a *span* of a schedule.
-    Raises ConflictError for a name that is taken, InvalidInputError for a set that
-    is empty or too large.
+    Raises as `plan_audit`, and ConflictError for a name that is taken.
     """
     if storage.is_name_taken(session, Audit, detector.id, new.name):
         raise errors.ConflictError(f"there is an audit named {show(new.name)} already")
-    arrived_before = None if span is None else span.arrived_before
-    plan = plan_audit(session, detector, new, at=by.at, arrived_before=arrived_before)
-    carried = None if span is None else span.learn(plan)
-    empty = np.zeros(0, dtype=np.int64)
-    ledger = stats.Ledger(plan.strata, (), (), empty, empty)
+    before = span.arrived_before
+    plan = plan_audit(session, detector, new, at=by.at, arrived_before=before)
+    carried = span.learn(plan)
+    ledger = stats.empty_ledger(plan.strata)
     first = stats.next_round(ledger, plan.known, plan.goal, carried=carried)
     audit = _build_audit(detector, new, plan, by)
-    if span is not None:
-        audit.schedule_id = span.schedule_id
+    audit.schedule_id = span.schedule_id
     audit.carried = None if carried is None else carried.tolist()
     session.add(audit)
     session.flush()
     _add_items(session, audit, plan.ids, plan.index)
-    frozen = json.dumps(first.as_json(), separators=(",", ":"))
-    session.add(
-        AuditRound(
-            detector_id=detector.id,
-            audit_id=audit.id,
-            number=0,
-            frozen=frozen,
-            began_at=by.at,
-        )
-    )
-    session.flush()
+    add_round(session, audit, 0, first, by.at)
     storage.mark_known(session, audit, 0)
-    by.record(
-        *(session, "audit begun", detector.name),
-        audit=audit.name,
-        queries=audit.queries,
-    )
+    about: dict[str, Any] = {"audit": audit.name, "queries": audit.queries}
+    by.record(session, "audit begun", detector.name, **about)
     return audit
+
+
+def add_round(
+    session: Session, audit: Audit, number: int, frozen: stats.Round, at: datetime
+) -> None:
+    text = json.dumps(frozen.as_json(), separators=(",", ":"))
+    key = {"detector_id": audit.detector_id, "audit_id": audit.id, "number": number}
+    session.add(AuditRound(**key, frozen=text, began_at=at))
+    session.flush()
 
 
 def _build_audit(
@@ -409,16 +391,13 @@ def get_audit(session: Session, reference: str) -> Audit:
 
 
 def find_version_name(session: Session, row: Audit | AuditSchedule) -> str | None:
-    """Return the name of the version that a set is of, None for all versions."""
-    if row.version_id is None:
-        return None
-    return name_version(session, row.detector_id, row.version_id)
+    number = row.version_id
+    return None if number is None else name_version(session, row.detector_id, number)
 
 
 def goal_of(audit: Audit) -> stats.Goal:
-    return stats.Goal(
-        aim_index(audit.classes, audit.aim), audit.half_width, audit.target
-    )
+    aim = aim_index(audit.classes, audit.aim)
+    return stats.Goal(aim, audit.half_width, audit.target)
 
 
 def aim_index(classes: list[str], aim: str | None) -> int | None:
@@ -431,22 +410,15 @@ def stored_aim(new: audit_sets.NewAudit) -> str | None:
     return None if new.aim == BALANCED else new.aim.removeprefix(f"{RECALL}:")
 
 
-def label_code(classes: list[str], label: str) -> int:
+def label_code(classes: list[str], label: str | None) -> int:
     """Return the position of a label; behind them is what none of the classes is."""
+    if label is None:
+        return stats.OPEN
     return classes.index(label) if label in classes else len(classes)
 
 
 def carried_of(audit: Audit) -> stats.Floats | None:
-    """Return what an audit was taught by those before it."""
     return None if audit.carried is None else np.asarray(audit.carried)
-
-
-def strata_of(audit: Audit) -> stats.Strata:
-    stored = {
-        name: np.asarray(audit.strata[name], dtype=np.int64)
-        for name in ("predicted", "bins", "sizes", "verdicts")
-    }
-    return stats.Strata(len(audit.classes), **stored)
 
 
 def half_width_of(new: audit_sets.NewAudit) -> float | None:
@@ -467,16 +439,13 @@ def _add_items(
     key = bytes.fromhex(audit.secret)
     for start in range(0, len(ids), _AT_ONCE):
         part = ids[start : start + _AT_ONCE].tolist()
-        insert_columns(
-            session,
-            storage.AuditItem,
-            {
-                "audit_id": [audit.id] * len(part),
-                "stratum": index[start : start + _AT_ONCE].tolist(),
-                "rank": [stats.rank_of(key, f"iq_{number}") for number in part],
-                "query_id": part,
-                "detector_id": [audit.detector_id] * len(part),
-                "known_from": [None] * len(part),
-            },
-        )
+        columns = {
+            "audit_id": [audit.id] * len(part),
+            "stratum": index[start : start + _AT_ONCE].tolist(),
+            "rank": [stats.rank_of(key, f"iq_{number}") for number in part],
+            "query_id": part,
+            "detector_id": [audit.detector_id] * len(part),
+            "known_from": [None] * len(part),
+        }
+        insert_columns(session, storage.AuditItem, columns)
     gather_statistics(session, ["audit_items"])
