@@ -20,7 +20,7 @@ from tracker.services.estimates.counts import (
     pick_population,
 )
 from tracker.services.estimates.decision import method_level
-from tracker.services.estimates.measures import count_trials, score_measure
+from tracker.services.estimates.measures import count_trials
 from tracker.services.evidence.populations import PopulationWord, Standings
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
@@ -284,19 +284,13 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
     while chunk := list(islice(chosen, at_once)):
         correct = [one.correct for one in chunk]
         trials = [count_trials(measure, *one[1:]) for one in chunk]
-        scored = _score(measure, bets, correct, trials, method, level)
+        scored = intervals.score(
+            correct, trials, method, level, [bets] * len(chunk), measure=measure
+        )
         for one, scores in zip(chunk, scored, strict=True):
             at, number = midnight_in(one.day, zone), one.day.toordinal()
             labels = sum(one.labelled)
             yield AskedDay(at, number, labels, population, last, scores)
-
-
-def _score(  # noqa: PLR0913, PLR0917 - what is scored, and how.
-    measure: str, bets: intervals.SharesRow, k: Any, n: Any, method: str, level: float
-) -> list[list[Score]]:
-    if measure == words.RECALL:
-        return intervals.score(k, n, method, level, [bets] * len(k))
-    return score_measure(measure, k, n, method, level)
 
 
 def _load_asked(
@@ -403,8 +397,9 @@ def _recomputed(
         # Classes may have been added since, so that some rows are longer than others.
         for (level, _), same in groupby(counts, key=lambda one: (one[0], len(one[1]))):
             _, correct, labelled = zip(*same, strict=True)
-            rows_of = _score(measure, None, correct, labelled, method, level)
-            scores += chain.from_iterable(rows_of)
+            scores += chain.from_iterable(
+                intervals.score(correct, labelled, method, level, measure=measure)
+            )
         for (place, row), one in zip(chain(*chunk), scores, strict=True):
             bounds = {"low": one.low, "high": one.high, "method": method}
             yield place, row.model_copy(update={**bounds, "formula": formula})

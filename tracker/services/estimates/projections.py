@@ -65,35 +65,26 @@ class VersionFold:
         self.last_label_at: datetime | None = None
         # The places whose rows were asked for.
         self.known: set[Place] = set()
-        self._all: list[Projection] = []
+        self.projections: list[Projection] = []
         self._of: dict[type[Projection], Projection] = {}
         for kind in kinds:
             for one in kind.begin(self):
-                self._all.append(one)
+                self.projections.append(one)
                 self._of[kind] = one
-        self._takers = [one.add for one in self._all]
+        self._takers = [one.add for one in self.projections]
 
     def of(self, kind: type[_P]) -> _P:
         found: Any = self._of[kind]
         return found  # type: ignore[no-any-return]
 
-    @property
-    def worse(self) -> list[dict[str, Any]]:
-        """The slices that are to be told of."""
-        return [told for one in self._all for told in one.worse]
-
     def missing(self, changes: Sequence[Change]) -> set[Place]:
         """Return the places of the rows that *changes* need, and mark them as known."""
         if self.is_new:
             return set()
-        wanted = set().union(*(one.keys(changes) for one in self._all))
+        wanted = set().union(*(one.keys(changes) for one in self.projections))
         wanted -= self.known
         self.known |= wanted
         return wanted
-
-    def load(self, rows: Mapping[Place, Kept]) -> None:
-        for one in self._all:
-            one.load(rows)
 
     def add(self, change: Change) -> None:
         for take in self._takers:
@@ -102,13 +93,9 @@ class VersionFold:
             self.labels += 1
             self.last_label_at = change.created_at
 
-    def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
-        for one in self._all:
-            one.close(rows)
-
     def dump(self) -> dict[Place, Kept]:
         found: dict[Place, Kept] = {}
-        for one in self._all:
+        for one in self.projections:
             found |= one.dump()
         return found
 
@@ -123,6 +110,7 @@ class Projection(ABC):
     name: ClassVar[str]
     # What a row is loaded into and dumped from.
     row: ClassVar[Any]
+    # The slices that are to be told of.
     worse: Sequence[dict[str, Any]] = ()
 
     def __init__(self, fold: VersionFold) -> None:
@@ -228,37 +216,32 @@ class Cells(Projection):
 
     def add(self, change: Change) -> None:
         self.counts.take(change)
-        self._take_share(change)
-        if change.added is not None:
-            self._count(change.added, 1)
-        if change.removed is not None:
-            self._count(change.removed, -1)
+        label, before = change.added, change.removed
+        if label is not None:
+            self._take_share(label, before, change.created_at)
+            self._count(label, 1)
+        if before is not None:
+            self._count(before, -1)
 
-    def _take_share(self, change: Change) -> None:
+    def _take_share(
+        self, label: Cell, before: Cell | None, at: datetime | None
+    ) -> None:
         """Freeze the stated shares at the first label, or count the first classes."""
-        label = change.added
-        if label is None:
-            return
         shares = self.counts.shares
         if shares is None:
-            shares = self.counts.shares = self._begin_shares(change)
+            shares = self.counts.shares = Shares(FIRST_LABELS, {})
+            stated = self.fold.detector.class_shares
+            stated_at = self.fold.detector.class_shares_at
+            # What is stated after a label was seen may have been chosen by it.
+            if stated is not None and stated_at and at and stated_at < at:
+                shares = Shares(STATED, dict(stated), is_frozen=True)
+                self.counts.shares = shares
         if shares.is_frozen or not label.is_scored(self.fold.live):
             return
-        before = change.removed
         # A correction counts no query a second time.
         if before is None or not before.is_scored(self.fold.live):
             number = shares.by_class.get(label.label, 0)
             shares.by_class[label.label] = number + 1
-
-    def _begin_shares(self, first: Change) -> Shares:
-        stated = self.fold.detector.class_shares
-        at = self.fold.detector.class_shares_at
-        if stated is None or at is None or first.created_at is None:
-            return Shares(FIRST_LABELS, {})
-        # What is stated after a label was seen may have been chosen by it.
-        if at < first.created_at:
-            return Shares(STATED, dict(stated), is_frozen=True)
-        return Shares(FIRST_LABELS, {})
 
     @property
     def shares(self) -> tuple[float, ...] | None:
@@ -478,6 +461,12 @@ class Checkpoints(Projection):
             # Other labels are counted from the first of them on.
             self._basis = basis
             self._next = self._next_joint = 0
+        methods: tuple[str, ...] = STORED_METHODS
+        if stats.joint_is_costly(tally.labelled):
+            if kind == "checkpoint" and tally.scored >= self._next_joint:
+                self._next_joint = -(-_JOINT_GROWTH * tally.scored // 100)
+            else:
+                methods = tuple(name for name in methods if name != "joint")
         self.points.append(
             Point(
                 kind,
@@ -487,22 +476,13 @@ class Checkpoints(Projection):
                 tuple(tally.predicted),
                 tally.unclear,
                 cells.targeted,
-                self._choose_methods(kind, tally),
+                methods,
                 cells.shares if tally.population == populations.LIVE else None,
             )
         )
         self._is_recorded = True
 
-    def _choose_methods(self, kind: str, tally: Tally) -> tuple[str, ...]:
-        if not stats.joint_is_costly(tally.labelled):
-            return STORED_METHODS
-        if kind == "checkpoint" and tally.scored >= self._next_joint:
-            self._next_joint = -(-_JOINT_GROWTH * tally.scored // 100)
-            return STORED_METHODS
-        return tuple(method for method in STORED_METHODS if method != "joint")
-
     def dump(self) -> dict[Place, Kept]:
-        """Return the only row."""
         state = {
             "next": self._next,
             "next_joint": self._next_joint,

@@ -321,7 +321,11 @@ class FoldEvents:
                 ]
             if version_id in self.verdicts:
                 told.append((VERDICT, self.verdicts[version_id].dump()))
-            told += [(SLICE_WORSE, worse) for worse in folded.worse]
+            told += [
+                (SLICE_WORSE, worse)
+                for one in folded.projections
+                for worse in one.worse
+            ]
             if told:
                 detector = session.get_one(Detector, fold.detector_id)
                 basis = {"population": LIVE, "unit": unit_of(detector)}
