@@ -5,6 +5,7 @@ which labels arrive changes nothing.  The fold keeps what it found of each versi
 estimate takes that, or computes it with the labels that wait.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
@@ -22,7 +23,6 @@ from tracker.services.estimates.missing import (
     NOTHING,
     Awaited,
     Missing,
-    add_aside,
     bound_missing,
     find_awaited,
     is_all,
@@ -38,7 +38,7 @@ from tracker.storage.estimates.cells import Counts, day_in, pool
 from tracker.storage.estimates.counts import count_pending_days
 from tracker.storage.estimates.replay import count_known_days
 from tracker.storage.queries.finding import find_first_asked
-from tracker.words import BALANCED, OVERALL, PRECISION, RECALL, UNCLEAR
+from tracker.words import BALANCED, OPEN, OVERALL, PRECISION, RECALL, TARGETED, UNCLEAR
 
 Cells = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Counts by standing, label and prediction, as they are kept."""
@@ -238,7 +238,13 @@ class Calendar:
         parts = []
         for until, unlabelled in awaited:
             some = _pool(self.days, now.since, until)
-            missing = add_aside(unlabelled, some)
+            missing: Counter[str | None] | None = None
+            if unlabelled is not None:
+                missing = Counter(unlabelled)
+                # And queries whose labels so far do not count.
+                for cell, number in some.cells.items():
+                    if cell.standing in {OPEN, TARGETED}:
+                        missing[cell.predicted] += number
             is_whole = now.since is None and until is None
             part = now._replace(
                 counts=None if is_whole else some, until=until, awaited=missing

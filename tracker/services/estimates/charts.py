@@ -20,13 +20,16 @@ from tracker.services.estimates.counts import (
 )
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import iter_asked_days, list_rows
+from tracker.services.estimates.missing import is_all
 from tracker.services.estimates.windows import roll
 from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.evidence.populations import LIVE
 from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
 from tracker.stats import class_intervals, shared_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates import snapshots as storage
+from tracker.storage.estimates.cells import Counts
 from tracker.storage.estimates.replay import list_corrections
 from tracker.storage.telling import Event, list_detector_events
 
@@ -80,9 +83,10 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     # What happened while labels came has no place along the days asked.
     if newest is not None and series and window and computed_at and x != "asked_at":
         where, points = (session, detector, newest), series[0].points
+        number, unit = window[:-1], _UNITS.get(window[-1:])
         overlay = Overlay(
             lately=_roll(*where, points, window, computed_at),
-            lately_name=_name_window(window),
+            lately_name=f"last {number} {unit}" if unit else f"last {int(window):,}",
             marks=_list_marks(*where, points, then),
             states=list_states(*where),
         )
@@ -121,11 +125,6 @@ def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.
         return line
     now = {"labels": points[-1].labels, "computed_at": points[-1].computed_at}
     return [*line[:-1], Moment.model_validate(dict(last.whole) | now)]
-
-
-def _name_window(window: str) -> str:
-    number, unit = window[:-1], _UNITS.get(window[-1:])
-    return f"last {number} {unit}" if unit else f"last {int(window):,}"
 
 
 def _list_marks(
@@ -221,10 +220,13 @@ def _iter_verdicts(
     method, target = words.DECIDING_METHOD, detector.target
     if not chosen or target is None:
         return
+    # Another measure or more of them have an interval of their own, as where every
+    # query gets its label, and labels of other populations decide nothing.
+    is_stored = detector.measure == words.BALANCED and not detector.also
     for row in storage.list_intervals_of(
         session, version, chosen, method=method, positions=[0]
     ):
-        if decision.is_decided_by(detector, row):
+        if is_stored and row.population == LIVE and not is_all(detector):
             yield row, decision.compare_with_target(row.low, row.high, target)
         else:
             yield row, None
@@ -250,12 +252,21 @@ def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how
     )
     for _, row in rows:
         points[row.scope].append(row)
+    counts = Counts()
     if by is None:
-        for scope, moment in _find_now(session, detector, version, method).items():
-            known = points.get(scope)
+        counts = current_counts(session, [version])[version.id]
+    if counts.last_label_at is not None:
+        population, standings = pick_population(detector, counts)
+        correct, labelled = counts.select(standings).by_class(detector.classes)
+        bets = [find_shares(detector, counts, standings)]
+        level = decision.method_level(method, detector.confidence_level, population)
+        scores = intervals.score([correct], [labelled], method, level, bets)[0]
+        when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
+        for scope, one in zip([words.BALANCED, *detector.classes], scores, strict=True):
+            known, now = points.get(scope), Moment.model_validate(dict(one) | when)
             # Unless the newest snapshot has all labels.
-            if known and moment.labels and _COUNTS(moment) != _COUNTS(known[-1]):
-                known.append(moment)
+            if known and now.labels and _COUNTS(now) != _COUNTS(known[-1]):
+                known.append(now)
     return [Series(scope, moments) for scope, moments in points.items()]
 
 
@@ -325,25 +336,6 @@ def list_curve(
         row.model_copy(update={"low": float(low), "high": float(high)})
         for row, low, high in zip(rows, ends.low, ends.high, strict=True)
     ]
-
-
-def _find_now(
-    session: Session, detector: Detector, version: Version, method: str
-) -> dict[str, Moment]:
-    """Return the live estimate of each scope, as it stands since the newest label."""
-    counts = current_counts(session, [version])[version.id]
-    if counts.last_label_at is None:
-        return {}
-    population, standings = pick_population(detector, counts)
-    correct, labelled = counts.select(standings).by_class(detector.classes)
-    bets = [find_shares(detector, counts, standings)]
-    level = decision.method_level(method, detector.confidence_level, population)
-    scores = intervals.score([correct], [labelled], method, level, bets)[0]
-    when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
-    return {
-        scope: Moment.model_validate(dict(one) | when)
-        for scope, one in zip([words.BALANCED, *detector.classes], scores, strict=True)
-    }
 
 
 def _choose_snapshots(

@@ -29,7 +29,7 @@ from tracker.services.evidence import populations
 from tracker.services.evidence.measure import read_measure
 from tracker.stats import shared_level
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, Selection, pool
+from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known, count_known_days
 from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED, UNSTATED
@@ -77,13 +77,13 @@ class Counted(NamedTuple):
             return NOTHING
         return self.now.awaited if self.is_now else self.now.awaited_in_all
 
-    def decided_level(self, level: float) -> float:
-        """Return the level of the deciding interval, of the counts that decide."""
-        return self.whole_level(level) if self.now is None else self.now.level(level)
-
-    def select(self) -> tuple[Selection, int]:
-        """Return the shown counts, and of how many queries they are."""
-        return self.shown.select(self.standings), self.shown.count(self.standings)
+    def level(self, level: float, *, is_now: bool = True) -> float:
+        """Return the level of the deciding method for what counts now, or for all."""
+        if is_now and self.now is not None:
+            return self.now.level(level)
+        if not self.is_of_version:
+            return level
+        return method_level(DECIDING_METHOD, level, self.population)
 
     def promised_level(self, detector: Detector, level: float) -> float:
         """Return the level of the deciding method for the shown counts.
@@ -91,13 +91,7 @@ class Counted(NamedTuple):
         Of a version's error each measure has one part.
         """
         part = shared_level(level, 1 + len(detector.also) * self.is_of_version)
-        return self.decided_level(part) if self.is_now else self.whole_level(part)
-
-    def whole_level(self, level: float) -> float:
-        """Return the level of the deciding method for all counts."""
-        if not self.is_of_version:
-            return level
-        return method_level(DECIDING_METHOD, level, self.population)
+        return self.level(part, is_now=self.is_now)
 
 
 def choose_labels(
@@ -234,7 +228,7 @@ def bound_ahead(counted: Iterable[tuple[Detector, Counted]]) -> None:
     for detector, one in counted:
         level = one.promised_level(detector, detector.confidence_level)
         shares = find_shares(detector, one.counts, one.standings)
-        counts = one.select()[0].by_class(detector.classes)
+        counts = one.shown.select(one.standings).by_class(detector.classes)
         claims += list_claims(*counts, level, shares)
     bound_all(claims)
 

@@ -261,14 +261,20 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
     Days begin in the zone of the detector.  With *known_at* labels count as they were
     known then.  At *most* so many of them are chosen evenly.
     """
-    days, current = _load_asked(session, detector, version, known_at)
+    zone, current = detector.zone, current_counts(session, [version])[version.id]
+    if known_at is None:
+        days = load_days(session, detector, version)
+    else:
+        days = count_known_days(session, detector.id, version.id, zone, known_at)
+        known = pool(days.values())
+        known.shares = known_shares(detector, current.shares, known)
+        current = known
     population, standings = pick_population(detector, current)
     bets = find_shares(detector, current, standings)
     level = method_level(method, detector.confidence_level, population)
-    zone, last = detector.zone, current.last_label_at
+    last = current.last_label_at
     if last is None:
         return
-
     chosen: Iterator[_Sums] = (
         one
         for one in _add_up(days, detector.classes, standings)
@@ -291,20 +297,6 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
             at, number = midnight_in(one.day, zone), one.day.toordinal()
             labels = sum(one.labelled)
             yield AskedDay(at, number, labels, population, last, scores)
-
-
-def _load_asked(
-    session: Session, detector: Detector, version: Version, known_at: datetime | None
-) -> tuple[dict[date, Counts], Counts]:
-    """Return the counts of each day asked, and those of the whole version."""
-    current = current_counts(session, [version])[version.id]
-    zone = detector.zone
-    if known_at is not None:
-        days = count_known_days(session, detector.id, version.id, zone, known_at)
-        known = pool(days.values())
-        known.shares = known_shares(detector, current.shares, known)
-        return days, known
-    return load_days(session, detector, version), current
 
 
 def _add_up(
@@ -392,11 +384,14 @@ def _recomputed(
     )
     snapshots = (list(one) for _, one in groupby(rows, key=itemgetter(0)))
     while chunk := list(islice(snapshots, at_once)):
-        counts = [_counts_of([row for _, row in one], method) for one in chunk]
         scores: list[Score] = []
         # Classes may have been added since, so that some rows are longer than others.
-        for (level, _), same in groupby(counts, key=lambda one: (one[0], len(one[1]))):
-            _, correct, labelled = zip(*same, strict=True)
+        for (_, at, population), same in groupby(chunk, key=_kind_of):
+            # Of overall accuracy the whole is all there is.
+            rows_of = [[row for _, row in one[1:] or one] for one in same]
+            correct = [[row.correct for row in one] for one in rows_of]
+            labelled = [[row.labelled for row in one] for one in rows_of]
+            level = method_level(method, at, population)
             scores += chain.from_iterable(
                 intervals.score(correct, labelled, method, level, measure=measure)
             )
@@ -405,17 +400,9 @@ def _recomputed(
             yield place, row.model_copy(update={**bounds, "formula": formula})
 
 
-def _counts_of(
-    rows: Sequence[HistoryRow], method: str
-) -> tuple[float, list[int], list[int]]:
-    """Return the level of the intervals of a snapshot, and its counts by class."""
-    # Of overall accuracy the whole is all there is.
-    of_classes = rows[1:] or rows
-    return (
-        method_level(method, rows[0].confidence_level, rows[0].population),
-        [row.correct for row in of_classes],
-        [row.labelled for row in of_classes],
-    )
+def _kind_of(rows: Sequence[PlacedRow]) -> tuple[int, float, str]:
+    """Return what the rows of snapshots that are computed together have in common."""
+    return len(rows), rows[0][1].confidence_level, rows[0][1].population
 
 
 def list_rows(  # noqa: PLR0913 - what to read, and how.

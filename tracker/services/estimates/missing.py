@@ -24,7 +24,7 @@ from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Standings, day_in, midnight_in
 from tracker.storage.estimates.counts import count_awaited, list_delays
-from tracker.words import DISPUTED, OPEN, OVERALL, PRECISION, RECALL, TARGETED
+from tracker.words import DISPUTED, OVERALL, PRECISION, RECALL
 
 Missing = Mapping[str | None, int]
 """How many answers are missing by predicted class, None where that is not known."""
@@ -100,17 +100,6 @@ def count_unlabelled(
     return {None: number} if number else NOTHING
 
 
-def add_aside(missing: Missing | None, counts: Counts) -> Missing | None:
-    """Return what is *missing* with queries whose labels so far do not count."""
-    if missing is None:
-        return None
-    found = Counter(missing)
-    for cell, number in counts.cells.items():
-        if cell.standing in {OPEN, TARGETED}:
-            found[cell.predicted] += number
-    return found
-
-
 def bound_missing(
     claim: Claim, measure: Measure, classes: Sequence[str], missing: Missing | None
 ) -> tuple[float, float]:
@@ -124,7 +113,21 @@ def bound_missing(
         low, high = bound(some, of, level, shares)
         return stats.Interval(np.asarray(low), np.asarray(high))
 
-    wrong, more = _count_missing(measure, classes, missing)
+    # Of each number counted, how many may be wrong at most, and right.
+    answers, unknown = sum(missing.values()), missing.get(None, 0)
+    wrong: Any = [answers]
+    if measure.kind == PRECISION:
+        wrong = [missing.get(measure.of, 0) + unknown]
+    more = wrong
+    if measure.kind not in {OVERALL, PRECISION}:
+        some = [missing.get(name, 0) for name in classes]
+        wrong, more = stats.count_unanswered(some)
+        # What got no answer, or one that is no class, may be of any class, and is
+        # wrong.
+        wrong, more = wrong + (answers - more.sum()), more + unknown
+    if measure.kind == RECALL:
+        place = [classes.index(measure.of or "")]
+        wrong, more = wrong[place], more[place]
     bounds = stats.completed_interval(
         interval, right, counted, level, wrong=wrong, right=more
     )
@@ -191,22 +194,3 @@ def bound_unclear(  # noqa: PLR0913, PLR0917 - what is counted, and what is miss
         answers=unclear.total(),
         unlabelled=absent - unclear.total(),
     )
-
-
-def _count_missing(
-    measure: Measure, classes: Sequence[str], missing: Missing
-) -> tuple[Any, Any]:
-    """Return how many may be wrong and right at most, of each number counted."""
-    answers, unknown = sum(missing.values()), missing.get(None, 0)
-    if measure.kind == OVERALL:
-        return [answers], [answers]
-    if measure.kind == PRECISION:
-        predicted = missing.get(measure.of, 0) + unknown
-        return [predicted], [predicted]
-    wrong, right = stats.count_unanswered([missing.get(name, 0) for name in classes])
-    # What got no answer, or one that is no class, may be of any class, and is wrong.
-    wrong, right = wrong + (answers - right.sum()), right + unknown
-    if measure.kind == RECALL:
-        place = [classes.index(measure.of or "")]
-        return wrong[place], right[place]
-    return wrong, right

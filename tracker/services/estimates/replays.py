@@ -127,7 +127,9 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         seen.add(row.input)
         put += row.asked is not None
         place = row.version_id, _first_label(row) > version.created_at
-        predicted = row.predicted if _is_blind(version, row) else None
+        # Whether it said something of the input without its label.
+        is_blind = row.asked and (version.unseen or _first_label(row) > row.asked)
+        predicted = row.predicted if is_blind else None
         member = _Member(_rank(detector, row), row.label, predicted)
         streams.setdefault(place, []).append(member)
     taken = [one for some in streams.values() for one in _take_lowest(some)]
@@ -160,12 +162,6 @@ def _first_label(row: Any) -> datetime:
     return found
 
 
-def _is_blind(version: Version, row: Any) -> bool:
-    """Return whether a version said something of an input without its label."""
-    asked: datetime | None = row.asked
-    return asked is not None and (version.unseen or _first_label(row) > asked)
-
-
 def _take_lowest(members: Sequence[_Member]) -> list[_Member]:
     """Return the most members of lowest rank of which at most a tenth is missing.
 
@@ -185,12 +181,15 @@ def _take_lowest(members: Sequence[_Member]) -> list[_Member]:
 
 
 def decide_replay(
-    detector: Detector, replay: Replay, target: float, level: float
-) -> list[Decision]:
+    session: Session, detector: Detector, version: Version, target: float, level: float
+) -> dict[str, Any]:
     """Decide by a replay on the detector's measure, and on those beside it."""
+    replay = find_replay(session, detector, version)
+    if replay.because is not None:
+        return {"no_decision_because": replay.because}
     wanted = [(detector.measure, target), *detector.also]
     at = replay_level(shared_level(level, len(wanted)))
-    decided = []
+    decided: list[Decision] = []
     for name, aim in wanted:
         measure = read_measure(name)
         wrong, right = Counter(replay.cells), Counter(replay.cells)
@@ -214,4 +213,5 @@ def decide_replay(
             bounds = {"low": low.low, "high": high.high, "labels_to_decide": more}
             found = found.model_copy(update={**bounds, "verdict": verdict})
         decided.append(found)
-    return decided
+    first, *others = decided
+    return {"decision": first, "also": others, "no_decision_because": None}

@@ -15,7 +15,7 @@ from tracker.services.estimates.counted import choose_now
 from tracker.services.estimates.decision import Decision, foresee
 from tracker.services.estimates.estimate import (
     Estimate,
-    estimate_counted,
+    build_estimate,
     list_estimates,
 )
 from tracker.services.estimates.measures import MeasuredEstimate, score_own
@@ -274,7 +274,7 @@ def report_fold(
     It is needed before the fold is stored, with the events that it causes.
     """
     counted = choose_now(detector, counts, now)
-    return Report(detector, estimate_counted(detector, version, counted, at), 0)
+    return Report(detector, build_estimate(detector, counted, version, at), 0)
 
 
 class Reports:

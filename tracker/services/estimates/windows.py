@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,18 +31,10 @@ _RIGHT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """So many labels, or those of queries asked at an instant or later."""
-
-    last: int | None = None
-    since: datetime | None = None
-
-
 def parse_window(
     text: str | None, since: datetime | None, method: str, *, at: datetime
-) -> Span:
-    """Return the window that *text* names; without one an endless span.
+) -> tuple[int | None, datetime | None]:
+    """Return the window that *text* names: so many labels, or asked since an instant.
 
     Raises InvalidInputError for any but `exact`, whose interval alone is proven to
     hold for the average of a window in which the accuracy drifts; and for a method
@@ -51,16 +42,16 @@ def parse_window(
     """
     check_method(method)
     if text is None:
-        return Span()
+        return None, None
     if since is not None:
         raise InvalidInputError.of("window", "must not be given together with since")
     if method != EXACT:
         raise invalid("method", method, "a window supports only the method exact")
     if _COUNT.fullmatch(text) and int(text) <= MOST_LABELS:
-        return Span(last=int(text))
+        return int(text), None
     if text[-1:].isalpha() and text[-1:].islower():
         try:
-            return Span(since=parse_when(text, at=at))
+            return None, parse_when(text, at=at)
         except ValueError as error:
             raise invalid("window", text, _RIGHT) from error
     raise invalid("window", text, _RIGHT)
@@ -85,13 +76,6 @@ class _Labels:
         return correct.tolist(), labelled.tolist()
 
 
-def check_span(since: datetime | None, until: datetime | None) -> dict[str, Any]:
-    """Return the ends of a span by name; raises InvalidInputError for an empty one."""
-    if since is not None and until is not None and since >= until:
-        raise InvalidInputError.of("until", "it must be later than since")
-    return {"since": since, "until": until}
-
-
 def roll(  # noqa: PLR0913 - which labels, and at which moments.
     session: Session,
     detector: Detector,
@@ -106,15 +90,15 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
     It goes by the labels as they are known now, in the order in which they came.  It
     begins where the window is full: with the last 20,000 labels at the earliest.
     """
-    span = parse_window(window, None, EXACT, at=at)
-    lasts = None if span.since is None else at - span.since
+    last, since = parse_window(window, None, EXACT, at=at)
+    lasts = None if since is None else at - since
     size = len(detector.classes)
     labels = _load(session, detector, version)
     most = min(_MOST_MOMENTS, max(5, _MOST_SCORED // size))
     step = max(1, -(-len(moments) // most))
     places, counted = [], []
     for one in moments[::-step][::-1]:
-        chosen = _choose(labels, one, span.last, lasts)
+        chosen = _choose(labels, one, last, lasts)
         if chosen is None:
             continue
         places.append(one)
