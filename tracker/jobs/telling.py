@@ -107,8 +107,20 @@ class MailServer:
 
     def hand_over(self, message: EmailMessage) -> mail.Failure | None:
         """Send *message*, and return the failure if it was not taken."""
+        place, seconds = (self.host, self.port), self.timeout_seconds
+        context = ssl.create_default_context()
         try:
-            self._send(message)
+            with (
+                smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
+                if self.security == "tls"
+                else smtplib.SMTP(*place, timeout=seconds)
+            ) as server:
+                if self.security == "starttls":
+                    # It raises if the server has no TLS: nothing goes in the clear.
+                    server.starttls(context=context)
+                if self.user:
+                    server.login(self.user, self.password)
+                server.send_message(message)
         except (OSError, smtplib.SMTPException) as error:
             # A 5xx for the recipient is permanent; anything else may pass.
             is_final = isinstance(error, smtplib.SMTPRecipientsRefused) and all(
@@ -116,21 +128,6 @@ class MailServer:
             )
             return mail.Failure(f"{type(error).__name__}: {error}", is_final)
         return None
-
-    def _send(self, message: EmailMessage) -> None:
-        place, seconds = (self.host, self.port), self.timeout_seconds
-        context = ssl.create_default_context()
-        with (
-            smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
-            if self.security == "tls"
-            else smtplib.SMTP(*place, timeout=seconds)
-        ) as server:
-            if self.security == "starttls":
-                # It raises if the server has no TLS: nothing goes in the clear.
-                server.starttls(context=context)
-            if self.user:
-                server.login(self.user, self.password)
-            server.send_message(message)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

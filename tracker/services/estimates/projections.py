@@ -186,11 +186,11 @@ class Tally:
 class Cells(Projection):
     """The running counts of a version, in all and by class."""
 
-    name = CELLS
+    name, row = CELLS, Counts
 
     def __init__(self, fold: VersionFold) -> None:
         super().__init__(fold)
-        self.counts = Counts()
+        self.counts = self.rows[""] = Counts()
         self._tallies = {name: Tally(name, fold) for name in populations.POPULATIONS}
         self._takers = {
             standing: [
@@ -209,8 +209,9 @@ class Cells(Projection):
         return self._tallies[populations.LIVE]
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
+        super().load(rows)
         if (CELLS, "") in rows:
-            self.counts = Counts.load(rows[CELLS, ""].state)
+            self.counts = self.rows[""]
             for cell, number in self.counts.cells.items():
                 self._count(cell, number)
 
@@ -254,9 +255,6 @@ class Cells(Projection):
             one.count(cell, step)
         if cell.standing in self._targeted and cell.label != UNCLEAR:
             self.targeted += step
-
-    def dump(self) -> dict[Place, Kept]:
-        return {(CELLS, ""): Kept("", self.counts.dump())}
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
@@ -387,7 +385,7 @@ class Checkpoints(Projection):
         self._next = self._next_joint = 0
         # The population of the last snapshot, and the word that it went by; None
         # before the first one.
-        self._basis: tuple[str, str | None] | None = None
+        self._basis: list[str | None] | None = None
         self._is_recorded = True
         # The last day on which runs ended, and how many did.
         self._runs: tuple[str, int] = ("", 0)
@@ -396,15 +394,14 @@ class Checkpoints(Projection):
         if (CHECKPOINTS, "") in rows:
             state = rows[CHECKPOINTS, ""].state
             self._next, self._next_joint = state["next"], state["next_joint"]
-            self._basis = state["basis"] and (state["basis"][0], state["basis"][1])
+            self._basis, self._runs = state["basis"], state["runs"]
             self._is_recorded = state["is_recorded"]
-            self._runs = (state["runs"][0], state["runs"][1])
 
     def add(self, change: Change) -> None:
         """Take a snapshot where the change makes a checkpoint."""
         tally = self.fold.of(Cells).tally
         # A label that is not scored may leave the estimate to another population.
-        basis = (tally.population, self.fold.label_sampling)
+        basis = [tally.population, self.fold.label_sampling]
         is_other = self._basis is not None and self._basis != basis
         if not is_other and not change.moves(tally.standings):
             return
@@ -456,7 +453,7 @@ class Checkpoints(Projection):
     def _record(self, kind: str) -> None:
         cells = self.fold.of(Cells)
         tally = cells.tally
-        basis = (tally.population, self.fold.label_sampling)
+        basis = [tally.population, self.fold.label_sampling]
         if basis != self._basis:
             # Other labels are counted from the first of them on.
             self._basis = basis

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -169,7 +169,7 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     queries of each: a walk from the newest query might meet nothing for a million.
     """
     wanted = _resolve(session, detector, wanted)
-    page = _Page(sort, after, limit, is_backwards)
+    page = {"sort": sort, "after": after, "limit": limit, "is_backwards": is_backwards}
     return _walk(session, detector, wanted, page, at=at)[0]
 
 
@@ -190,7 +190,7 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     predictions and versions, and no query is looked at.
     """
     wanted = _resolve(session, detector, wanted)
-    page = _Page(sort, after, limit)
+    page = {"sort": sort, "after": after, "limit": limit, "is_backwards": False}
     found, conditions, counts = _walk(session, detector, wanted, page, at=at)
     if wanted.is_open:
         total = count_shown(session, detector.id)
@@ -214,51 +214,33 @@ def count_shown(session: Session, detector_id: int) -> int:
     return sum(logged.values()) - storage.count_all_erased(session, detector_id)
 
 
-class _Page(NamedTuple):
-    """One page of a list, in an order."""
-
-    sort: str
-    after: Query | None
-    limit: int
-    is_backwards: bool = False
-
-
 def _walk(
     session: Session,
     detector: Detector,
     wanted: QueryFilter,
-    page: _Page,
+    page: Mapping[str, Any],
     *,
     at: datetime,
 ) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
-    """Return one page of a list, the conditions of all pages, and what was counted."""
+    """Return one page of a list, the conditions of all pages, and what was counted.
+
+    Nothing is counted where what passes may lack a label.
+    """
     conditions = build_filter(session, detector, wanted, at=at)
-    counts = _count_labels(session, detector, wanted)
+    counts = None
+    is_narrow = wanted.label is not None or wanted.is_wrong is not None
+    if wanted.labelled or (is_narrow and wanted.labelled is None):
+        counts = _count_all(session, detector, wanted)
     are_few = bool(wanted.where) and finding.are_few(session, conditions)
     pages = [
-        finding.list_sorted(
-            session, [*conditions, *seek], **page._asdict(), are_few=are_few
-        )
-        for seek in _seeks(wanted, counts, page.sort)
+        finding.list_sorted(session, [*conditions, *seek], **page, are_few=are_few)
+        for seek in _seeks(wanted, counts, page["sort"])
     ]
     if len(pages) == 1:
         return pages[0], conditions, counts
-    reverse = finding.SORTS[page.sort][1] != page.is_backwards
+    reverse = finding.SORTS[page["sort"]][1] != page["is_backwards"]
     found = sorted(chain(*pages), key=lambda one: one.id, reverse=reverse)
-    return found[: page.limit], conditions, counts
-
-
-def _count_labels(
-    session: Session, detector: Detector, wanted: QueryFilter
-) -> Mapping[int, Counts] | None:
-    """Return the counts of the versions wanted, None if what passes may lack a label.
-
-    They include the labels that wait for the job.
-    """
-    is_whole = wanted.label is None and wanted.is_wrong is None and not wanted.labelled
-    if is_whole or wanted.labelled is False:
-        return None
-    return _count_all(session, detector, wanted)
+    return found[: page["limit"]], conditions, counts
 
 
 def _count_all(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate, groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -122,13 +122,9 @@ class Calibration(_Confidences):
     )
 
 
-class _Read(NamedTuple):
-    """What is said of all labels that are read, and their bins."""
-
-    head: dict[str, Any]
-    bins: list[ConfidenceBin]
-    # When the first query of each version came.
-    begun: list[datetime]
+# What is said of all labels that are read, their bins, and when the first query of each
+# version came.
+_Read = tuple[dict[str, Any], list[ConfidenceBin], list[datetime]]
 
 
 def get_thresholds(
@@ -163,12 +159,26 @@ def get_thresholds_and_calibration(
 def _find_thresholds(
     detector: Detector, read: _Read, typed: float | None
 ) -> Thresholds:
-    head = read.head
-    points = _build_points(_at_equal_shares(read.bins), head["confidence_level"])
+    head, bins, begun = read
+    level, points = head["confidence_level"], list[ThresholdPoint]()
+    above = _at_equal_shares(bins)
+    if above:
+        band = stats.simultaneous_band(
+            [one.correct for one in above], [one.labelled for one in above], level
+        )
+        ends = zip(band.low.tolist(), band.high.tolist(), strict=True)
+        points = [
+            ThresholdPoint(
+                threshold=one.least,
+                share=one.queries / above[0].queries,
+                **_score(one, *pair),
+            )
+            for one, pair in zip(above, ends, strict=True)
+        ]
     target = typed or detector.target
     # Whether it was set when nobody can have seen a label.
     at = detector.target_at
-    is_early = at is not None and all(at <= one for one in read.begun)
+    is_early = at is not None and all(at <= one for one in begun)
     is_stored = is_early and target == detector.target
     lowest = None
     # Labels that may have been picked decide nothing.
@@ -179,7 +189,7 @@ def _find_thresholds(
             [point.labelled for point in points],
             [point.share for point in points],
             target=target,
-            confidence_level=head["confidence_level"],
+            confidence_level=level,
         )
     return Thresholds(
         **head,
@@ -191,12 +201,10 @@ def _find_thresholds(
 
 
 def _calibrate(read: _Read) -> Calibration:
-    head = read.head
+    head, every, _ = read
     tenths = [
         _sum_up(list(same), place)
-        for place, same in groupby(
-            read.bins, lambda row: min(row.step * _BINS // STEPS, 9)
-        )
+        for place, same in groupby(every, lambda row: min(row.step * _BINS // STEPS, 9))
     ]
     if not tenths:
         return Calibration(**head, bins=[], ece=None)
@@ -253,25 +261,7 @@ def _read(
         "queries": sum(one.queries for one in bins),
         "labels": labels,
     }
-    return _Read(head, bins, [one.created_at for one in versions])
-
-
-def _build_points(above: Sequence[ConfidenceBin], level: float) -> list[ThresholdPoint]:
-    if not above:
-        return []
-    band = stats.simultaneous_band(
-        [one.correct for one in above], [one.labelled for one in above], level
-    )
-    return [
-        ThresholdPoint(
-            threshold=one.least,
-            share=one.queries / above[0].queries,
-            **_score(one, low, high),
-        )
-        for one, low, high in zip(
-            above, band.low.tolist(), band.high.tolist(), strict=True
-        )
-    ]
+    return head, bins, [one.created_at for one in versions]
 
 
 def _score(one: ConfidenceBin, low: float, high: float) -> dict[str, Any]:
