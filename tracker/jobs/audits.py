@@ -24,9 +24,7 @@ from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finis
 class Audits(Handler):
     """Freezes the set of each span that is due, sends reminders and closes audits.
 
-    An audit ends when its goal is reached, or when the next span is frozen.  Each step
-    is one transaction, so that a killed worker leaves nothing half done and the next
-    run continues.
+    Each step is one transaction, so that a killed worker leaves nothing half done.
     """
 
     kind = AUDITS

@@ -70,7 +70,6 @@ class Imports(Handler):
         return 1
 
     def _carry_out(self, task: Task, watch: Watch, progress: Progress) -> str:
-        """Check the file, then write the rows that earlier attempts have not."""
         noted = 0.0
 
         def note(now: Progress) -> None:

@@ -283,7 +283,6 @@ class Loop:
         return taken
 
     def _land(self, work: Future[int], flight: _Flight) -> int:
-        """Return how much was done; note failures and interruptions."""
         try:
             return work.result()
         except LostTaskError:

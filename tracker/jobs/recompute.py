@@ -105,10 +105,9 @@ def recompute_small(
     clock: Clock = utc_now,
     time_zone: str | None = None,
 ) -> Iterator[Recomputed]:
-    """Fold in the new labels of the detectors that have few.
+    """Fold in the new labels of the detectors that have few, each yielded once stored.
 
-    Together they take a third of the time.  Each is yielded once stored, so that a
-    later failure hides none of them.
+    Together they take a third of the time.
     """
     begun = time.perf_counter()
     with database.read() as session:
@@ -146,10 +145,7 @@ def _store(
     worker: str,
     clock: Clock,
 ) -> list[Recomputed]:
-    """Write folds that took *seconds* each.
-
-    Raises StaleFoldError, with nothing written, if another worker was faster.
-    """
+    """Write folds; raises StaleFoldError if another worker was faster."""
     begun = time.perf_counter()
     with database.write() as session:
         runs = services.store_folds(
@@ -172,7 +168,6 @@ def _store(
 
 
 def _end_runs(database: Database, *, worker: str, clock: Clock) -> None:
-    """Store the run snapshots that are due."""
     begun = time.perf_counter()
     with database.read() as session:
         folds = services.read_ends(session, at=clock(), listeners=[FoldEvents()])

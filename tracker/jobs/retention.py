@@ -87,10 +87,7 @@ class Retention(Handler):
         return deleted
 
     def run(self, pause: Callable[[float], object] = time.sleep) -> int:
-        """Delete some old queries in pieces, each a transaction, and count them.
-
-        *pause* is called between two pieces; if it returns true, the run ends.
-        """
+        """Delete some old queries, and count them; ends where *pause* returns true."""
         begun = time.perf_counter()
         before = self.clock() - timedelta(days=self.days)
         deleted = 0
@@ -122,10 +119,9 @@ class Retention(Handler):
         return deleted
 
     def _delete_each(self, keys: Iterable[Key], delete: Callable[..., int]) -> int:
-        """Delete queries, those of each detector in a transaction of its own.
+        """Delete queries, in a transaction for each detector.
 
-        One over several detectors would hold the locks of all of them, and wait for
-        each with those of the others.
+        One over several would wait for locks while it holds those of the others.
         """
         by_detector: dict[int, list[int]] = {}
         for detector_id, query_id in keys:

@@ -27,10 +27,7 @@ log = structlog.get_logger("tracker.job")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Deliveries(Handler):
-    """Sends the outbox, one message at a time to each webhook.
-
-    An attempt whose worker was killed is repeated under the same id.
-    """
+    """Sends the outbox, one message at a time to each webhook."""
 
     allowed_hosts: Collection[str] = ()
     timeout_seconds: float = 15.0
@@ -198,11 +195,10 @@ class DigestMail(_Mail):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Exporter(Handler):
-    """Sends each new estimate at least once.
+    """Sends each new estimate at least once, of each version the newest.
 
-    If a version changed twice meanwhile, only its newest estimate is sent.  New
-    estimates are looked up from time to time: a fold that added a task would wait for
-    other folds at that one row.
+    They are looked up from time to time: a fold that added a task would wait for other
+    folds at that one row.
     """
 
     endpoint: str

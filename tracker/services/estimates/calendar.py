@@ -172,7 +172,6 @@ class Calendar:
             self.now = now._replace(counts=_pool(self.days, now.since))
 
     def _find(self, at: datetime) -> Iterator[AccuracyChange]:
-        """Yield the proved changes, each later than the one before."""
         table, terms, birth = self._table, self.terms, self.birth
         start: int | None = None
         key = tuple(one.tobytes() for one in table)
@@ -219,7 +218,6 @@ class Calendar:
         return claim
 
     def _claim(self, now: Now) -> Claim:
-        """Return what the verdict claims of the labels that count *now*."""
         measure, classes = read_measure(self.terms.measure), self.terms.classes
         first = (now.since or date.min).toordinal()
         end = (now.until or date.max).toordinal() + 1
@@ -297,10 +295,7 @@ def list_now(
     level: float | None = None,
     known_at: datetime | None = None,
 ) -> dict[int, Now]:
-    """Return what counts now of each version, by its detector and class shares.
-
-    With *known_at* it is what counted then.
-    """
+    """Return what counts now of each version, or what counted at *known_at*."""
     zones = {one.id: one.zone for one, _ in versions.values()}
     waiting = count_pending_days(session, zones)
     kept = storage.load_states(session, versions)
@@ -368,10 +363,7 @@ def load_days(
 def find_birth(
     session: Session, version: Version, state: Mapping[str, Any], zone: tzinfo
 ) -> date:
-    """Return the day that the parts of the error are counted from.
-
-    It is the earliest asked day that is known when the first label comes, and is kept.
-    """
+    """Return the earliest asked day known when the first label came, which is kept."""
     if state:
         return date.fromisoformat(state["birth"])
     return day_in(find_first_asked(session, version) or version.created_at, zone)

@@ -64,12 +64,9 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
 ) -> dict[str, Any]:
     """Return the tightening chart of one version as a Vega-Lite specification.
 
-    It is drawn from at most 250 snapshots, the newest among them, however long the
-    history is, and ends with the live estimate.  A nameless one shows the balanced
-    accuracy alone, and no name of the detector, its version or its classes.  With a
-    *window*, at *computed_at*, the accuracy of the last labels or days at each moment
-    is drawn too, and with it what happened: changes, corrections, verdicts, and a line
-    at *then*.
+    A nameless one shows the balanced accuracy alone, and no name of the detector, its
+    version or its classes.  With a *window*, at *computed_at*, the accuracy of the last
+    labels or days at each moment is drawn too, and what happened, and a line at *then*.
     """
     intervals.check_method(method)
     versions = choose_versions(session, detector, version)
@@ -134,7 +131,6 @@ def _list_marks(
     points: Sequence[Moment],
     then: datetime | None,
 ) -> list[Mark]:
-    """Return what happened to a version, as a chart of *points* draws it."""
     marks = [
         Mark(
             "correction",
@@ -164,10 +160,6 @@ def _list_marks(
 
 
 def _labels_at(points: Sequence[Moment], at: datetime) -> int:
-    """Return how many labels the last snapshot up to an instant had.
-
-    Those of one import are all of one instant, and what they tell is told by all.
-    """
     known = [one.labels for one in points if one.computed_at <= at]
     return known[-1] if known else points[0].labels
 
@@ -186,10 +178,7 @@ def list_changes(session: Session, detector: Detector, version: Version) -> list
 
 
 def list_states(session: Session, detector: Detector, version: Version) -> list[State]:
-    """Return the verdicts of a version in order, each with since when it held.
-
-    By the target of today; without one there are none.
-    """
+    """Return the verdicts of a version by the target of today, each with since when."""
     if detector.target is None:
         return []
     found: list[State] = []
@@ -215,7 +204,6 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
 def _iter_verdicts(
     session: Session, detector: Detector, version: Version, snapshots: Sequence[Any]
 ) -> Iterator[tuple[Any, words.Verdict | None]]:
-    """Yield the row of each snapshot that decides, with its verdict if it has one."""
     chosen = [one.sequence for one in snapshots]
     method, target = words.DECIDING_METHOD, detector.target
     if not chosen or target is None:
@@ -286,7 +274,6 @@ def _load_asked(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
     most_classes: int,
     by: datetime | None,
 ) -> list[Series]:
-    """Return the points along the days asked, each at the beginning of its day."""
     most = intervals.max_snapshots(method, len(detector.classes), of=_MOST_DAYS)
     chosen: dict[str, Any] = {"measure": words.RECALL, "method": method, "known_at": by}
     days = list(iter_asked_days(session, detector, version, most=most, **chosen))
@@ -355,9 +342,8 @@ def _choose_snapshots(
 def _spread(marks: Sequence[Any], most: int) -> list[Any]:
     """Return at most so many marks, evenly along the log of their labels.
 
-    Above a hundred labels checkpoints are spread so already; every mark below
-    that stays where there is room.  There is not where labels were corrected, which
-    makes checkpoints and no more labels.
+    Checkpoints above a hundred labels are spread so already.  Marks below stay where
+    there is room, which corrections may leave none of: they make checkpoints too.
     """
     if len(marks) <= most:
         return list(marks)

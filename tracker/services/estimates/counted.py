@@ -86,10 +86,7 @@ class Counted(NamedTuple):
         return method_level(DECIDING_METHOD, level, self.population)
 
     def promised_level(self, detector: Detector, level: float) -> float:
-        """Return the level of the deciding method for the shown counts.
-
-        Of a version's error each measure has one part.
-        """
+        """Return the level of the deciding method for the shown counts."""
         part = shared_level(level, 1 + len(detector.also) * self.is_of_version)
         return self.level(part, is_now=self.is_now)
 
@@ -127,8 +124,8 @@ def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them
 ) -> Counted:
     """Return the running counts, or those of the queries that pass the *filters*.
 
-    With anything in *recent* they are the counts as they were known then, those of the
-    last labels, or of a random sample of a span.
+    With anything in *recent*: of what was known then, of the last labels, or of a
+    sample.
     """
     last = {name: recent[name] for name in ("known_at", "last")}
     if recent["average_of"] == "span":
@@ -203,10 +200,7 @@ def date_counts(
     at: datetime,
     known_at: datetime | None = None,
 ) -> list["Counted"]:
-    """Return what is counted of versions with what counts now of it, if it is live.
-
-    With *known_at* it is what counted then.
-    """
+    """Return what is counted with what counts now of it, or counted at *known_at*."""
     parts = {
         version: (detector, find_shares(detector, one.counts, one.standings))
         for detector, versions, one in counted
@@ -264,10 +258,7 @@ def describe_basis(
     labels: int,
     unclear: UnclearBounds | None,
 ) -> str:
-    """Return whose labels count, what counts once, and of which days they are.
-
-    And what would be true if many *unclear* answers had all been right, or wrong.
-    """
+    """Return what an estimate rests on, and how far *unclear* answers could move it."""
     part = ""
     if counted.includes_targeted:
         part = ", and those of queries that somebody picked"

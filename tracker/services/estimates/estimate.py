@@ -261,13 +261,11 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     """Compute an estimate from every label committed so far.
 
     With the *span* now it counts queries asked since the last proved change, with all
-    those of the version; by default now for `anytime`, which decides.
-
-    It needs no label but those that the job has not folded in yet; with *since* or
-    *until* the queries asked in that window are counted again, and with *where* those
-    for which it holds; see ``parse_where``.  A *window* of the last labels or days
-    stands beside them, and *as_known_at* leaves out what came later, for changes too.
-    As the *average_of* a span it counts only what is a random sample of its queries.
+    those of the version; by default now for `anytime`, which decides.  With *since* or
+    *until*, or with *where* (see ``parse_where``), queries are counted again.  A
+    *window* of the last labels or days stands beside them, and *as_known_at* leaves out
+    what came later, for changes too.  As the *average_of* a span it counts only what is
+    a random sample of its queries.
     """
     last, begun = parse_window(window, since, method, at=as_known_at or computed_at)
     filters: dict[str, Any] = {"since": begun or since, "until": until}
@@ -315,10 +313,7 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     filters: Mapping[str, Any],
     standings: Standings,
 ) -> dict[str, Any]:
-    """Return the warnings of an estimate, and when its queries were asked if known.
-
-    Of the last labels, and of what was known once, it is not.
-    """
+    """Return warnings, what a replay decides, and when queries were asked if known."""
     facts: dict[str, Any] = {}
     kind, is_then = found.population.kind, found.as_known_at is not None
     if versions and not (is_then or found.window or any(filters.values())):
@@ -355,10 +350,10 @@ def list_estimates(
     *,
     computed_at: datetime,
 ) -> list[Estimate]:
-    """Compute the estimate of one version of each detector.
+    """Compute the estimate of one version of each detector, in few statements.
 
-    It goes by what decides, in few statements for all of them.  When the queries were
-    asked is not in it, nor how many labels would decide.
+    It goes by what decides.  When the queries were asked is not in it, nor how many
+    labels would decide.
     """
     shown = [one for one in versions.values() if one is not None]
     found = current_counts(session, shown)
@@ -508,10 +503,7 @@ def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     is_part: bool,
     is_foreseen: bool,
 ) -> dict[str, Any]:
-    """Return the decision on the detector's measure, and on those beside it.
-
-    They go by what counts now.  The error is split evenly over them first.
-    """
+    """Decide on the detector's measure and those beside it, by what counts now."""
     because = None
     if target is None:
         because = decision.NO_TARGET

@@ -169,10 +169,7 @@ def read_folds(
     below: int,
     listeners: Sequence[Listener] = (),
 ) -> list[Fold]:
-    """Fold the new labels of *detectors* that have fewer than *below* new rows.
-
-    Read together they take far less than one by one.
-    """
+    """Fold the new labels of *detectors* that have fewer than *below* new rows."""
     by_id = {detector.id: detector for detector in detectors}
     found = pending.list_pending_batches(session, by_id)
     rows = count_pending_rows(session, found) if found else {}
@@ -306,10 +303,7 @@ def replay(
     *,
     time_zone: str | None = None,
 ) -> Fold:
-    """Return projections of all changes that were folded in, from the first one.
-
-    Days are those in *time_zone*; unless given, as they were counted.
-    """
+    """Return projections of all folded changes, days in *time_zone* or as counted."""
     fold = Fold(detector, kinds, cut_by, is_new=True, time_zone=time_zone)
     zone = detector.zone if time_zone is None else zone_of(time_zone)
     queries: Iterator[Change] = iter(())
@@ -331,10 +325,9 @@ def read_again(
     time_zone: str | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Fold | None:
-    """Count slices by keys declared since, or days in another *time_zone*.
+    """Count slices by new keys, or days in another *time_zone*; None if there are none.
 
-    None if all are counted.  It takes what was folded in already, and no lock: writers
-    go on meanwhile.
+    It takes what was folded in already, and no lock: writers go on meanwhile.
     """
     names = list_uncounted(detector)
     if names:
@@ -353,10 +346,7 @@ def _replay(
     changes: Iterator[Change],
     confidences: Sequence[tuple[int, int, int, Bin]] = (),
 ) -> None:
-    """Add *changes* in order to the projections of each version, and close these.
-
-    The *confidences* of new queries come before, added up by the database.
-    """
+    """Add summed *confidences* and *changes* in order, and close the projections."""
     while (chunk := list(islice(changes, _AT_ONCE))) or confidences:
         by_version: dict[tuple[int, int], list[Change]] = {}
         new = (Change(*one[:2], 0, step=one[2]) for one in confidences)
@@ -381,7 +371,6 @@ def _load(
     folds: Mapping[int, Fold],
     changes: Mapping[tuple[int, int], Sequence[Change]],
 ) -> dict[tuple[int, int], VersionFold]:
-    """Return the folds of versions, with the rows that their *changes* need."""
     versions = {one: folds[one[0]].of_version(one[1]) for one in changes}
     wanted = {
         (*one, *place)
@@ -473,8 +462,7 @@ def store_folds(
 ) -> list[JobRun]:
     """Write folds that took so many *seconds* each, and return the run of each.
 
-    Raises StaleFoldError if another worker was faster with one of them; the caller
-    rolls all of them back.
+    Raises StaleFoldError if another worker was faster with one of them.
     """
     seen = {one.detector_id: one.revision for one in folds}
     traffic = {one.detector_id: one.traffic.dump() for one in folds if one.traffic}

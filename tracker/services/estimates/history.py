@@ -142,12 +142,11 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
 ) -> Iterator[PlacedRow]:
     """Stream the rows of the history in order, each after its place in it.
 
-    A place is (version, sequence); *after* one, the history goes on behind it.
-    Version ``*`` gives the history of every version, one after the other; they
-    are not pooled.  Method ``*`` gives every one that was stored, and one that was
-    not is computed from the stored counts; of another *measure* than recall that is
-    every method but exact.  By when queries were *asked_at* there is a snapshot for
-    each day, of all queries asked up to its end.
+    A place is (version, sequence); *after* one, the history goes on behind it. Version
+    ``*`` gives every version, one after the other.  Method ``*`` gives every one that
+    was stored; one that was not is computed from the stored counts, as all but exact of
+    another *measure* than recall.  By when queries were *asked_at* there is a snapshot
+    for each day, of all queries asked up to its end.
     """
     intervals.check_method(method, or_all=True)
     versions = choose_versions(session, detector, version)
@@ -258,8 +257,7 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
 ) -> Iterator[AskedDay]:
     """Yield the days of a version with scored queries, each with all before it.
 
-    Days begin in the zone of the detector.  With *known_at* labels count as they were
-    known then.  At *most* so many of them are chosen evenly.
+    With *known_at* labels count as they were known then.  At *most* so many are chosen.
     """
     zone, current = detector.zone, current_counts(session, [version])[version.id]
     if known_at is None:
@@ -330,7 +328,6 @@ def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:
 def _place_rows(
     detector: Detector, versions: Iterable[Version], measure: str
 ) -> Callable[[Any], PlacedRow]:
-    """Return what makes rows of the database rows of a history."""
     name, scopes = detector.name, list_scopes(detector, measure)
     names = {one.id: one.name for one in versions}
 
@@ -401,7 +398,6 @@ def _recomputed(
 
 
 def _kind_of(rows: Sequence[PlacedRow]) -> tuple[int, float, str]:
-    """Return what the rows of snapshots that are computed together have in common."""
     return len(rows), rows[0][1].confidence_level, rows[0][1].population
 
 
@@ -417,8 +413,7 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
 ) -> list[PlacedRow]:
     """Return what *method* says of *scopes* in these snapshots of *version*, in order.
 
-    Snapshots for which a method was not stored, because it is costly, are left out,
-    and those that were stored before *measure* was kept.
+    Snapshots for which a method or *measure* was not stored are left out.
     """
     names = list_scopes(detector, measure)
     is_stored = method in _stored_methods(measure)
@@ -439,10 +434,7 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
 def iter_labels(
     session: Session, detector: Detector, conditions: Sequence[Condition] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Stream every label ever given to a query of *detector*, in order.
-
-    Or to those queries that meet all *conditions*.
-    """
+    """Stream every label ever given to queries that meet all *conditions*, in order."""
     tests = [one.test(session) for one in conditions]
     for values in iter_label_rows(session, detector.id, tests):
         row = dict(zip(LABEL_COLUMNS, values, strict=True))

@@ -182,8 +182,7 @@ def join_scores(
 ) -> list[list[Score]]:
     """Return, for each row of classes, the score of all of them and each class's.
 
-    The *values* are the accuracies, NaN where there are no trials, and the one of all
-    classes is their mean.  *by_class* and *whole* are their intervals.
+    The *values* are the accuracies, NaN without trials; their mean is that of all.
     """
     columns = (correct, trials, values, *by_class, *whole)
     lists = zip(*(column.tolist() for column in columns), strict=True)
@@ -209,10 +208,7 @@ def score_window(
     labelled: Sequence[Sequence[int]],
     confidence_level: float,
 ) -> list[list[Score]]:
-    """Return what `score` does by exact, of a window in which the accuracy may drift.
-
-    For each class, and as the published mean of all.
-    """
+    """Return what `score` does by exact, of a window in which accuracies may drift."""
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
     by_class = window_intervals(k, n, confidence_level)
     shared = window_intervals(k, n, confidence_level, shown=k.shape[1])

@@ -206,10 +206,7 @@ def count_trials(
 def add_measure(
     estimate: Estimate, measure: str, label_errors: LabelErrors | None = None
 ) -> MeasuredEstimate:
-    """Return *estimate* with *measure*, by its method and confidence level.
-
-    Raises InvalidInputError for a measure that there is not.
-    """
+    """Return *estimate* with *measure*; raises InvalidInputError for an unknown one."""
     found = dict(estimate, label_errors=label_errors)
     if measure not in _OF_ALL:
         named = parse_measure(measure, estimate.confusion, others=_OF_ALL)
@@ -240,10 +237,7 @@ def score_own(estimate: Estimate, measure: str) -> Accuracy:
 
 
 def score_estimate(estimate: Estimate, measure: str) -> list[Score]:
-    """Return what `score` does for *estimate*, by its method and level.
-
-    In a window the accuracy may drift, and the interval holds for its average.
-    """
+    """Return what `score` does for *estimate*; in a window, for the average of it."""
     correct, level = estimate.correct, estimate.shown_level
     predicted = _count_predicted(estimate)
     trials = count_trials(measure, correct, estimate.labelled, predicted)
@@ -257,7 +251,6 @@ def _count_predicted(estimate: Estimate) -> list[int]:
 
 
 def _build_each(estimate: Estimate, measure: str) -> Any:
-    """Return the precision or F1 of each class, and their mean."""
     is_f1 = measure == words.F1
     kind: type[Shape] = F1 if is_f1 else Precision
     macro, *scores = score_estimate(estimate, measure)

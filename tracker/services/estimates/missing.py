@@ -87,10 +87,7 @@ def find_awaited(
 def count_unlabelled(
     session: Session, detector: Detector, versions: Iterable[Version]
 ) -> Missing | None:
-    """Return how many queries of *versions* will get their label; None for too many.
-
-    Of what they were predicted to be nothing is said.
-    """
+    """Return how many queries of *versions* will get their label; None for too many."""
     number = 0
     for version in versions if is_all(detector) else ():
         found = count_awaited(session, version, None, ())
@@ -168,10 +165,7 @@ def bound_unclear(  # noqa: PLR0913, PLR0917 - what is counted, and what is miss
     shares: tuple[float, ...] | None,
     awaited: Missing | None,
 ) -> UnclearBounds | None:
-    """Return the bounds of the detector's measure, None where few answers are missing.
-
-    *awaited* are the queries that will get their label; of too many there are none.
-    """
+    """Return the bounds of the measure, None if few answers are missing or too many."""
     if awaited is None:
         return None
     found = counts.select(standings)

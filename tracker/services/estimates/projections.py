@@ -429,10 +429,7 @@ class Checkpoints(Projection):
             ]
 
     def find_due(self, last_label_at: datetime) -> datetime | None:
-        """Return when a snapshot of where the labels ended is due; None: never.
-
-        That is once there has been no label for a while, and not too often in a day.
-        """
+        """Return when a snapshot of where the labels ended is due; None: never."""
         if self._is_recorded:
             return None
         due = last_label_at + QUIET

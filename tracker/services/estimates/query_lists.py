@@ -88,10 +88,7 @@ class QueryFilter:
 def build_filter(
     session: Session, detector: Detector, wanted: QueryFilter, *, at: datetime
 ) -> finding.Conditions:
-    """Return the conditions that the queries which are *wanted* meet.
-
-    Raises InvalidInputError, which names the field, where *wanted* makes no sense.
-    """
+    """Return the conditions of the queries *wanted*; raises InvalidInputError."""
     wanted = _resolve(session, detector, wanted)
     if wanted.predicted is not None:
         check_prediction(detector, wanted.predicted, field="predicted")
@@ -144,7 +141,6 @@ def _find_other(session: Session, detector: Detector, name: str) -> int:
 
 
 def _resolve(session: Session, detector: Detector, wanted: QueryFilter) -> QueryFilter:
-    """Return the filter with the standings that the estimate counts."""
     if wanted.is_counted is None or wanted.standings:
         return wanted
     versions = choose_versions(session, detector, wanted.version or "*")
@@ -184,11 +180,7 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     at: datetime,
     at_most: int | None = None,
 ) -> tuple[Sequence[Query], int]:
-    """Return what `find_queries` does, and how many queries pass on all pages.
-
-    They are counted only up to *at_most*.  The running counts know it of labels,
-    predictions and versions, and no query is looked at.
-    """
+    """Return what `find_queries` does, and how many pass in all, up to *at_most*."""
     wanted = _resolve(session, detector, wanted)
     page = {"sort": sort, "after": after, "limit": limit, "is_backwards": False}
     found, conditions, counts = _walk(session, detector, wanted, page, at=at)
@@ -222,10 +214,7 @@ def _walk(
     *,
     at: datetime,
 ) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
-    """Return one page of a list, the conditions of all pages, and what was counted.
-
-    Nothing is counted where what passes may lack a label.
-    """
+    """Return a page, the conditions of all, and counts if only labelled ones pass."""
     conditions = build_filter(session, detector, wanted, at=at)
     counts = None
     is_narrow = wanted.label is not None or wanted.is_wrong is not None

@@ -40,8 +40,7 @@ class Difference:
 def recount(session: Session, detector: Detector) -> list[Difference]:
     """Replay every label of *detector* and return where the kept counts differ.
 
-    The replay goes by the history of labels.  With the labels that wait it is compared
-    with the current label of each query: two ways that must meet.
+    With the labels that wait the replay must also meet the current label of each query.
     """
     versions = list_versions(session, detector.id)
     fold = replay(session, detector, _KINDS, list_counted(detector))

@@ -89,11 +89,7 @@ class _Member(NamedTuple):
 def list_replay(
     session: Session, detector: Detector, *, version: str | None, n: int
 ) -> ReplayList:
-    """Return the first *n* inputs that a new version is to be put to.
-
-    They are those of lowest rank among the inputs of *version* with a label drawn at
-    random.
-    """
+    """Return the *n* inputs of lowest rank that *version* has a random label of."""
     chosen = choose_versions(session, detector, version)
     found: Iterable[tuple[float, str, int]] = ()
     if chosen:
@@ -165,8 +161,8 @@ def _first_label(row: Any) -> datetime:
 def _take_lowest(members: Sequence[_Member]) -> list[_Member]:
     """Return the most members of lowest rank of which at most a tenth is missing.
 
-    Or none, if these are less than half of those that are there: then the version was
-    put to other inputs than those of lowest rank.
+    None, if these are less than half of those that are there: it was put to other
+    inputs.
     """
     ordered = sorted(members, key=lambda one: one.rank)
     missing = length = 0

@@ -62,10 +62,7 @@ def say_change(change: AccuracyChange) -> str:
 
 
 def say_more(change: AccuracyChange, sentence: str) -> str:
-    """Return what a report's *sentence* does not have of a change, or nothing.
-
-    Which other days it may have begun on, and what was before.
-    """
+    """Return which days a change may be of, and what was before, unless said."""
     said, first, last = [], change.since_from, change.since_to
     if change.reference is None and first != last:
         said.append(f"{first:%-d %B %Y} to {last:%-d %B %Y} would fit as well. ")
@@ -243,8 +240,7 @@ class Report:
     def urgency(self) -> tuple[int, float]:
         """Where it stands in the list: who needs a look comes first.
 
-        Of those that are not decided it is who needs the fewest labels, about: widths
-        shrink with their root.
+        Of undecided ones, who needs the fewest labels: widths shrink with their root.
         """
         found, more = self.estimate.decision, math.inf
         if found and found.accuracy not in {None, found.target}:
@@ -257,8 +253,7 @@ class Report:
 def add_sentence(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimate:
     """Return an estimate with the sentence that begins the page of its detector.
 
-    An estimate of some labels of a version, or by another interval than the one that
-    decides, has none: the page says something else.
+    An estimate of a part, or by an interval that does not decide, has none.
     """
     if found.span is None or not (found.decision or found.method == DECIDING_METHOD):
         return found
@@ -269,19 +264,13 @@ def add_sentence(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimat
 def report_fold(
     detector: Detector, version: str, counts: Counts, now: Now, *, at: datetime
 ) -> Report:
-    """Return the report of a version by the counts of a fold, as its page will have it.
-
-    It is needed before the fold is stored, with the events that it causes.
-    """
+    """Return the report of a version by the counts of a fold that is not stored yet."""
     counted = choose_now(detector, counts, now)
     return Report(detector, build_estimate(detector, counted, version, at), 0)
 
 
 class Reports:
-    """Reports of many detectors, with estimates kept until something changes them.
-
-    A list of many detectors would spend its time on estimates that are as before.
-    """
+    """Reports of many detectors, with estimates kept until something changes them."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Estimate]] = {}

@@ -69,10 +69,7 @@ def store_snapshots(
     *,
     computed_at: datetime,
 ) -> None:
-    """Add the snapshots of versions, each after those that there are.
-
-    Each version comes with the run of the job, its confidence level, and its points.
-    """
+    """Add the snapshots of versions, each with the run of the job and its level."""
     snapshots: list[dict[str, Any]] = []
     intervals: list[dict[str, Any]] = []
     measures: list[dict[str, Any]] = []

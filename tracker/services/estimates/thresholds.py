@@ -130,21 +130,14 @@ _Read = tuple[dict[str, Any], list[ConfidenceBin], list[datetime]]
 def get_thresholds(
     session: Session, detector: Detector, *, target: float | None = None, **choices: Any
 ) -> Thresholds:
-    """Return the accuracy above each of at most ten confidence thresholds.
-
-    Thresholds lie at fixed shares of all queries, so no label moves them.  *choices*
-    are those of `_read`.
-    """
+    """Return the accuracy above thresholds at fixed shares of all queries."""
     return _find_thresholds(detector, _read(session, detector, **choices), target)
 
 
 def get_calibration(
     session: Session, detector: Detector, **choices: Any
 ) -> Calibration:
-    """Return ten bins of confidence with their accuracies, those that have queries.
-
-    *choices* are those of `_read`.
-    """
+    """Return the bins of confidence that have queries, with their accuracies."""
     return _calibrate(_read(session, detector, **choices))
 
 
@@ -271,10 +264,7 @@ def _score(one: ConfidenceBin, low: float, high: float) -> dict[str, Any]:
 
 
 def _at_equal_shares(bins: Sequence[ConfidenceBin]) -> list[ConfidenceBin]:
-    """Return the highest thresholds that leave 100 %, 90 %, ... 10 % of the queries.
-
-    Each is the sum of a bin and all above it.
-    """
+    """Return the highest thresholds that leave 100 %, 90 %, ... 10 % of the queries."""
     sums = accumulate(
         reversed(bins), lambda above, one: _sum_up([above, one], one.step)
     )

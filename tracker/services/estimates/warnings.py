@@ -37,10 +37,7 @@ class DependentMistakes(Shape):
 def find_warnings(
     session: Session, detector: Detector, version: Version, population: str, labels: int
 ) -> list[DependentMistakes]:
-    """Return what to be warned of in an estimate of so many *labels* of *version*.
-
-    Where a detector has groups, they say what belongs together.
-    """
+    """Return what to be warned of in an estimate of so many *labels* of *version*."""
     look = _looks_at(labels)
     if detector.groups is not None or not look:
         return []

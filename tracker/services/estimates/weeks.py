@@ -112,11 +112,7 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     measure: str | None = None,
     limit: int = 26,
 ) -> Weeks:
-    """Return the last *limit* spans, as far as queries of one version were asked.
-
-    Each costs some passes over the queries of its own, by the index on when they were
-    asked, and none over others.
-    """
+    """Return the last *limit* spans, as far as queries of one version were asked."""
     if version == "*":
         raise invalid("version", version, "weeks are of one version")
     versions = choose_versions(session, detector, version)
@@ -229,7 +225,6 @@ class _Desk(NamedTuple):
         )
 
     def _share(self, since: datetime) -> float:
-        """Return the error of the span that begins at *since*."""
         born = self.born
         day = day_in(since, self.detector.zone)
         if self.by == "month":
@@ -242,8 +237,7 @@ class _Desk(NamedTuple):
     def _count(self, of: storage.SpanOfQueries) -> storage.Drawn | None:
         """Count what was drawn, None where it is not known how many there are.
 
-        So it is of classes by their labels, of predictions of whole groups, and where
-        queries without a label were deleted.
+        So it is of recalls, of precisions by groups, and where queries were deleted.
         """
         has_groups = self.detector.groups is not None
         is_known = self.measure.kind == OVERALL or (
@@ -323,12 +317,7 @@ def count_sample(
     filters: Mapping[str, Any],
     others: Iterable[object],
 ) -> dict[Cell, int]:
-    """Count the sample of the queries that were asked between the ends in *filters*.
-
-    Raises InvalidInputError where there is none: without both ends, with any of the
-    *others* that choose labels, where groups count once, and where queries without a
-    label were deleted.
-    """
+    """Count the sample of a span of queries; raises InvalidInputError without one."""
     since, until = filters["since"], filters["until"]
     if since is None or until is None or filters["where"] or any(others):
         raise _refuse("it needs since and until, and takes no other choice of labels")

@@ -36,9 +36,8 @@ def parse_window(
 ) -> tuple[int | None, datetime | None]:
     """Return the window that *text* names: so many labels, or asked since an instant.
 
-    Raises InvalidInputError for any but `exact`, whose interval alone is proven to
-    hold for the average of a window in which the accuracy drifts; and for a method
-    that there is not.
+    Raises InvalidInputError for any *method* but `exact`, whose interval alone is
+    proven to hold for the average of a window in which the accuracy drifts.
     """
     check_method(method)
     if text is None:
@@ -87,8 +86,7 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
 ) -> list[Moment]:
     """Return the balanced accuracy of *window* at some of *moments*, in order.
 
-    It goes by the labels as they are known now, in the order in which they came.  It
-    begins where the window is full: with the last 20,000 labels at the earliest.
+    It goes by labels as they are known now, and begins where the window is full.
     """
     last, since = parse_window(window, None, EXACT, at=at)
     lasts = None if since is None else at - since

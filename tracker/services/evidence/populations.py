@@ -21,8 +21,7 @@ def standings_of(population: str, label_sampling: str | None) -> Standings:
     """Return the standings whose labels count in *population*.
 
     *label_sampling* is the detector's word on labels that do not say how their query
-    was chosen: with ``random`` or ``all`` they are live or replayed, and with
-    ``targeted`` they count nowhere.
+    was chosen.
     """
     is_said = label_sampling in RANDOM_ENOUGH
     if population == LIVE:

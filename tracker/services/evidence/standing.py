@@ -91,12 +91,10 @@ def find_consensus(  # noqa: PLR0911, PLR0913 - one end for each case.
     """Return the class of a query by the newest label of each labeler.
 
     *agreement* is where the query stood before, *words* has the labels by labeler,
-    without those that were picked on purpose: the *newest* may be one of these.
-    With one label wanted, and one labeler so far, the newest label is the class.
-    Otherwise it is what more than half of them say, once as many have answered as the
-    detector wants; without a majority the query is disputed.  With the detector's
-    consensus ``newest`` the newest label is scored all the same.  The *second* label
-    of a re-check makes a dispute known and changes no class.
+    without those that were picked on purpose: the *newest* may be one of these.  With
+    one label wanted, and one labeler so far, the newest label is the class.  Otherwise
+    it is what more than half of them say, once as many have answered as the detector
+    wants. The *second* label of a re-check makes a dispute known and changes no class.
 
     Raises ConflictError for a label that settles a query that is not disputed.
     """
@@ -153,13 +151,10 @@ def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom
     settles: bool = False,
     units: Units | None = None,
 ) -> Decision:
-    """Decide what *query* counts for once *label* is given to it.
+    """Decide what *query*, as it was before, counts for once *label* is given to it.
 
-    *query* has ``sampling``, ``standing``, ``is_replayed``, ``is_repeat`` and
-    ``agreement`` as they were before, and where it has a ``group``, *units* have what
-    is known of that.
-    *said* is the sampling that came with the label, or ``random`` for a query drawn
-    by the random queue.  *words* has the newest label of each labeler that is not
+    *said* is the sampling that came with the label, or ``random`` for a query drawn by
+    the random queue.  *words* has the newest label of each labeler that is not
     targeted, the new one included, where several people may answer; *second* is the
     answer of a re-check, which is compared and never scored.
     """
@@ -196,8 +191,7 @@ def take_over(
 ) -> Decision:
     """Decide what *query* counts for once it takes over the label of its input.
 
-    A label is live for the version that drew it and replayed for others.  A query that
-    has a label of its own keeps its standing, and its class is corrected.
+    A query that has a label of its own keeps its standing, and its class is corrected.
     """
     sampling, is_replayed = taken_sampling(query, given.sampling)
     standing, is_spent = stand_in_group(

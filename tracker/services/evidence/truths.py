@@ -96,7 +96,6 @@ class Truth:
 
 
 def _read_decision(label: Mapping[str, Any], query: Mapping[str, Any]) -> Decision:
-    """Return what was decided when *query* was given its current *label*."""
     standing, agreement = label["standing"], query.get("agreement")
     return Decision(
         label.get("truth") or label["label"],
@@ -153,10 +152,9 @@ class Truths:
     def lock(
         self, inputs: Iterable[str | None], groups: Iterable[str | None] = ()
     ) -> None:
-        """Keep others from *inputs* and *groups* until this transaction ends.
+        """Keep others from *inputs*, *groups* and groups of these until this commits.
 
-        And from the groups of other queries with these inputs.  From then on the units
-        of the groups are known.
+        From then on the units of the groups are known.
         """
         given = {name for name in inputs if name is not None}
         storage.lock_inputs(self._session, self._detector_id, given)
@@ -173,10 +171,7 @@ class Truths:
     def hold(
         self, inputs: Iterable[str | None], groups: Iterable[str | None] = ()
     ) -> None:
-        """Lock *inputs* and *groups*, and read what is known of them.
-
-        Of other inputs nothing is known any more.
-        """
+        """Lock *inputs* and *groups*, and read what is known of them alone."""
         given = {name for name in inputs if name is not None}
         self._firsts, self._spent, self._truths, self._stored = set(), set(), {}, set()
         self.lock(given, groups)
@@ -225,19 +220,14 @@ class Truths:
     def keep_rank(self, query: Mapping[str, Any]) -> float | None:
         """Return the rank that a new query keeps for good, if it waits for a label.
 
-        An input that has a label was put to its version by somebody who may have
-        known that.
+        Whoever put a labelled input to its version may have known its label.
         """
         known = self.get(query["input"])
         rank: float | None = query["queue_rank"]
         return rank if known is None else None
 
     def is_new(self, name: str | None) -> bool:
-        """Return whether an input that is held was never labelled, or there is none.
-
-        Where versions are pooled, an input counts by a query that was there when it
-        got its first label.
-        """
+        """Return whether an input that is held was never labelled, or there is none."""
         return name not in self._truths and name not in self._spent
 
     def repeats(self, version_id: int, name: str | None) -> bool:
@@ -262,8 +252,8 @@ class Truths:
     ) -> None:
         """Settle the truths after new *queries* and *labels* were written.
 
-        A label that adds to the truth of its input is the new truth, and a query
-        without a label takes over what is true of its input.
+        A label that adds to the truth of its input is the new one, and others take it
+        over.
         """
         if not self._shares:
             return
@@ -303,8 +293,7 @@ class Truths:
         """Give each truth to the queries with its input that it adds to.
 
         And to the others too, where it *says_more* than a class: who else was asked.
-        It is the *first* label of some inputs, by which it is known from then on which
-        of its queries counts where versions are pooled.
+        Of inputs that it is the *first_of*, one query counts where versions are pooled.
         """
         if not self._shares:
             return
@@ -342,10 +331,7 @@ class Truths:
             storage.leave_pool(self._session, self._detector_id, others)
 
     def join(self, queries: Sequence[dict[str, Any]]) -> None:
-        """Give *queries* that had none their ``input``, which is held.
-
-        Of two labels the newer one becomes the truth of the input.
-        """
+        """Give *queries* their ``input``, which is held and takes the newest label."""
         if not queries:
             return
         known_before = set(self._truths)

@@ -36,11 +36,7 @@ _LONGEST_NAME = 200
 
 
 class Elected:
-    """Which query of each group is to be the unit, of those that a file answers.
-
-    Only the rank of the lowest is kept and its name, by hashes of what it is elected
-    for.
-    """
+    """Which query of each group a file makes the unit: its lowest rank, by hashes."""
 
     def __init__(self) -> None:
         self._lowest: dict[int, tuple[float, int]] = {}
@@ -100,11 +96,7 @@ class Units:
                 self._units[version_id, name, population] = number
 
     def elect(self, members: Iterable[tuple[Mapping[str, Any], str, bool]]) -> None:
-        """Let the lowest of *members* be the unit of each group that has none.
-
-        Each is a query that is answered now, its sampling, and whether the answer is
-        replayed.
-        """
+        """Let the lowest of *members*, answered now, be the unit of each new group."""
         for query, sampling, is_replayed in members:
             base = populations.base_standing(sampling, is_replayed=is_replayed)
             population = populations.population_of(base, self._detector.label_sampling)
@@ -202,10 +194,7 @@ def name_group(group_by: str | None, metadata: Any) -> str | None:
 
 
 def erased_name(seed: str, name: str) -> str:
-    """Return what is kept of a group or an input once a query of it is erased.
-
-    It stays spent: sent again, it is known, and counts no second time.
-    """
+    """Return what is kept of a group or an input that was erased: it stays spent."""
     digest = blake2b(f"{seed}:{name}".encode(), digest_size=16).hexdigest()
     return f"erased:{digest}"
 
@@ -215,8 +204,7 @@ def find_firsts(
 ) -> tuple[set[tuple[int, str]], set[str]]:
     """Return of each version, by its id, which of *inputs* were put to it.
 
-    Those of labelled queries that were erased since are among them, and are returned
-    by themselves, too.
+    And of these the inputs of labelled queries that were erased since.
     """
     given, names = [*dict.fromkeys(inputs)], dict[str, str]()
     if has_erased(session, detector.id):
