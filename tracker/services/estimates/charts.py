@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -279,22 +280,14 @@ def _load_asked(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
     days = list(iter_asked_days(session, detector, version, most=most, **chosen))
     if not days:
         return []
-    names = _choose_classes(detector, days[-1].scores[1:], most_classes)
-    scopes = [words.BALANCED, *detector.classes]
-    return [
-        Series(
-            scope,
-            [
-                Moment(
-                    **dict(day.scores[scopes.index(scope)]),
-                    labels=day.labels,
-                    computed_at=day.asked_at,
-                )
-                for day in days
-            ],
-        )
-        for scope in (words.BALANCED, *names)
-    ]
+    classes = _choose_classes(detector, [row for _, row in days[-1][1:]], most_classes)
+    points: dict[str, list[Moment]] = {name: [] for name in (words.BALANCED, *classes)}
+    for _, row in chain(*days):
+        if row.scope in points:
+            points[row.scope].append(
+                row.model_copy(update={"computed_at": row.asked_at})
+            )
+    return [Series(scope, moments) for scope, moments in points.items()]
 
 
 def list_curve(

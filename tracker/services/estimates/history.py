@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 from sqlalchemy.orm import Session
@@ -199,47 +199,8 @@ def _iter_asked(  # noqa: PLR0913 - every filter that the API offers.
             iter_asked_days(session, detector, version, method=method, **limits)
             for method in methods
         ]
-        for method, day in chain.from_iterable(
-            zip(methods, same, strict=True) for same in zip(*by_method, strict=True)
-        ):
-            scopes = list_scopes(detector, measure)
-            for scope, one in zip(scopes, day.scores, strict=True):
-                row = HistoryRow(
-                    computed_at=day.known_at,
-                    detector=detector.name,
-                    version=version.name,
-                    labels=day.labels,
-                    scope=scope,
-                    confidence_level=detector.confidence_level,
-                    method=method,
-                    formula=stats.get_method(method).formula,
-                    measure=measure,
-                    asked_at=day.asked_at,
-                    population=day.population,
-                    **dict(one),
-                )
-                yield (version.id, day.number), row
-
-
-class AskedDay(NamedTuple):
-    """What labels say of all queries asked up to the end of a day."""
-
-    asked_at: datetime
-    number: int
-    labels: int
-    population: str
-    known_at: datetime
-    # Of all classes together, then of each.
-    scores: Sequence[Score]
-
-
-class _Sums(NamedTuple):
-    """The sums of all days up to one, by class."""
-
-    day: date
-    correct: list[int]
-    labelled: list[int]
-    predicted: list[int]
+        for same in zip(*by_method, strict=True):
+            yield from chain(*same)
 
 
 def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
@@ -254,8 +215,8 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
     beyond: int = 0,
     known_at: datetime | None = None,
     most: int | None = None,
-) -> Iterator[AskedDay]:
-    """Yield the days of a version with scored queries, each with all before it.
+) -> Iterator[list[PlacedRow]]:
+    """Yield rows for each day of a version with scored queries, with all before it.
 
     With *known_at* labels count as they were known then.  At *most* so many are chosen.
     """
@@ -270,15 +231,15 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
     population, standings = pick_population(detector, current)
     bets = find_shares(detector, current, standings)
     level = method_level(method, detector.confidence_level, population)
-    last = current.last_label_at
+    scopes, last = list_scopes(detector, measure), current.last_label_at
     if last is None:
         return
-    chosen: Iterator[_Sums] = (
-        one
-        for one in _add_up(days, detector.classes, standings)
-        if one.day.toordinal() > beyond
-        and (since is None or midnight_in(one.day, zone) >= since)
-        and (until is None or midnight_in(one.day, zone) < until)
+    chosen: Iterator[tuple[date, list[list[int]]]] = (
+        (day, sums)
+        for day, sums in _add_up(days, detector.classes, standings)
+        if day.toordinal() > beyond
+        and (since is None or midnight_in(day, zone) >= since)
+        and (until is None or midnight_in(day, zone) < until)
     )
     if most is not None:
         chosen = iter(intervals.thin_evenly(list(chosen), most))
@@ -286,20 +247,35 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
         method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE
     )
     while chunk := list(islice(chosen, at_once)):
-        correct = [one.correct for one in chunk]
-        trials = [count_trials(measure, *one[1:]) for one in chunk]
+        correct = [sums[0] for _, sums in chunk]
+        trials = [count_trials(measure, *sums) for _, sums in chunk]
         scored = intervals.score(
             correct, trials, method, level, [bets] * len(chunk), measure=measure
         )
-        for one, scores in zip(chunk, scored, strict=True):
-            at, number = midnight_in(one.day, zone), one.day.toordinal()
-            labels = sum(one.labelled)
-            yield AskedDay(at, number, labels, population, last, scores)
+        known_of: dict[str, Any] = {
+            "computed_at": last,
+            "detector": detector.name,
+            "version": version.name,
+            "confidence_level": detector.confidence_level,
+            "method": method,
+            "formula": stats.get_method(method).formula,
+            "measure": measure,
+            "population": population,
+        }
+        for (day, (_, labelled, _)), scores in zip(chunk, scored, strict=True):
+            when: dict[str, Any] = {"asked_at": midnight_in(day, zone)}
+            when["labels"] = sum(labelled)
+            rows = (
+                HistoryRow(scope=scope, **known_of, **when, **dict(one))
+                for scope, one in zip(scopes, scores, strict=True)
+            )
+            yield [((version.id, day.toordinal()), row) for row in rows]
 
 
 def _add_up(
     days: dict[date, Counts], classes: Sequence[str], standings: Standings
-) -> Iterator[_Sums]:
+) -> Iterator[tuple[date, list[list[int]]]]:
+    """Yield the correct, labelled and predicted ones of all days up to each."""
     sums = [[0] * len(classes) for _ in range(3)]
     for day in sorted(days):
         found = days[day].select(standings)
@@ -314,7 +290,7 @@ def _add_up(
             [a + b for a, b in zip(*both, strict=True)]
             for both in zip(sums, new, strict=True)
         ]
-        yield _Sums(day, *sums)
+        yield day, sums
 
 
 def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:

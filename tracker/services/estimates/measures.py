@@ -208,14 +208,14 @@ def add_measure(
 ) -> MeasuredEstimate:
     """Return *estimate* with *measure*; raises InvalidInputError for an unknown one."""
     found = dict(estimate, label_errors=label_errors)
-    if measure not in _OF_ALL:
+    if measure in {words.PRECISION, words.F1}:
+        found[measure] = _build_each(estimate, measure)
+    elif measure != words.RECALL:
         named = parse_measure(measure, estimate.confusion, others=_OF_ALL)
         named_score = score_named(estimate, named)
         found["measured"] = Measured(measure=measure, **dict(named_score))
         if measure == words.OVERALL:
             found[measure] = named_score
-    elif measure != words.RECALL:
-        found[measure] = _build_each(estimate, measure)
     return MeasuredEstimate(**found)
 
 
@@ -253,22 +253,21 @@ def _count_predicted(estimate: Estimate) -> list[int]:
 def _build_each(estimate: Estimate, measure: str) -> Any:
     is_f1 = measure == words.F1
     kind: type[Shape] = F1 if is_f1 else Precision
-    macro, *scores = score_estimate(estimate, measure)
-    counts = estimate.labelled, _count_predicted(estimate)
-    rows = zip(estimate.confusion, scores, *counts, strict=True)
+    scores = score_estimate(estimate, measure)
+    macro, *values = (
+        {measure: one.accuracy, "low": one.low, "high": one.high} for one in scores
+    )
+    counts = estimate.correct, estimate.labelled, _count_predicted(estimate)
     return kind.model_validate(
         {
             "combination": f"{estimate.method}: {_OF_F1 if is_f1 else _OF_PRECISION}",
             "classes": [
-                {"name": name, "correct": one.correct, "predicted": predicted}
-                | ({"labelled": labelled} if is_f1 else {})
-                | _name_value(measure, one)
-                for name, one, labelled, predicted in rows
+                {"name": name, "correct": k, "predicted": m, **value}
+                | ({"labelled": n} if is_f1 else {})
+                for name, value, k, n, m in zip(
+                    estimate.confusion, values, *counts, strict=True
+                )
             ],
-            "macro": _name_value(measure, macro),
+            "macro": macro,
         }
     )
-
-
-def _name_value(measure: str, found: Score) -> dict[str, Any]:
-    return {measure: found.accuracy, "low": found.low, "high": found.high}

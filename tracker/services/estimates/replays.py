@@ -95,16 +95,13 @@ def list_replay(
     if chosen:
         standings = standings_of(LIVE, detector.label_sampling)
         rows = iter_replayable(session, detector.id, chosen[0].id, standings=standings)
-        found = ((_rank(detector, row), row.input, row.id) for row in rows)
+        seed = detector.queue_seed
+        found = ((draw_rank(seed, one._mapping), one.input, one.id) for one in rows)
     items = [
         ReplayItem(input=name, query=dump_id("iq", number))
         for _, name, number in nsmallest(n, found)
     ]
     return ReplayList(items=items, next=None)
-
-
-def _rank(detector: Detector, row: Any) -> float:
-    return draw_rank(detector.queue_seed, row._mapping)
 
 
 def find_replay(session: Session, detector: Detector, version: Version) -> Replay:
@@ -126,7 +123,8 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         # Whether it said something of the input without its label.
         is_blind = row.asked and (version.unseen or _first_label(row) > row.asked)
         predicted = row.predicted if is_blind else None
-        member = _Member(_rank(detector, row), row.label, predicted)
+        rank = draw_rank(detector.queue_seed, row._mapping)
+        member = _Member(rank, row.label, predicted)
         streams.setdefault(place, []).append(member)
     taken = [one for some in streams.values() for one in _take_lowest(some)]
     cells = Counter((one.label, one.predicted) for one in taken if one.predicted)

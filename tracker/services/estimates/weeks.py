@@ -203,8 +203,12 @@ class _Desk(NamedTuple):
         if ranked:
             arrivals = storage.find_arrivals(self.session, of)
             drawn = self._count(of)
-        share = self._share(since)
         first, last = (day_in(one, self.detector.zone) for one in (since, until))
+        months = 12 * (first.year - self.born.year) + first.month - self.born.month
+        days = (first - self.born).days
+        place = {"month": months, "week": days // 7, "day": days}[self.by]
+        part = stats.span_share(place, are_days=self.by == "day")
+        share = (1.0 - self.detector.confidence_level) * part
         counts = pool(one for day, one in self.days.items() if first <= day < last)
         by_labels, labels = self._read_labels(counts, share)
         ways = [by_labels]
@@ -223,16 +227,6 @@ class _Desk(NamedTuple):
             below_target=None if self.target is None else best.high < self.target,
             **best._asdict(),
         )
-
-    def _share(self, since: datetime) -> float:
-        born = self.born
-        day = day_in(since, self.detector.zone)
-        if self.by == "month":
-            place = 12 * (day.year - born.year) + day.month - born.month
-        else:
-            place = (day - born).days // (7 if self.by == "week" else 1)
-        share = stats.span_share(place, are_days=self.by == "day")
-        return (1.0 - self.detector.confidence_level) * share
 
     def _count(self, of: storage.SpanOfQueries) -> storage.Drawn | None:
         """Count what was drawn, None where it is not known how many there are.
