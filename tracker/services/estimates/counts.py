@@ -99,9 +99,13 @@ def pick_population(
     if wanted is not None:
         check_one_of("population", wanted, populations.POPULATIONS)
     word = detector.label_sampling
-    chosen = wanted or populations.choose_population(
-        word, lambda some: counts.count(some) > 0
+    has_labels = (
+        one
+        for one in populations.POPULATIONS
+        if counts.count(populations.standings_of(one, word)) > 0
     )
+    # It is live where the version has a live label, and without any label.
+    chosen = wanted or next(has_labels, populations.LIVE)
     if is_pooled and chosen != UNSTATED:
         return chosen, populations.compared_standings(word)
     return chosen, populations.standings_of(chosen, word)

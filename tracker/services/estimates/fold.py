@@ -129,14 +129,10 @@ class Fold:
     taken: dict[int, tuple[Sequence[Point], Scored]] = field(default_factory=dict)
     # Of the versions whose labels have ended for now.
     calendars: dict[int, calendar.Calendar] = field(default_factory=dict)
-    detector_id: int = field(init=False)
-    revision: int = field(init=False)
-    level: float = field(init=False)
-    target: float | None = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.detector_id, self.revision = self.detector.id, self.detector.revision
-        self.level, self.target = self.detector.confidence_level, self.detector.target
+    @property
+    def detector_id(self) -> int:
+        return self.detector.id
 
     def of_version(self, version_id: int) -> VersionFold:
         """Return the projections of a version, which are begun if they are not yet."""
@@ -415,8 +411,8 @@ def read_ends(
 def score_folds(folds: Sequence[Fold]) -> None:
     """Compute the intervals of all snapshots of *folds*, and what is to be told."""
     listeners = folds[0].listeners if folds else ()
-    for level in {fold.level for fold in folds}:
-        same = [fold for fold in folds if fold.level == level]
+    for level in {fold.detector.confidence_level for fold in folds}:
+        same = [one for one in folds if one.detector.confidence_level == level]
         points = {
             key: version.of(Checkpoints).points
             for fold in same
@@ -464,7 +460,7 @@ def store_folds(
 
     Raises StaleFoldError if another worker was faster with one of them.
     """
-    seen = {one.detector_id: one.revision for one in folds}
+    seen = {one.detector_id: one.detector.revision for one in folds}
     traffic = {one.detector_id: one.traffic.dump() for one in folds if one.traffic}
     if not pending.advance_revisions(session, seen, traffic):
         raise StaleFoldError("another worker has folded these labels")
@@ -488,7 +484,7 @@ def store_folds(
     dumped = map(_dump, folds, repeat(computed_at))
     storage.store_projections(session, dict(chain.from_iterable(dumped)))
     taken = [
-        (fold.rows[key], run.id, fold.level, *some)
+        (fold.rows[key], run.id, fold.detector.confidence_level, *some)
         for fold, run in zip(folds, runs, strict=True)
         for key, some in fold.taken.items()
     ]
@@ -512,7 +508,8 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
 
     Raises StaleFoldError if labels were folded in or the measure was set meanwhile.
     """
-    is_mine = pending.advance_revisions(session, {fold.detector_id: fold.revision})
+    seen = {fold.detector_id: fold.detector.revision}
+    is_mine = pending.advance_revisions(session, seen)
     detector = session.get_one(Detector, fold.detector_id)
     if not is_mine or detector.measure != fold.detector.measure:
         raise StaleFoldError("labels were folded in or the measure set meanwhile")

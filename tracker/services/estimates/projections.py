@@ -12,7 +12,6 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import (
     FIRST_LABELS,
     STATED,
-    STEPS,
     Arrival,
     Cell,
     Change,
@@ -143,19 +142,6 @@ class Projection(ABC):
             (self.name, key): Kept(key, row.dump()) for key, row in self.rows.items()
         }
 
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:  # noqa: ARG003
-        return {}
-
-
-def name_counts(counts: Counts) -> dict[str, int]:
-    """Return the number in each cell under the words for it."""
-    numbers = {
-        f"{cell.standing} label {cell.label}, predicted {cell.predicted}": number
-        for cell, number in counts.cells.items()
-    }
-    return numbers | {"corrections": counts.corrections}
-
 
 class Tally:
     """The labels of one population by class."""
@@ -218,31 +204,27 @@ class Cells(Projection):
     def add(self, change: Change) -> None:
         self.counts.take(change)
         label, before = change.added, change.removed
-        if label is not None:
-            self._take_share(label, before, change.created_at)
-            self._count(label, 1)
         if before is not None:
             self._count(before, -1)
-
-    def _take_share(
-        self, label: Cell, before: Cell | None, at: datetime | None
-    ) -> None:
-        """Freeze the stated shares at the first label, or count the first classes."""
-        shares = self.counts.shares
-        if shares is None:
-            shares = self.counts.shares = Shares(FIRST_LABELS, {})
-            stated = self.fold.detector.class_shares
-            stated_at = self.fold.detector.class_shares_at
-            # What is stated after a label was seen may have been chosen by it.
-            if stated is not None and stated_at and at and stated_at < at:
-                shares = Shares(STATED, dict(stated), is_frozen=True)
-                self.counts.shares = shares
-        if shares.is_frozen or not label.is_scored(self.fold.live):
+        if label is None:
             return
+        self._count(label, 1)
+        shares, live = self.counts.shares, self.fold.live
+        if shares is None:
+            shares = self.counts.shares = self._begin_shares(change.created_at)
         # A correction counts no query a second time.
-        if before is None or not before.is_scored(self.fold.live):
-            number = shares.by_class.get(label.label, 0)
-            shares.by_class[label.label] = number + 1
+        is_first = before is None or not before.is_scored(live)
+        if is_first and not shares.is_frozen and label.is_scored(live):
+            shares.by_class[label.label] = shares.by_class.get(label.label, 0) + 1
+
+    def _begin_shares(self, at: datetime | None) -> Shares:
+        """Freeze the stated shares at the first label, or count the first classes."""
+        stated = self.fold.detector.class_shares
+        stated_at = self.fold.detector.class_shares_at
+        # What is stated after a label was seen may have been chosen by it.
+        if stated is not None and stated_at and at and stated_at < at:
+            return Shares(STATED, dict(stated), is_frozen=True)
+        return Shares(FIRST_LABELS, {})
 
     @property
     def shares(self) -> tuple[float, ...] | None:
@@ -255,10 +237,6 @@ class Cells(Projection):
             one.count(cell, step)
         if cell.standing in self._targeted and cell.label != UNCLEAR:
             self.targeted += step
-
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        return name_counts(Counts.load(kept.state)) if place[0] == CELLS else {}
 
 
 class Days(Projection):
@@ -277,13 +255,6 @@ class Days(Projection):
             if counts is None:
                 counts = self.rows[day] = Counts()
             counts.take(change)
-
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        if place[0] != DAYS:
-            return {}
-        numbers = name_counts(Counts.load(kept.state))
-        return {f"{what}, asked on {place[1]}": one for what, one in numbers.items()}
 
 
 class Known(Projection):
@@ -312,16 +283,6 @@ class Known(Projection):
         found: Counts = row.at(change, instant)
         return found
 
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        if place[0] != KNOWN:
-            return {}
-        return {
-            f"{what}, asked on {day}, known since {place[1]}": number
-            for day, state in kept.state["days"].items()
-            for what, number in name_counts(Counts.load(state)).items()
-        }
-
 
 class Confidences(Projection):
     """The queries and labels of a version by the confidence of the prediction."""
@@ -342,16 +303,6 @@ class Confidences(Projection):
                 self.at(change.step).count(change.added, 1)
             if change.removed is not None:
                 self.at(change.step).count(change.removed, -1)
-
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        bins = Bins.load(kept.state) if place[0] == CONFIDENCES else {}
-        return {
-            f"{standing} labels at a confidence of {step / STEPS:g}, {what}": number
-            for step, one in bins.items()
-            for standing, pair in one.labels.items()
-            for what, number in zip(("correct", "in all"), pair, strict=True)
-        }
 
 
 @dataclass(frozen=True, slots=True)

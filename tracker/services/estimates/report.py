@@ -197,7 +197,14 @@ class Report:
     @property
     def _measured(self) -> str:
         measure = read_measure(self.detector.measure)
-        said = f"{right_how_often(measure, self.said)}{self._of_clear}"
+        said, unclear = (
+            right_how_often(measure, self.said),
+            self.estimate.unclear_bounds,
+        )
+        answers = unclear.answers + self.estimate.labels if unclear else 0
+        if unclear and 10 * unclear.answers > answers:
+            counts = f"{unclear.answers:,} of {answers:,}"
+            said += f", of what people could tell ({counts} were unclear)"
         if self.since:
             said = f"since {self.since_said} {said}"
         if self.before:
@@ -206,18 +213,6 @@ class Report:
             )
         same = "" if self.of or self.since else f", {self.counts_same}"
         return f"{said[0].upper()}{said[1:]}{same}."
-
-    @property
-    def _of_clear(self) -> str:
-        """Whose answers are left out, where they are more than a tenth."""
-        unclear = self.estimate.unclear_bounds
-        if unclear is None:
-            return ""
-        answers = unclear.answers + self.estimate.labels
-        if 10 * unclear.answers <= answers:
-            return ""
-        counts = f"{unclear.answers:,} of {answers:,}"
-        return f", of what people could tell ({counts} were unclear)"
 
     @property
     def counts_same(self) -> str:

@@ -1,6 +1,5 @@
 """Populations: which labels an estimate may count together."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 from tracker import words
@@ -70,17 +69,3 @@ def compared_standings(
     return standings_of(LIVE, label_sampling) | standings_of(
         words.REPLAYED, label_sampling
     )
-
-
-def choose_population(
-    label_sampling: str | None, has_labels: Callable[[Standings], bool]
-) -> str:
-    """Return the population of an estimate that is asked for without one.
-
-    It is live where the version has a live label, else replayed, else unstated; live
-    without any label.
-    """
-    for population in POPULATIONS:
-        if has_labels(standings_of(population, label_sampling)):
-            return population
-    return LIVE
