@@ -157,16 +157,31 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     limit: int,
     at: datetime,
     is_backwards: bool = False,
-) -> Sequence[Query]:
+) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
     """Return the queries that pass, behind *after* in the order *sort*.
 
+    After them the conditions of all pages, and counts if only labelled ones pass.
     Backwards it is those before *after*, the nearest first.  The running counts tell
     which combinations of label and prediction there are, and an index leads to the
     queries of each: a walk from the newest query might meet nothing for a million.
     """
-    wanted = _resolve(session, detector, wanted)
-    page = {"sort": sort, "after": after, "limit": limit, "is_backwards": is_backwards}
-    return _walk(session, detector, wanted, page, at=at)[0]
+    page: Any = {"sort": sort, "after": after, "limit": limit}
+    page["is_backwards"] = is_backwards
+    conditions = build_filter(session, detector, wanted, at=at)
+    counts = None
+    is_narrow = wanted.label is not None or wanted.is_wrong is not None
+    if wanted.labelled or (is_narrow and wanted.labelled is None):
+        counts = _count_all(session, detector, wanted)
+    are_few = bool(wanted.where) and finding.are_few(session, conditions)
+    pages = [
+        finding.list_sorted(session, [*conditions, *seek], **page, are_few=are_few)
+        for seek in _seeks(wanted, counts, sort)
+    ]
+    if len(pages) == 1:
+        return pages[0], conditions, counts
+    reverse = finding.SORTS[sort][1] != is_backwards
+    found = sorted(chain(*pages), key=lambda one: one.id, reverse=reverse)
+    return found[:limit], conditions, counts
 
 
 def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
@@ -182,8 +197,9 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
 ) -> tuple[Sequence[Query], int]:
     """Return what `find_queries` does, and how many pass in all, up to *at_most*."""
     wanted = _resolve(session, detector, wanted)
-    page = {"sort": sort, "after": after, "limit": limit, "is_backwards": False}
-    found, conditions, counts = _walk(session, detector, wanted, page, at=at)
+    found, conditions, counts = find_queries(
+        session, detector, wanted, sort=sort, after=after, limit=limit, at=at
+    )
     if wanted.is_open:
         total = count_shown(session, detector.id)
     elif wanted.is_told and wanted.labelled is not False:
@@ -204,32 +220,6 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
 def count_shown(session: Session, detector_id: int) -> int:
     logged = storage.count_logged(session, list_versions(session, detector_id))
     return sum(logged.values()) - storage.count_all_erased(session, detector_id)
-
-
-def _walk(
-    session: Session,
-    detector: Detector,
-    wanted: QueryFilter,
-    page: Mapping[str, Any],
-    *,
-    at: datetime,
-) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
-    """Return a page, the conditions of all, and counts if only labelled ones pass."""
-    conditions = build_filter(session, detector, wanted, at=at)
-    counts = None
-    is_narrow = wanted.label is not None or wanted.is_wrong is not None
-    if wanted.labelled or (is_narrow and wanted.labelled is None):
-        counts = _count_all(session, detector, wanted)
-    are_few = bool(wanted.where) and finding.are_few(session, conditions)
-    pages = [
-        finding.list_sorted(session, [*conditions, *seek], **page, are_few=are_few)
-        for seek in _seeks(wanted, counts, page["sort"])
-    ]
-    if len(pages) == 1:
-        return pages[0], conditions, counts
-    reverse = finding.SORTS[page["sort"]][1] != page["is_backwards"]
-    found = sorted(chain(*pages), key=lambda one: one.id, reverse=reverse)
-    return found[: page["limit"]], conditions, counts
 
 
 def _count_all(

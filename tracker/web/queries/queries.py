@@ -227,7 +227,7 @@ def _find_neighbours(
     """Return the queries before and behind *query* in the list it was opened from."""
     found: dict[str, Query | None] = {}
     for name, is_backwards in (("before", True), ("behind", False)):
-        nearest = find_queries(
+        nearest, _, _ = find_queries(
             session,
             detector,
             asked.wanted,
