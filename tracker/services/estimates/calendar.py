@@ -232,7 +232,7 @@ class Calendar:
         label: those of which the bounds are narrowest.  All hold.
         """
         measure = read_measure(self.terms.measure)
-        now = self.now._replace(awaited_in_all=awaited[0].missing)
+        now = self.now._replace(awaited_in_all=awaited[0][1])
         parts = []
         for until, unlabelled in awaited:
             some = _pool(self.days, now.since, until)
@@ -322,7 +322,7 @@ def list_now(
         calendar = Calendar(terms, birth, state, days, shares)
         calendar.find_now(at)
         if is_all(detector):
-            awaited = [Awaited(None, None)]
+            awaited: list[Awaited] = [(None, None)]
             if known_at is None:
                 last = Counts(last_label_at=version.last_label_at)
                 last_at = pool([last, *new.values()]).last_label_at or at

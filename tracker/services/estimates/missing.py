@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,13 +39,9 @@ def is_all(detector: Detector) -> bool:
     return detector.label_sampling == "all"
 
 
-class Awaited(NamedTuple):
-    """The queries of a version that will get their label, if asked *until* a day."""
-
-    # None for all.
-    until: date | None
-    # None for too many.
-    missing: Missing | None
+# Queries of a version that will get their label: those asked until a day, None for all,
+# and how many, None for too many.
+Awaited = tuple[date | None, Missing | None]
 
 
 def find_awaited(
@@ -71,7 +67,7 @@ def find_awaited(
     cuts = [midnight_in(day + a_day, zone) for day in days]
     found = count_awaited(session, version, start, cuts)
     if found is None:
-        return [Awaited(None, None)]
+        return [(None, None)]
     parts = [Counter[str | None]() for _ in (None, *days)]
     for predicted, cut_by, number in found:
         for part in parts[: cut_by + 1]:
@@ -81,7 +77,7 @@ def find_awaited(
         # Deleted before anybody labelled them.
         for part in parts:
             part[None] = version.deleted
-    return [Awaited(*part) for part in zip((None, *days), parts, strict=True)]
+    return [*zip((None, *days), parts, strict=True)]
 
 
 def count_unlabelled(

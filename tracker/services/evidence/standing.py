@@ -163,12 +163,7 @@ def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom
     found = find_consensus(
         detector, query["agreement"], label, words, second=second, settles=settles
     )
-    standing, is_spent = stand_in_group(
-        query, sampling, found, is_replayed=is_replayed, units=units
-    )
-    return Decision(
-        found.label, sampling, standing, is_replayed, *found[1:], is_spent=is_spent
-    )
+    return _stand_in_group(query, found, sampling, is_replayed, units)
 
 
 def choose_sampling(query: Mapping[str, Any], said: str | None) -> str:
@@ -193,13 +188,8 @@ def take_over(
 
     A query that has a label of its own keeps its standing, and its class is corrected.
     """
-    sampling, is_replayed = taken_sampling(query, given.sampling)
-    standing, is_spent = stand_in_group(
-        query, sampling, given, is_replayed=is_replayed, units=units
-    )
-    return given._replace(
-        sampling=sampling, standing=standing, is_replayed=is_replayed, is_spent=is_spent
-    )
+    taken = taken_sampling(query, given.sampling)
+    return _stand_in_group(query, given, *taken, units)
 
 
 def taken_sampling(query: Mapping[str, Any], given: str) -> tuple[str, bool]:
@@ -208,23 +198,23 @@ def taken_sampling(query: Mapping[str, Any], given: str) -> tuple[str, bool]:
     return (query["sampling"] if has_own else given), not has_own
 
 
-def stand_in_group(
+def _stand_in_group(
     query: Mapping[str, Any],
+    found: Consensus | Decision,
     sampling: str,
-    found: Consensus | Decision | None = None,
-    *,
-    is_replayed: bool = False,
-    units: Units | None = None,
-) -> tuple[str, bool]:
-    """Return the standing of a labelled query, and whether its group is spent."""
-    is_repeat = query["is_repeat"]
-    standing = stand(sampling, found, is_replayed=is_replayed, is_repeat=is_repeat)
-    if units is None or query["group"] is None:
-        return standing, False
-    if standing in {REPEAT, TARGETED}:
-        return standing, units.is_spent(query)
-    counts = units.place(query, stand(sampling, is_replayed=is_replayed))
-    return (standing if counts else GROUPED), units.is_spent(query)
+    is_replayed: bool,
+    units: Units | None,
+) -> Decision:
+    standing, is_spent = stand(sampling, found, is_replayed=is_replayed), False
+    if query["is_repeat"]:
+        standing = REPEAT
+    if units is not None and query["group"] is not None:
+        if standing not in {REPEAT, TARGETED}:
+            base = stand(sampling, is_replayed=is_replayed)
+            standing = standing if units.place(query, base) else GROUPED
+        is_spent = units.is_spent(query)
+    decided = sampling, standing, is_replayed, found.agreement
+    return Decision(found.label, *decided, found.is_open, found.is_scored, is_spent)
 
 
 def stand(

@@ -103,7 +103,7 @@ class Units:
             if query["group"] is None or query["is_repeat"] or population is None:
                 continue
             place = query["version_id"], query["group"], population
-            rank = self._rank(query)
+            rank = rank_member(self._detector.queue_seed, query)
             self._lowest[place] = min(rank, self._lowest.get(place, rank))
 
     def place(self, query: Mapping[str, Any], base: str) -> bool:
@@ -165,11 +165,8 @@ class Units:
         elected = self._elected.find(place)
         if elected is not None:
             return elected != hash(name_member(query))
-        lowest = self._lowest.get(place)
-        return lowest is not None and self._rank(query) != lowest
-
-    def _rank(self, query: Mapping[str, Any]) -> float:
-        return rank_member(self._detector.queue_seed, query)
+        lowest, seed = self._lowest.get(place), self._detector.queue_seed
+        return lowest is not None and rank_member(seed, query) != lowest
 
 
 def name_member(query: Mapping[str, Any]) -> str | int:
