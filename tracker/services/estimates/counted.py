@@ -17,12 +17,7 @@ from tracker.services.estimates.counts import (
 )
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
-from tracker.services.estimates.missing import (
-    NOTHING,
-    Missing,
-    UnclearBounds,
-    is_all,
-)
+from tracker.services.estimates.missing import NOTHING, Missing, UnclearBounds, is_all
 from tracker.services.estimates.slice_counts import count_slice
 from tracker.services.estimates.weeks import count_sample
 from tracker.services.evidence import populations

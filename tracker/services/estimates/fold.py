@@ -32,11 +32,7 @@ from tracker.services.estimates.projections import (
     VersionFold,
 )
 from tracker.services.estimates.slice_counts import SliceCounts
-from tracker.services.estimates.snapshots import (
-    Scored,
-    score_points,
-    store_snapshots,
-)
+from tracker.services.estimates.snapshots import Scored, score_points, store_snapshots
 from tracker.services.estimates.warnings import Look, read_look
 from tracker.services.versions import Traffic, follow_traffic
 from tracker.storage.detectors import (

@@ -27,11 +27,7 @@ from tracker.storage.estimates.projections import (
     list_all_projections,
 )
 from tracker.storage.estimates.slices import list_counted
-from tracker.storage.estimates.thresholds import (
-    CONFIDENCES,
-    Bins,
-    count_confidences,
-)
+from tracker.storage.estimates.thresholds import CONFIDENCES, Bins, count_confidences
 
 _KINDS: tuple[type[Projection], ...] = (Cells, Days, Known, Confidences, SliceCounts)
 

@@ -13,11 +13,7 @@ from tracker.charts import words
 from tracker.services.estimates.calendar import AccuracyChange, Now
 from tracker.services.estimates.counted import choose_now
 from tracker.services.estimates.decision import Decision, foresee
-from tracker.services.estimates.estimate import (
-    Estimate,
-    build_estimate,
-    list_estimates,
-)
+from tracker.services.estimates.estimate import Estimate, build_estimate, list_estimates
 from tracker.services.estimates.measures import MeasuredEstimate, score_own
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.evidence.populations import LIVE
