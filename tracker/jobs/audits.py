@@ -17,7 +17,7 @@ from tracker.services.telling.events import (
 )
 from tracker.storage.base import Key
 from tracker.storage.labelling import audits
-from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held, finish, hold
+from tracker.storage.tasks import AUDITS, LostTaskError, Task, check_held
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -68,7 +68,7 @@ class Audits(Handler):
         if errors:
             raise errors[0]
         self._seen = seen
-        self.database.run(lambda session: finish(session, hold(session, task)))
+        self.finish(task)
         return done
 
     def _freeze(self, session: Session, key: Key) -> bool:

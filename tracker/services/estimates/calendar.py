@@ -5,7 +5,6 @@ which labels arrive changes nothing.  The fold keeps what it found of each versi
 estimate takes that, or computes it with the labels that wait.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
@@ -20,9 +19,11 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.services.estimates.intervals import Claim, bound
 from tracker.services.estimates.missing import (
+    ASIDE,
     NOTHING,
     Awaited,
     Missing,
+    add_aside,
     bound_missing,
     find_awaited,
     is_all,
@@ -38,7 +39,7 @@ from tracker.storage.estimates.cells import Counts, day_in, pool
 from tracker.storage.estimates.counts import count_pending_days
 from tracker.storage.estimates.replay import count_known_days
 from tracker.storage.queries.finding import find_first_asked
-from tracker.words import BALANCED, OPEN, OVERALL, PRECISION, RECALL, TARGETED, UNCLEAR
+from tracker.words import BALANCED, OVERALL, PRECISION, RECALL, UNCLEAR
 
 Cells = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Counts by standing, label and prediction, as they are kept."""
@@ -154,8 +155,9 @@ class Calendar:
     days: Mapping[date, Cells]
     shares: tuple[float, ...] | None
     changes: list[AccuracyChange] = field(default_factory=list)
-    # Where every query gets its label, of what counts since the last change.
+    # Where every query gets its label, those without one, and the day of the first.
     awaited: Sequence[Awaited] | None = None
+    waits_from: date = date.max
     now: Now = field(init=False)
     # The counts and the interval of the measure by what counts now.
     right: Right = field(init=False)
@@ -172,7 +174,14 @@ class Calendar:
             self.now = now._replace(counts=_pool(self.days, now.since))
 
     def _find(self, at: datetime) -> Iterator[AccuracyChange]:
-        table, terms, birth = self._table, self.terms, self.birth
+        terms, birth, until = self.terms, self.birth, self.waits_from
+        if self.awaited is not None:
+            aside = (day for day, one in self.days.items() if one.keys() & ASIDE)
+            until = min([until, *aside])
+        # Labels that come first may be of mistakes: only days that have all of them
+        # prove a change.
+        is_whole = self._table.days < until.toordinal()
+        table = _Table(*(one[is_whole] for one in self._table))
         start: int | None = None
         key = tuple(one.tobytes() for one in table)
         for one in _prove(key, terms, birth, self.shares):
@@ -209,10 +218,8 @@ class Calendar:
 
     def find_claim(self) -> Claim:
         """Find what counts now; return the claim that decides."""
-        if self.awaited is None:
-            self.find_now()
-        else:
-            self.settle(self.awaited)
+        self.find_now()
+        self.settle()
         claim = self._claim(self.now)
         self.right = claim.right, claim.counted
         return claim
@@ -225,24 +232,20 @@ class Calendar:
         level = now.level(stats.shared_level(self.terms.level, self.terms.promises))
         return Claim(*right, self.shares if measure.kind == BALANCED else None, level)
 
-    def settle(self, awaited: Sequence[Awaited]) -> None:
-        """Choose what counts where every query gets its label, and bound it.
+    def settle(self) -> None:
+        """Choose what counts, if every query gets its label, and bound it.
 
         It is all that counts now, or only queries that are old enough to have their
         label: those of which the bounds are narrowest.  All hold.
         """
+        if self.awaited is None:
+            return
         measure = read_measure(self.terms.measure)
-        now = self.now._replace(awaited_in_all=awaited[0][1])
+        now = self.now._replace(awaited_in_all=self.awaited[0][1])
         parts = []
-        for until, unlabelled in awaited:
+        for until, unlabelled in self.awaited:
             some = _pool(self.days, now.since, until)
-            missing: Counter[str | None] | None = None
-            if unlabelled is not None:
-                missing = Counter(unlabelled)
-                # And queries whose labels so far do not count.
-                for cell, number in some.cells.items():
-                    if cell.standing in {OPEN, TARGETED}:
-                        missing[cell.predicted] += number
+            missing = add_aside(unlabelled, some)
             is_whole = now.since is None and until is None
             part = now._replace(
                 counts=None if is_whole else some, until=until, awaited=missing
@@ -320,15 +323,16 @@ def list_now(
         days = add_days({day: one for (_, day), one in rows.items()}, new)
         birth = find_birth(session, version, state, detector.zone)
         calendar = Calendar(terms, birth, state, days, shares)
+        if is_all(detector) and known_at is not None:
+            # What had no label then is not kept.
+            calendar.awaited, calendar.waits_from = [(None, None)], date.min
+        elif is_all(detector):
+            last = Counts(last_label_at=version.last_label_at)
+            last_at = pool([last, *new.values()]).last_label_at or at
+            awaited = find_awaited(session, detector, version, last_at)
+            calendar.awaited, calendar.waits_from = awaited
         calendar.find_now(at)
-        if is_all(detector):
-            awaited: list[Awaited] = [(None, None)]
-            if known_at is None:
-                last = Counts(last_label_at=version.last_label_at)
-                last_at = pool([last, *new.values()]).last_label_at or at
-                since = calendar.now.since
-                awaited = find_awaited(session, detector, version, since, last_at)
-            calendar.settle(awaited)
+        calendar.settle()
         found[version.id] = calendar.now
     return found
 

@@ -214,10 +214,6 @@ class Decision(Shape):
     )
     _claim: Claim = PrivateAttr()
 
-    @property
-    def claim(self) -> Claim:
-        return self._claim
-
 
 def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the classes.
     measure: Measure,
@@ -288,7 +284,7 @@ def foresee(found: Decision, confusion: Confusion) -> Decision:
     """Return a decision by these counts with how many labels would decide it."""
     if found.because is not None:
         return found
-    measure, claim = read_measure(found.measure), found.claim
+    measure, claim = read_measure(found.measure), found._claim
     terms = (measure, found.target, confusion, claim.level)
     return decide_verdict(*terms, shares=claim.shares, span=found.span)
 

@@ -282,9 +282,8 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
         )
         last = version.last_label_at or row.last_label_at
         if is_all(fold.detector) and last is not None:
-            found.find_now()
-            which = (fold.detector, row, found.now.since, last)
-            found.awaited = find_awaited(session, *which)
+            awaited = find_awaited(session, fold.detector, row, last)
+            found.awaited, found.waits_from = awaited
 
 
 def replay(

@@ -1,7 +1,7 @@
 """The history of a detector's estimates, as they were stored and by days asked."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
@@ -175,8 +175,7 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
         until=until,
         after=after,
     )
-    place = _place_rows(detector, versions, measure)
-    rows = (place(row) for row in found)
+    rows = _place_rows(found, detector, versions, measure)
     return rows if is_stored else _recomputed(rows, detector, measure, method)
 
 
@@ -302,12 +301,11 @@ def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:
 
 
 def _place_rows(
-    detector: Detector, versions: Iterable[Version], measure: str
-) -> Callable[[Any], PlacedRow]:
+    rows: Iterable[Any], detector: Detector, versions: Iterable[Version], measure: str
+) -> Iterator[PlacedRow]:
     name, scopes = detector.name, list_scopes(detector, measure)
     names = {one.id: one.name for one in versions}
-
-    def place(row: Any) -> PlacedRow:
+    for row in rows:
         # By their order: of thousands of rows a column by its name costs as much as
         # the whole shape.
         version_id, sequence, _, computed_at, level, labels, method, *rest = row
@@ -329,9 +327,7 @@ def _place_rows(
             measure=measure,
             population=population,
         )
-        return (version_id, sequence), found
-
-    return place
+        yield (version_id, sequence), found
 
 
 def _stored_methods(measure: str) -> Sequence[str]:
@@ -401,7 +397,7 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
         method=method if is_stored else words.EXACT,
         positions=[names.index(scope) for scope in scopes] if is_stored else None,
     )
-    rows: Iterator[PlacedRow] = map(_place_rows(detector, [version], measure), found)
+    rows = _place_rows(found, detector, [version], measure)
     if not is_stored:
         rows = _recomputed(rows, detector, measure, method)
     return [(at, row) for at, row in rows if row.scope in scopes]

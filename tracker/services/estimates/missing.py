@@ -24,11 +24,13 @@ from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Standings, day_in, midnight_in
 from tracker.storage.estimates.counts import count_awaited, list_delays
-from tracker.words import DISPUTED, OVERALL, PRECISION, RECALL
+from tracker.words import DISPUTED, OPEN, OVERALL, PRECISION, RECALL, TARGETED
 
 Missing = Mapping[str | None, int]
 """How many answers are missing by predicted class, None where that is not known."""
 NOTHING: Missing = MappingProxyType({})
+# A query with such a label waits for one that counts.
+ASIDE = frozenset({OPEN, TARGETED})
 
 # Bounds are shown where more than this part of the answers is unclear.
 _FEW = 0.05
@@ -45,13 +47,9 @@ Awaited = tuple[date | None, Missing | None]
 
 
 def find_awaited(
-    session: Session,
-    detector: Detector,
-    version: Version,
-    since: date | None,
-    at: datetime,
-) -> list[Awaited]:
-    """Return which queries asked *since* a day have no label yet.
+    session: Session, detector: Detector, version: Version, at: datetime
+) -> tuple[list[Awaited], date]:
+    """Return which queries have no label yet, and the day of the first of them.
 
     First all of them.  Then those asked until the day of the last label, which came
     *at* an instant, until the day before, and until the last day of whose queries nine
@@ -63,21 +61,32 @@ def find_awaited(
     usual = delays[9 * len(delays) // 10] if delays else timedelta()
     last, a_day = day_in(at, zone), timedelta(days=1)
     days = sorted({last, last - a_day, day_in(at - usual, zone) - a_day}, reverse=True)
-    start = None if since is None else midnight_in(since, zone)
     cuts = [midnight_in(day + a_day, zone) for day in days]
-    found = count_awaited(session, version, start, cuts)
+    found = count_awaited(session, version, None, cuts)
     if found is None:
-        return [(None, None)]
+        return [(None, None)], date.min
     parts = [Counter[str | None]() for _ in (None, *days)]
-    for predicted, cut_by, number in found:
+    first = min((day_in(asked, zone) for *_, asked in found), default=date.max)
+    for predicted, cut_by, number, _ in found:
         for part in parts[: cut_by + 1]:
             part[predicted] += number
-    to = version.deleted_to
-    if version.deleted and (start is None or (to is not None and to >= start)):
-        # Deleted before anybody labelled them.
+    if version.deleted:
+        # Before anybody labelled them, and nobody knows of which days.
+        first = date.min
         for part in parts:
             part[None] = version.deleted
-    return [*zip((None, *days), parts, strict=True)]
+    return [*zip((None, *days), parts, strict=True)], first
+
+
+def add_aside(missing: Missing | None, counts: Counts) -> Missing | None:
+    """Return what is *missing* with queries whose labels so far do not count."""
+    if missing is None:
+        return None
+    found = Counter(missing)
+    for cell, number in counts.cells.items():
+        if cell.standing in ASIDE:
+            found[cell.predicted] += number
+    return found
 
 
 def count_unlabelled(
@@ -89,7 +98,7 @@ def count_unlabelled(
         found = count_awaited(session, version, None, ())
         if found is None:
             return None
-        number += version.deleted + sum(one for _, _, one in found)
+        number += version.deleted + sum(one for _, _, one, _ in found)
     return {None: number} if number else NOTHING
 
 
@@ -100,6 +109,8 @@ def bound_missing(
     if missing is None:
         return 0.0, 1.0
     right, counted, shares, level = claim
+    if not missing:
+        return bound(right, counted, level, shares)
 
     def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> stats.Interval:
         some, of = (tuple(np.asarray(one).tolist()) for one in (k, n))

@@ -122,37 +122,11 @@ class Calibration(_Confidences):
     )
 
 
-# What is said of all labels that are read, their bins, and when the first query of each
-# version came.
-_Read = tuple[dict[str, Any], list[ConfidenceBin], list[datetime]]
-
-
 def get_thresholds(
     session: Session, detector: Detector, *, target: float | None = None, **choices: Any
 ) -> Thresholds:
     """Return the accuracy above thresholds at fixed shares of all queries."""
-    return _find_thresholds(detector, _read(session, detector, **choices), target)
-
-
-def get_calibration(
-    session: Session, detector: Detector, **choices: Any
-) -> Calibration:
-    """Return the bins of confidence that have queries, with their accuracies."""
-    return _calibrate(_read(session, detector, **choices))
-
-
-def get_thresholds_and_calibration(
-    session: Session, detector: Detector, *, target: float | None = None, **choices: Any
-) -> tuple[Thresholds, Calibration]:
-    """Return both; the queries are counted once."""
-    read = _read(session, detector, **choices)
-    return _find_thresholds(detector, read, target), _calibrate(read)
-
-
-def _find_thresholds(
-    detector: Detector, read: _Read, typed: float | None
-) -> Thresholds:
-    head, bins, begun = read
+    head, bins, begun = _read(session, detector, **choices)
     level, points = head["confidence_level"], list[ThresholdPoint]()
     above = _at_equal_shares(bins)
     if above:
@@ -168,7 +142,7 @@ def _find_thresholds(
             )
             for one, pair in zip(above, ends, strict=True)
         ]
-    target = typed or detector.target
+    target = target or detector.target
     # Whether it was set when nobody can have seen a label.
     at = detector.target_at
     is_early = at is not None and all(at <= one for one in begun)
@@ -193,8 +167,11 @@ def _find_thresholds(
     )
 
 
-def _calibrate(read: _Read) -> Calibration:
-    head, every, _ = read
+def get_calibration(
+    session: Session, detector: Detector, **choices: Any
+) -> Calibration:
+    """Return the bins of confidence that have queries, with their accuracies."""
+    head, every, _ = _read(session, detector, **choices)
     tenths = [
         _sum_up(list(same), place)
         for place, same in groupby(every, lambda row: min(row.step * _BINS // STEPS, 9))
@@ -230,7 +207,8 @@ def _read(
     computed_at: datetime,
     version: str | None = None,
     confidence_level: float | None = None,
-) -> _Read:
+) -> tuple[dict[str, Any], list[ConfidenceBin], list[datetime]]:
+    """Return what is said of all labels, their bins, and when versions began."""
     versions = choose_versions(session, detector, version)
     counts = pool(current_counts(session, versions).values())
     is_pooled = version == ALL

@@ -12,6 +12,7 @@ once more, with another number of queries, and has a share of its own.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Literal, NamedTuple
@@ -23,13 +24,15 @@ from tracker import stats
 from tracker.errors import InvalidInputError
 from tracker.services.estimates.calendar import find_birth, load_days
 from tracker.services.estimates.counts import current_counts, pick_population
-from tracker.services.estimates.intervals import bound
-from tracker.services.evidence.measure import (
-    Measure,
-    parse_measure,
-    read_measure,
-    spread,
+from tracker.services.estimates.intervals import Claim
+from tracker.services.estimates.missing import (
+    NOTHING,
+    Missing,
+    add_aside,
+    bound_missing,
+    is_all,
 )
+from tracker.services.evidence.measure import Measure, parse_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
@@ -39,6 +42,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates import weeks as storage
 from tracker.storage.estimates.cells import Cell, Counts, day_in, midnight_in, pool
+from tracker.storage.estimates.counts import count_awaited
 from tracker.storage.estimates.projections import CALENDAR, load_states
 from tracker.storage.estimates.weeks import SpanOfQueries, count_below_gap
 from tracker.words import BALANCED, OVERALL, PRECISION, RANDOM
@@ -73,7 +77,9 @@ class SpanAccuracy(Shape):
     high: float
     basis: Basis = Field(
         description="queries: the interval is for all queries of the span, however "
-        "few were drawn; labels: for the average over its labelled queries."
+        "few were drawn; labels: for the average over its labelled queries, and where "
+        "every query gets its label for all its queries, had those without one been "
+        "wrong, or right."
     )
     is_closed: bool = Field(
         description="Whether the span has ended and none of its queries arrived today "
@@ -116,11 +122,7 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     if version == "*":
         raise invalid("version", version, "weeks are of one version")
     versions = choose_versions(session, detector, version)
-    chosen = (
-        read_measure(detector.measure)
-        if measure is None
-        else parse_measure(measure, detector.classes)
-    )
+    chosen = parse_measure(measure or detector.measure, detector.classes)
     targets = dict([*map(tuple, detector.also), (detector.measure, detector.target)])
     target = targets.get(str(chosen))
     known_shares = pool(current_counts(session, versions).values()).shares
@@ -132,8 +134,10 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
         days = load_days(session, detector, known)
         of = (session, detector, known, begin(born, by), days)
         desk = _Desk(*of, chosen, target, by, computed_at, shares)
-        spans = (desk.read(*ends) for ends in desk.list_spans(limit))
-        found += [one for one in spans if one is not None]
+        spans = list(desk.list_spans(limit))
+        missing = desk.list_missing(spans)
+        read = (desk.read(*ends, one) for ends, one in zip(spans, missing, strict=True))
+        found += [one for one in read if one is not None]
     return Weeks(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -192,7 +196,32 @@ class _Desk(NamedTuple):
                 return
             day = begin(day - timedelta(days=1), self.by)
 
-    def read(self, since: datetime, until: datetime) -> SpanAccuracy | None:
+    def list_missing(
+        self, spans: Sequence[tuple[datetime, datetime]]
+    ) -> Sequence[Missing | None]:
+        """Return the queries of each span that will get their label, the newest first.
+
+        None for too many, or where some were deleted.
+        """
+        if not spans or not is_all(self.detector):
+            return [NOTHING] * len(spans)
+        cuts = [until for _, until in spans]
+        found = count_awaited(self.session, self.version, spans[-1][0], cuts)
+        if found is None:
+            return [None] * len(spans)
+        parts = [Counter[str | None]() for _ in spans]
+        for predicted, cut_by, number, _ in found:
+            if cut_by:
+                parts[cut_by - 1][predicted] += number
+        to = self.version.deleted_to
+        return [
+            None if to is not None and to >= since else part
+            for (since, _), part in zip(spans, parts, strict=True)
+        ]
+
+    def read(
+        self, since: datetime, until: datetime, missing: Missing | None
+    ) -> SpanAccuracy | None:
         """Return what is known of a span, None if no query was asked in it."""
         of = storage.SpanOfQueries(self.detector.id, self.version.id, since, until)
         queries, ranked = storage.count_asked_in(self.session, of)
@@ -210,7 +239,7 @@ class _Desk(NamedTuple):
         part = stats.span_share(place, are_days=self.by == "day")
         share = (1.0 - self.detector.confidence_level) * part
         counts = pool(one for day, one in self.days.items() if first <= day < last)
-        by_labels, labels = self._read_labels(counts, share)
+        by_labels, labels = self._read_labels(counts, share, missing)
         ways = [by_labels]
         if drawn is not None:
             ways[:0] = self._read_queries(drawn, share, arrivals)
@@ -268,8 +297,13 @@ class _Desk(NamedTuple):
             low, high = (end / size for end in ends)
             yield _Bounds("queries", *counts, accuracy, low, high)
 
-    def _read_labels(self, counts: Counts, share: float) -> tuple[_Bounds, int]:
-        """Return what the live labels of a span say, and how many labels it has."""
+    def _read_labels(
+        self, counts: Counts, share: float, missing: Missing | None
+    ) -> tuple[_Bounds, int]:
+        """Return what the live labels of a span say, and how many labels it has.
+
+        Where every query gets its label, those that come first may be of mistakes.
+        """
         _, shown = pick_population(self.detector, counts)
         live = standings_of(LIVE, self.detector.label_sampling)
         confusion = spread(counts.select(live).confusion, self.detector.classes)
@@ -279,7 +313,11 @@ class _Desk(NamedTuple):
         part = _LABELS if self.measure.kind in {OVERALL, PRECISION} else 1.0
         if share and any(counted):
             level = math.nextafter(1.0 - share * part, 2.0)
-            low, high = bound(right, counted, level, self.shares if is_whole else None)
+            claim = Claim(right, counted, self.shares if is_whole else None, level)
+            if is_all(self.detector):
+                missing = add_aside(missing, counts)
+            classes = self.detector.classes
+            low, high = bound_missing(claim, self.measure, classes, missing)
         accuracy = None
         if all(counted):
             parts = [k / n for k, n in zip(right, counted, strict=True)]

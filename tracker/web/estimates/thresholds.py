@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -122,13 +123,10 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
     target = _parse_target(request.args.get("target", ""))
     with database().read() as session:
         detector = get_detector(session, detector_id)
-        found, calibration = thresholds.get_thresholds_and_calibration(
-            session,
-            detector,
-            target=target,
-            version=None if version == "*" else version,
-            computed_at=now(),
-        )
+        choices: Any = {"computed_at": now()}
+        choices["version"] = None if version == "*" else version
+        found = thresholds.get_thresholds(session, detector, target=target, **choices)
+        calibration = thresholds.get_calibration(session, detector, **choices)
         has_curve = bool(found.points) and bool(found.labels)
         return render_template(
             "thresholds/thresholds.html",
