@@ -84,13 +84,21 @@ class Advice(Shape):
 
 
 def advise(
-    measure: Measure, confusion: Confusion, at_random: int | None
+    measure: Measure,
+    confusion: Confusion,
+    at_random: int | None,
+    because: str | None = None,
 ) -> Advice | None:
     """Return which labels decide *measure*, if *at_random* more of any class would.
 
     It is the class whose label takes most off the doubt.  Nobody can order labels of a
     class: they come as often as the class does.
     """
+    if because is not None:
+        text = f"{because[0].upper()}{because[1:]}: label these first."
+        return Advice(
+            name=None, labels=at_random, share=None, random_queries=at_random, text=text
+        )
     right, counted = measure.count_right(confusion)
     place = stats.next_class(right, counted)
     name = measure.of if measure.kind == words.RECALL else None
@@ -254,13 +262,8 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
             of_all = sum(sum(row.values()) for row in confusion.values())
             more = min(math.ceil(more * of_all / sum(counted)), MOST_FORESEEN)
     advice = None
-    if because is not None:
-        text = f"{because[0].upper()}{because[1:]}: label these first."
-        advice = Advice(
-            name=None, labels=more, share=None, random_queries=more, text=text
-        )
-    elif verdict == "undecided" and is_foreseen:
-        advice = advise(measure, confusion, more)
+    if because is not None or (verdict == "undecided" and is_foreseen):
+        advice = advise(measure, confusion, more, because)
     parts = [k / n for k, n in zip(right, counted, strict=True) if n]
     found = Decision(
         verdict=verdict,

@@ -8,7 +8,6 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from tracker import words
-from tracker.errors import InvalidInputError
 from tracker.services.estimates import decision
 from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.counted import (
@@ -267,10 +266,9 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     what came later, for changes too.  As the *average_of* a span it counts only what is
     a random sample of its queries.
     """
-    last, begun = parse_window(window, since, method, at=as_known_at or computed_at)
-    filters: dict[str, Any] = {"since": begun or since, "until": until}
-    if until is not None and filters["since"] and filters["since"] >= until:
-        raise InvalidInputError.of("until", "it must be later than since")
+    at = as_known_at or computed_at
+    last, since = parse_window(window, since, method, at=at, until=until)
+    filters: dict[str, Any] = {"since": since, "until": until}
     filters["where"] = parse_where(session, detector, where, at=computed_at)
     name = named_version(where) if version is None else version
     versions = choose_versions(session, detector, name)
@@ -281,25 +279,21 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         is_of_version=version != ALL and not is_part and not include_targeted,
         is_now=span == NOW or (span is None and method == words.DECIDING_METHOD),
     )
+    choices: Any = {"method": method, "level": confidence_level, "target": target}
+    choices |= {"window": window, "as_known_at": as_known_at, "average_of": average_of}
     recent = {"known_at": as_known_at, "last": last, "average_of": average_of}
     counted = narrow_counts(session, detector, versions, chosen, filters, recent)
-    level = confidence_level or detector.confidence_level
-    when = (as_known_at or computed_at, as_known_at)
-    (counted,) = date_counts(session, [(detector, versions[:1], counted)], level, *when)
+    one = detector, versions[:1], counted
+    (counted,) = date_counts(session, [one], confidence_level, at, as_known_at)
     found = build_estimate(
         detector,
         counted,
         version if version == ALL else next((v.name for v in versions), None),
         computed_at,
         queries=sum(count_logged(session, versions).values()),
-        method=method,
-        level=level,
         is_part=is_part,
-        target=target,
         is_foreseen=True,
-        average_of=average_of,
-        window=window,
-        as_known_at=as_known_at,
+        **choices,
     )
     facts = _find_facts(session, detector, versions, found, filters, counted.standings)
     return found.model_copy(update=facts)
@@ -393,12 +387,9 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     shares = describe_shares(detector, counts, counted.standings)
     bets = None if shares is None else shares.parts
     deciding = counted.promised_level(detector, level)
-    levels = level, deciding if method == words.DECIDING_METHOD else level
+    levels = level, deciding
     scored = _score(detector, counted, method, levels, known.get("window"), bets)
-    unclear = bound_unclear(
-        detector, counted.shown, counted.standings, deciding, bets, counted.awaited
-    )
-    basis = describe_basis(detector, counted, population, scored["labels"], unclear)
+    said = scored["labels"], scored["unclear_bounds"]
     estimate = Estimate(
         **known,
         detector=dump_id("det", detector.id),
@@ -407,12 +398,11 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         computed_at=computed_at,
         confidence_level=level,
         method=method,
-        basis=basis,
+        basis=describe_basis(detector, counted, population, *said),
         population=Population(kind=population, queries=queries_counted, of=queries),
         unit=unit_of(detector),
         **_count_left_out(counted, detector.label_sampling),
         **scored,
-        unclear_bounds=unclear,
         target=target,
         **_decide(
             *(detector, target, counted, level, bets),
@@ -437,9 +427,10 @@ def _score(  # noqa: PLR0913, PLR0917 - the counts, and by what they are scored.
 ) -> dict[str, Any]:
     """Return the accuracies of the shown counts, by a method or of a window.
 
-    Shares of answers are at the first of the *levels*, accuracies at the second.
+    At the first of the *levels*, those of the deciding method at the second.
     """
-    level, at = levels
+    level, deciding = levels
+    at = deciding if method == words.DECIDING_METHOD else level
     found = counted.shown.select(counted.standings)
     correct, labelled = found.by_class(detector.classes)
     if window is None:
@@ -456,6 +447,9 @@ def _score(  # noqa: PLR0913, PLR0917 - the counts, and by what they are scored.
         ],
         "balanced": Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
         "confusion": spread(found.confusion, detector.classes),
+        "unclear_bounds": bound_unclear(
+            detector, counted.shown, counted.standings, deciding, bets, counted.awaited
+        ),
     }
     unanswered = sum(
         number

@@ -219,14 +219,8 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
 
     With *known_at* labels count as they were known then.  At *most* so many are chosen.
     """
-    zone, current = detector.zone, current_counts(session, [version])[version.id]
-    if known_at is None:
-        days = load_days(session, detector, version)
-    else:
-        days = count_known_days(session, detector.id, version.id, zone, known_at)
-        known = pool(days.values())
-        known.shares = known_shares(detector, current.shares, known)
-        current = known
+    zone = detector.zone
+    days, current = _load_asked(session, detector, version, known_at)
     population, standings = pick_population(detector, current)
     bets = find_shares(detector, current, standings)
     level = method_level(method, detector.confidence_level, population)
@@ -245,30 +239,49 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
     at_once = intervals.max_snapshots(
         method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE
     )
+    head = _head_of(detector, version, measure, method)
+    head |= {"computed_at": last, "population": population}
     while chunk := list(islice(chosen, at_once)):
         correct = [sums[0] for _, sums in chunk]
         trials = [count_trials(measure, *sums) for _, sums in chunk]
         scored = intervals.score(
             correct, trials, method, level, [bets] * len(chunk), measure=measure
         )
-        known_of: dict[str, Any] = {
-            "computed_at": last,
-            "detector": detector.name,
-            "version": version.name,
-            "confidence_level": detector.confidence_level,
-            "method": method,
-            "formula": stats.get_method(method).formula,
-            "measure": measure,
-            "population": population,
-        }
         for (day, (_, labelled, _)), scores in zip(chunk, scored, strict=True):
             when: dict[str, Any] = {"asked_at": midnight_in(day, zone)}
             when["labels"] = sum(labelled)
             rows = (
-                HistoryRow(scope=scope, **known_of, **when, **dict(one))
+                HistoryRow(scope=scope, **head, **when, **dict(one))
                 for scope, one in zip(scopes, scores, strict=True)
             )
             yield [((version.id, day.toordinal()), row) for row in rows]
+
+
+def _head_of(
+    detector: Detector, version: Version, measure: str, method: str
+) -> dict[str, Any]:
+    return {
+        "detector": detector.name,
+        "version": version.name,
+        "confidence_level": detector.confidence_level,
+        "method": method,
+        "formula": stats.get_method(method).formula,
+        "measure": measure,
+    }
+
+
+def _load_asked(
+    session: Session, detector: Detector, version: Version, known_at: datetime | None
+) -> tuple[dict[date, Counts], Counts]:
+    """Return the counts of each day asked, and those of the whole version."""
+    current = current_counts(session, [version])[version.id]
+    if known_at is None:
+        return load_days(session, detector, version), current
+    zone = detector.zone
+    days = count_known_days(session, detector.id, version.id, zone, known_at)
+    known = pool(days.values())
+    known.shares = known_shares(detector, current.shares, known)
+    return days, known
 
 
 def _add_up(

@@ -202,6 +202,7 @@ class Cells(Projection):
                 self._count(cell, number)
 
     def add(self, change: Change) -> None:
+        """Count a label in all, by population, and for the shares of the classes."""
         self.counts.take(change)
         label, before = change.added, change.removed
         if before is not None:
@@ -428,6 +429,7 @@ class Checkpoints(Projection):
         self._is_recorded = True
 
     def dump(self) -> dict[Place, Kept]:
+        """Return the only row."""
         state = {
             "next": self._next,
             "next_joint": self._next_joint,

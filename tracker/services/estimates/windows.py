@@ -31,7 +31,12 @@ _RIGHT = (
 
 
 def parse_window(
-    text: str | None, since: datetime | None, method: str, *, at: datetime
+    text: str | None,
+    since: datetime | None,
+    method: str,
+    *,
+    at: datetime,
+    until: datetime | None = None,
 ) -> tuple[int | None, datetime | None]:
     """Return the window that *text* names: so many labels, or asked since an instant.
 
@@ -39,20 +44,25 @@ def parse_window(
     proven to hold for the average of a window in which the accuracy drifts.
     """
     check_method(method)
-    if text is None:
-        return None, None
-    if since is not None:
-        raise InvalidInputError.of("window", "must not be given together with since")
-    if method != EXACT:
-        raise invalid("method", method, "a window supports only the method exact")
-    if _COUNT.fullmatch(text) and int(text) <= MOST_LABELS:
-        return int(text), None
-    if text[-1:].isalpha() and text[-1:].islower():
-        try:
-            return None, parse_when(text, at=at)
-        except ValueError as error:
-            raise invalid("window", text, _RIGHT) from error
-    raise invalid("window", text, _RIGHT)
+    last = None
+    if text is not None:
+        if since is not None:
+            why = "must not be given together with since"
+            raise InvalidInputError.of("window", why)
+        if method != EXACT:
+            raise invalid("method", method, "a window supports only the method exact")
+        if _COUNT.fullmatch(text) and int(text) <= MOST_LABELS:
+            last = int(text)
+        elif text[-1:].isalpha() and text[-1:].islower():
+            try:
+                since = parse_when(text, at=at)
+            except ValueError as error:
+                raise invalid("window", text, _RIGHT) from error
+        else:
+            raise invalid("window", text, _RIGHT)
+    if since is not None and until is not None and since >= until:
+        raise InvalidInputError.of("until", "it must be later than since")
+    return last, since
 
 
 def roll(  # noqa: PLR0913 - which labels, and at which moments.
