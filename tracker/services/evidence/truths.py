@@ -127,7 +127,7 @@ class Truths:
     def lock(
         self, inputs: Iterable[str | None], groups: Iterable[str | None] = ()
     ) -> None:
-        """Keep others from *inputs*, *groups* and groups of these until this commits.
+        """Lock *inputs*, *groups* and the groups of these inputs until this commits.
 
         From then on the units of the groups are known.
         """

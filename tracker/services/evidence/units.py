@@ -36,7 +36,7 @@ _LONGEST_NAME = 200
 
 
 class Elected:
-    """Which query of each group a file makes the unit: its lowest rank, by hashes."""
+    """The query of lowest rank of each group that a file answers, kept by hashes."""
 
     def __init__(self) -> None:
         self._lowest: dict[int, tuple[float, int]] = {}
