@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tracker.services.estimates import calendar
 from tracker.services.estimates.calendar import Terms
+from tracker.services.estimates.intervals import bound_all
 from tracker.stats import (
     AccuracyChange,
     anytime,
@@ -219,7 +220,8 @@ def share_of_a_fold(right: Counts, counted: Counts) -> Callable[[], object]:
 
     def compute() -> None:
         calendar._prove.cache_clear()
-        calendar.compute_calendars([one := calendar.Calendar(*begun)])
+        one = calendar.Calendar(*begun)
+        [one.interval] = bound_all([one.find_claim()])
         one.dump(datetime.now(UTC))
 
     return compute

@@ -22,7 +22,7 @@ from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.estimates.pending import list_pending_detectors
 from tracker.storage.estimates.snapshots import iter_intervals
 from tracker.storage.tasks import RECOMPUTE, find_failures
-from tracker.words import MEASURES
+from tracker.words import MEASURES, RECALL
 
 CLASSES = (["YES", "NO"], ["a", "b", "c"], [f"c{number}" for number in range(10)])
 LEVELS = (0.95, 0.95, 0.9)
@@ -78,12 +78,12 @@ def test_together_they_give_the_bits_of_each_alone(database: Database) -> None:
         assert fold is not None
         found = by_id[fold.detector_id]
         assert fold.labels == 1 + 6 * (fold.detector_id - 1)
-        assert found.intervals == fold.intervals
-        assert found.measures == fold.measures
+        assert found.taken == fold.taken
         [mine], [its] = found.listeners, fold.listeners
         for version_id in fold.versions:
             assert mine.verdicts.get(version_id) == its.verdicts.get(version_id)
-        assert sum(map(len, fold.intervals.values())) >= 2 * fold.labels
+        scored = [one for _, some in fold.taken.values() for one in some]
+        assert sum(one[1] == RECALL for one in scored) >= 2 * fold.labels
 
 
 @pytest.mark.slow

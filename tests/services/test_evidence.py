@@ -10,9 +10,9 @@ from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.detectors import NewDetector
+from tracker.services.estimates.counts import pick_population
 from tracker.services.evidence.measure import parse_measure
 from tracker.services.evidence.populations import (
-    choose_population,
     standings_of,
     targeted_standings,
 )
@@ -25,6 +25,8 @@ from tracker.services.evidence.standing import (
 )
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
+from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cells import Cell, Counts
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
 
@@ -279,7 +281,8 @@ def test_a_label_counts_in_one_population_at_most(
 def test_an_estimate_is_live_else_replayed_else_unstated(
     word: str | None, standings: set[str], population: str
 ) -> None:
-    found = choose_population(word, lambda some: bool(some & standings))
+    counts = Counts({Cell(one, "YES", "YES"): 1 for one in standings})
+    found, _ = pick_population(Detector(label_sampling=word), counts)
     assert found == population
 
 

@@ -17,16 +17,14 @@ from tracker.services.telling.events import (
 )
 from tracker.storage.base import Key
 from tracker.storage.labelling import audits
-from tracker.storage.tasks import AUDITS, LostTaskError, Task, finish, hold
+from tracker.storage.tasks import AUDITS, LostTaskError, Task, hold
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Audits(Handler):
     """Freezes the set of each span that is due, sends reminders and closes audits.
 
-    An audit ends when its goal is reached, or when the next span is frozen.  Each step
-    is one transaction, so that a killed worker leaves nothing half done and the next
-    run continues.
+    Each step is one transaction, so that a killed worker leaves nothing half done.
     """
 
     kind = AUDITS
@@ -70,7 +68,7 @@ class Audits(Handler):
         if errors:
             raise errors[0]
         self._seen = seen
-        self.database.run(lambda session: finish(session, hold(session, task)))
+        self.finish(task)
         return done
 
     def _freeze(self, session: Session, key: Key) -> bool:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
@@ -26,16 +26,6 @@ log = structlog.get_logger("tracker.job")
 _NOTE_SECONDS = 1.0
 
 
-@dataclass(slots=True)
-class _Course:
-    """An attempt at an import, and its progress."""
-
-    task: Task
-    watch: Watch
-    progress: Progress = field(default_factory=dict)
-    noted: float = 0.0
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Imports(Handler):
     """Runs imports one after the other, the longest waiting first."""
@@ -55,49 +45,12 @@ class Imports(Handler):
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:
         """Run one import, or store why it is refused."""
         [task] = tasks
-        course, begun = _Course(task, watch), time.perf_counter()
+        begun, progress = time.perf_counter(), Progress()
         with self.database.write() as session:
             hold(session, task, locks=False)
-            storage.start_import(session, course.task.row, at=self.clock())
-        state = self._carry_out(course)
-        log.info(
-            "imported",
-            file_import=dump_id("imp", course.task.row[1]),
-            state=state,
-            seconds=round(time.perf_counter() - begun, 4),
-        )
-        return 1
-
-    def _carry_out(self, course: _Course) -> str:
-        """Check the file, then write the rows that earlier attempts have not."""
-
-        def note(progress: Progress) -> None:
-            self._note(course, progress)
-
-        def note_piece(session: Session, written: Written) -> None:
-            background.note_written(session, course.task, written)
-
-        def finish(session: Session) -> str:
-            return background.finish_import(
-                session, course.task, second, course.progress, at=self.clock()
-            )
-
+            storage.start_import(session, task.row, at=self.clock())
         try:
-            with background.attempting(
-                course.task,
-                self.database.read,
-                self.images,
-                clock=self.clock,
-                on_progress=note,
-                most_unpacked=self.most_unpacked,
-            ) as second:
-                most = most_rows(self.database)
-                for _ in second.write(self.database.run_piece, note_piece, most=most):
-                    note(course.progress)
-                state = self.database.run(finish)
-            read = course.progress["bytes_read"]
-            self.database.settle(is_large=read >= LARGE_BYTES)
-            return state
+            state = self._carry_out(task, watch, progress)
         except (
             background.MissingFileError,
             errors.InvalidInputError,
@@ -106,22 +59,52 @@ class Imports(Handler):
         ) as error:
             with self.database.write() as session:
                 at = self.clock()
-                state = background.refuse_import(
-                    session, course.task, error, course.progress, at=at
-                )
-                tell_failed_import(session, course.task.row, at)
-                return state
+                state = background.refuse_import(session, task, error, progress, at=at)
+                tell_failed_import(session, task.row, at)
+        log.info(
+            "imported",
+            file_import=dump_id("imp", task.row[1]),
+            state=state,
+            seconds=round(time.perf_counter() - begun, 4),
+        )
+        return 1
 
-    def _note(self, course: _Course, progress: Progress) -> None:
-        """Store the progress once a second, in a transaction of its own."""
-        course.watch.check()
-        course.progress = progress
-        if time.monotonic() < course.noted + _NOTE_SECONDS:
-            return
-        course.noted = time.monotonic()
-        with suppress(errors.UnavailableError), self.database.write() as session:
-            hold(session, course.task, locks=False)
-            storage.change_import(session, course.task.row, **progress)
+    def _carry_out(self, task: Task, watch: Watch, progress: Progress) -> str:
+        noted = 0.0
+
+        def note(now: Progress) -> None:
+            """Store the progress once a second, in a transaction of its own."""
+            nonlocal noted
+            watch.check()
+            progress.update(now)
+            if time.monotonic() < noted + _NOTE_SECONDS:
+                return
+            noted = time.monotonic()
+            with suppress(errors.UnavailableError), self.database.write() as session:
+                hold(session, task, locks=False)
+                storage.change_import(session, task.row, **progress)
+
+        def note_piece(session: Session, written: Written) -> None:
+            background.note_written(session, task, written)
+
+        def finish(session: Session) -> str:
+            at = self.clock()
+            return background.finish_import(session, task, second, progress, at=at)
+
+        with background.attempting(
+            task,
+            self.database.read,
+            self.images,
+            clock=self.clock,
+            on_progress=note,
+            most_unpacked=self.most_unpacked,
+        ) as second:
+            most = most_rows(self.database)
+            for _ in second.write(self.database.run_piece, note_piece, most=most):
+                note(progress)
+            state = self.database.run(finish)
+        self.database.settle(is_large=progress["bytes_read"] >= LARGE_BYTES)
+        return state
 
 
 class Clearing(Handler):

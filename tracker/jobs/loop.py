@@ -213,8 +213,14 @@ class Loop:
             self._looked = time.monotonic()
         # SQLite has one writer at a time: do not write if nothing is due.
         with self.database.read() as session:
-            at = self.clock()
-            ready = [one for one in handlers if self._is_ready(session, one, at)]
+            at, ready = self.clock(), list[Handler]()
+            for one in handlers:
+                free = self._list_free(session, one, at)
+                if (free and one.has_unplanned(session, at)) or any(
+                    storage.is_due(session, one.kind, at=at, lane=lane)
+                    for lane, _ in free
+                ):
+                    ready.append(one)
         if not ready:
             return []
 
@@ -227,12 +233,6 @@ class Loop:
             ]
 
         return self.database.run(take)
-
-    def _is_ready(self, session: Session, handler: Handler, at: datetime) -> bool:
-        free = self._list_free(session, handler, at)
-        return (bool(free) and handler.has_unplanned(session, at)) or any(
-            storage.is_due(session, handler.kind, at=at, lane=lane) for lane, _ in free
-        )
 
     def _list_free(
         self, session: Session, handler: Handler, at: datetime
@@ -271,25 +271,18 @@ class Loop:
                     share=1 if policy.batch == 1 else _SHARE,
                 )
             ):
-                if not self._end_deadly(session, handler, tasks, at):
+                first, limit = tasks[0], policy.most_attempts
+                if limit is None or first.vain_attempts <= limit:
                     taken.append(_Flight(handler, tasks, Watch(self.stop)))
+                    continue
+                # It has killed too many workers.
+                first.attempts -= 1
+                error = "the worker ended each time"
+                storage.give_up(session, first, error, at=at)
+                handler.give_up(session, first, error, at)
         return taken
 
-    def _end_deadly(
-        self, session: Session, handler: Handler, tasks: Sequence[Task], at: datetime
-    ) -> bool:
-        """Give up a task that has killed too many workers; return whether it has."""
-        most = POLICIES[handler.kind].most_attempts
-        if most is None or tasks[0].vain_attempts <= most:
-            return False
-        tasks[0].attempts -= 1
-        error = "the worker ended each time"
-        storage.give_up(session, tasks[0], error, at=at)
-        handler.give_up(session, tasks[0], error, at)
-        return True
-
     def _land(self, work: Future[int], flight: _Flight) -> int:
-        """Return how much was done; note failures and interruptions."""
         try:
             return work.result()
         except LostTaskError:

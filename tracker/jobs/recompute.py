@@ -21,7 +21,7 @@ from tracker.services.tasks import dump_error, retry
 from tracker.services.telling.events import FAILING, FoldEvents, tell
 from tracker.storage import tasks as storage
 from tracker.storage.database import Database
-from tracker.storage.detectors import Detector, find_detector, load_detectors
+from tracker.storage.detectors import find_detector, load_detectors
 from tracker.storage.estimates import pending
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.slices import list_uncounted
@@ -64,33 +64,29 @@ def recompute_detector(
     done: list[Recomputed] = []
     tries = _TRIES
     while tries:
-        begun = time.perf_counter()
+        begun, events = time.perf_counter(), [FoldEvents()]
+        fold = None
         with database.read() as session:
             found = load_detectors(session, [detector_id])
-            if not found:
-                break
-            [detector] = found
-            is_stale = detector.groups == STALE
-            slices = fold = None
-            if not is_stale:
-                slices, fold = _read(session, detector, time_zone)
+            is_stale = any(one.groups == STALE for one in found)
+            if found and not is_stale:
+                fold = services.read_again(
+                    session, *found, time_zone=time_zone, listeners=events
+                ) or services.read_piece(session, *found, listeners=events)
         if is_stale:
-            count_groups(database.run_piece, detector, at=clock())
+            count_groups(database.run_piece, *found, at=clock())
             continue
-        folds = [fold] if fold else []
-        services.score_folds(folds)
-        seconds = time.perf_counter() - begun
+        if fold is None:
+            break
         try:
-            if slices is not None:
-                _store_again(database, slices, clock=clock, seconds=seconds)
-            elif fold is None:
+            if fold.is_new:
+                _store_again(database, fold, clock=clock, begun=begun)
+                continue
+            services.score_folds([fold])
+            seconds = time.perf_counter() - begun
+            done += _store(database, [fold], seconds, worker=worker, clock=clock)
+            if fold.until is None:
                 break
-            else:
-                done += _store(
-                    database, folds, worker=worker, clock=clock, seconds=seconds
-                )
-                if fold.until is None:
-                    break
         except StaleFoldError:
             tries -= 1
     else:
@@ -101,19 +97,6 @@ def recompute_detector(
     return Recomputed(detector_id, labels, snapshots)
 
 
-def _read(
-    session: Session, detector: Detector, time_zone: str | None
-) -> tuple[Fold | None, Fold | None]:
-    """Return the fold that counts again, else the fold of the first new labels."""
-    events = [FoldEvents()]
-    again = services.read_again(
-        session, detector, time_zone=time_zone, listeners=events
-    )
-    if again is not None:
-        return again, None
-    return None, services.read_piece(session, detector, listeners=events)
-
-
 def recompute_small(
     database: Database,
     detector_ids: Collection[int],
@@ -122,10 +105,9 @@ def recompute_small(
     clock: Clock = utc_now,
     time_zone: str | None = None,
 ) -> Iterator[Recomputed]:
-    """Fold in the new labels of the detectors that have few.
+    """Fold in the new labels of the detectors that have few, each yielded once stored.
 
-    Together they take a third of the time.  Each is yielded once stored, so that a
-    later failure hides none of them.
+    Together they take a third of the time.
     """
     begun = time.perf_counter()
     with database.read() as session:
@@ -140,70 +122,63 @@ def recompute_small(
         folds = services.read_folds(
             session, ready, below=_FEW, listeners=[FoldEvents()]
         )
+    yield from _finish_each(database, folds, begun, worker=worker, clock=clock)
+
+
+def _finish_each(
+    database: Database, folds: Sequence[Fold], begun: float, **by: Any
+) -> Iterator[Recomputed]:
+    """Finish folds, without those that another worker was faster with."""
     services.score_folds(folds)
     seconds = (time.perf_counter() - begun) / max(len(folds), 1)
     for start in range(0, len(folds), _WRITTEN_AT_ONCE):
         some = folds[start : start + _WRITTEN_AT_ONCE]
         with suppress(StaleFoldError):
-            yield from _store(
-                database, some, worker=worker, clock=clock, seconds=seconds
-            )
+            yield from _store(database, some, seconds, **by)
 
 
 def _store(
     database: Database,
     folds: Sequence[Fold],
+    seconds: float,
     *,
     worker: str,
     clock: Clock,
-    seconds: float,
 ) -> list[Recomputed]:
-    """Write folds that took *seconds* each.
-
-    Raises StaleFoldError, with nothing written, if another worker was faster.
-    """
+    """Write folds; raises StaleFoldError if another worker was faster."""
     begun = time.perf_counter()
     with database.write() as session:
-        services.store_folds(
+        runs = services.store_folds(
             session, folds, worker=worker, computed_at=clock(), seconds=seconds
         )
         # A worker keeps a detector until its last piece.
         ended = [str(one.detector_id) for one in folds if one.until is None]
         storage.withdraw(session, storage.RECOMPUTE, *ended)
     took = seconds + (time.perf_counter() - begun) / len(folds)
-    for fold in folds:
+    for run in runs:
         log.info(
             "recomputed",
-            detector=f"det_{fold.detector_id}",
-            batches=len(fold.batches),
-            labels=fold.labels,
-            snapshots=fold.snapshots,
+            detector=f"det_{run.detector_id}",
+            batches=run.batches,
+            labels=run.labels,
+            snapshots=run.snapshots,
             seconds=round(took, 4),
         )
-    return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in folds]
+    return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in runs]
 
 
 def _end_runs(database: Database, *, worker: str, clock: Clock) -> None:
-    """Store the run snapshots that are due; another worker may be faster."""
     begun = time.perf_counter()
     with database.read() as session:
         folds = services.read_ends(session, at=clock(), listeners=[FoldEvents()])
-    if not folds:
-        return
-    services.score_folds(folds)
-    seconds = (time.perf_counter() - begun) / len(folds)
-    with suppress(StaleFoldError):
-        _store(database, folds, worker=worker, clock=clock, seconds=seconds)
+    for _ in _finish_each(database, folds, begun, worker=worker, clock=clock):
+        pass
 
 
 def _store_again(
-    database: Database, found: Fold, *, clock: Clock, seconds: float
+    database: Database, found: Fold, *, clock: Clock, begun: float
 ) -> None:
-    """Write a recount that took *seconds*.
-
-    Raises StaleFoldError if another worker folded in labels meanwhile.
-    """
-    begun = time.perf_counter()
+    """Write a recount; raises StaleFoldError if labels were folded in meanwhile."""
     with database.write() as session:
         services.store_again(session, found, computed_at=clock())
     log.info(
@@ -211,7 +186,7 @@ def _store_again(
         detector=f"det_{found.detector_id}",
         slices=found.cut_by,
         time_zone=found.time_zone,
-        seconds=round(seconds + time.perf_counter() - begun, 4),
+        seconds=round(time.perf_counter() - begun, 4),
     )
 
 
@@ -244,10 +219,10 @@ class Recompute(Handler):
     def work(self, tasks: Sequence[Task], watch: Watch) -> int:  # noqa: ARG002
         """Recompute some detectors, and count them."""
         by_id = {int(task.key): task for task in tasks}
-        done, failed = self._recompute_some(list(by_id))
+        done, failed = self.recompute_some(list(by_id))
         for detector_id, error in failed.items():
             with suppress(LostTaskError):
-                self._let_rest(detector_id, error, by_id[detector_id])
+                self.let_rest(detector_id, error, by_id[detector_id])
         are_done = {one.detector_id for one in done}
         # Another worker was faster, or there was nothing to do.
         rest = by_id.keys() - failed.keys() - are_done
@@ -255,20 +230,7 @@ class Recompute(Handler):
         _end_runs(self.database, worker=self.worker, clock=self.clock)
         return len(done)
 
-    def run_all(self) -> list[Recomputed]:
-        """Recompute every detector, even those that other workers hold or that rest."""
-        done: list[Recomputed] = []
-        with self.database.read() as session:
-            waiting = pending.list_pending_detectors(session)
-        for start in range(0, len(waiting), _AT_ONCE):
-            found, failed = self._recompute_some(waiting[start : start + _AT_ONCE])
-            done += found
-            for detector_id, error in failed.items():
-                self._let_rest(detector_id, error)
-        _end_runs(self.database, worker=self.worker, clock=self.clock)
-        return done
-
-    def _recompute_some(
+    def recompute_some(
         self, detector_ids: Sequence[int]
     ) -> tuple[list[Recomputed], dict[int, Exception]]:
         """Return the results, and the errors by detector."""
@@ -301,16 +263,22 @@ class Recompute(Handler):
                 done += [found] if found is not None else []
         return done, failed
 
-    def _let_rest(
+    def let_rest(
         self, detector_id: int, error: Exception, task: Task | None = None
     ) -> None:
         """Let a failed detector rest; raises LostTaskError."""
         reason = dump_error(error)
         with self.database.write() as session:
             at = self.clock()
-            row = (
-                storage.hold(session, task) if task else _take(session, detector_id, at)
-            )
+            if task is None:
+                # It ran without one.
+                kind, key = storage.RECOMPUTE, str(detector_id)
+                storage.enqueue(session, kind, key, detector_id=detector_id, due_at=at)
+                row = storage.find_task(session, kind, key)
+                assert row is not None
+                row.attempts += 1
+            else:
+                row = storage.hold(session, task)
             is_first = row.error is None
             retry(session, row, reason, at=at)
             run = JobRun(
@@ -336,14 +304,15 @@ class Recompute(Handler):
 def recompute_all(
     database: Database, *, worker: str, clock: Clock = utc_now
 ) -> list[Recomputed]:
-    return Recompute(database=database, worker=worker, clock=clock).run_all()
-
-
-def _take(session: Session, detector_id: int, at: datetime) -> Task:
-    """Return the task of a detector that ran without one."""
-    key = str(detector_id)
-    storage.enqueue(session, storage.RECOMPUTE, key, detector_id=detector_id, due_at=at)
-    task = storage.find_task(session, storage.RECOMPUTE, key)
-    assert task is not None
-    task.attempts += 1
-    return task
+    """Recompute every detector, even those that other workers hold or that rest."""
+    job = Recompute(database=database, worker=worker, clock=clock)
+    done: list[Recomputed] = []
+    with database.read() as session:
+        waiting = pending.list_pending_detectors(session)
+    for start in range(0, len(waiting), _AT_ONCE):
+        found, failed = job.recompute_some(waiting[start : start + _AT_ONCE])
+        done += found
+        for detector_id, error in failed.items():
+            job.let_rest(detector_id, error)
+    _end_runs(database, worker=worker, clock=clock)
+    return done

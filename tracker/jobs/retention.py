@@ -87,23 +87,28 @@ class Retention(Handler):
         return deleted
 
     def run(self, pause: Callable[[float], object] = time.sleep) -> int:
-        """Delete some old queries in pieces, each a transaction, and count them.
-
-        *pause* is called between two pieces; if it returns true, the run ends.
-        """
+        """Delete some old queries, and count them; ends where *pause* returns true."""
         begun = time.perf_counter()
         before = self.clock() - timedelta(days=self.days)
         deleted = 0
         while True:
-            looked_at, gone = self._delete_piece(before)
-            deleted += gone
-            if looked_at < self.piece:
-                self._after = None
+            with self.database.read() as session:
+                places = retention.list_unlabelled(
+                    session, before=before, after=self._after, limit=self.piece
+                )
+            deleted += self._delete_each(
+                ((place.detector_id, place.query_id) for place in places),
+                partial(delete_old_queries, deleted_at=self.clock()),
+            )
+            self._after = places[-1] if len(places) >= self.piece else None
+            if self._after is None:
                 break
             is_late = time.perf_counter() - begun > _LONGEST_SECONDS
             if is_late or pause(_PAUSE_SECONDS):
                 break
-        deleted += self._delete_waiting(before)
+        with self.database.read() as session:
+            found = waiting.list_unlabelled(session, before=before, limit=self.piece)
+        deleted += self._delete_each(found, waiting.delete_old_waiting)
         if deleted:
             log.info(
                 "deleted unlabelled queries",
@@ -113,31 +118,10 @@ class Retention(Handler):
             )
         return deleted
 
-    def _delete_piece(self, before: datetime) -> tuple[int, int]:
-        """Delete one piece; return how many queries it had and how many are deleted."""
-        with self.database.read() as session:
-            places = retention.list_unlabelled(
-                session, before=before, after=self._after, limit=self.piece
-            )
-        if not places:
-            return 0, 0
-        gone = self._delete_each(
-            ((place.detector_id, place.query_id) for place in places),
-            partial(delete_old_queries, deleted_at=self.clock()),
-        )
-        self._after = places[-1]
-        return len(places), gone
-
-    def _delete_waiting(self, before: datetime) -> int:
-        with self.database.read() as session:
-            found = waiting.list_unlabelled(session, before=before, limit=self.piece)
-        return self._delete_each(found, waiting.delete_old_waiting)
-
     def _delete_each(self, keys: Iterable[Key], delete: Callable[..., int]) -> int:
-        """Delete queries, those of each detector in a transaction of its own.
+        """Delete queries, in a transaction for each detector.
 
-        One over several detectors would hold the locks of all of them, and wait for
-        each with those of the others.
+        One over several would wait for locks while it holds those of the others.
         """
         by_detector: dict[int, list[int]] = {}
         for detector_id, query_id in keys:

@@ -4,7 +4,6 @@ import signal
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
-from types import FrameType
 
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -27,7 +26,10 @@ def run_worker(loop: Loop, *, every_seconds: float = _LOOK_SECONDS) -> None:
     wall clock: if that is set back by an hour, these tasks come an hour late.  The loop
     does not follow it.
     """
-    _stop_on_signals(loop.stop)
+    # Only a main thread can receive signals.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: loop.stop.set())
     scheduler = BackgroundScheduler(
         timezone=UTC,
         # A late run is still wanted (there is no grace after which it would be
@@ -53,15 +55,3 @@ def _enqueue(loop: Loop, kind: str) -> None:
     # The loop logs the outage; the next minute tries again.
     with suppress(UnavailableError):
         loop.enqueue(kind)
-
-
-def _stop_on_signals(stop: threading.Event) -> None:
-    """Set *stop* on SIGTERM and SIGINT, which only a main thread can receive."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-
-    def _stop(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, _stop)

@@ -27,10 +27,7 @@ log = structlog.get_logger("tracker.job")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Deliveries(Handler):
-    """Sends the outbox, one message at a time to each webhook.
-
-    An attempt whose worker was killed is repeated under the same id.
-    """
+    """Sends the outbox, one message at a time to each webhook."""
 
     allowed_hosts: Collection[str] = ()
     timeout_seconds: float = 15.0
@@ -107,8 +104,20 @@ class MailServer:
 
     def hand_over(self, message: EmailMessage) -> mail.Failure | None:
         """Send *message*, and return the failure if it was not taken."""
+        place, seconds = (self.host, self.port), self.timeout_seconds
+        context = ssl.create_default_context()
         try:
-            self._send(message)
+            with (
+                smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
+                if self.security == "tls"
+                else smtplib.SMTP(*place, timeout=seconds)
+            ) as server:
+                if self.security == "starttls":
+                    # It raises if the server has no TLS: nothing goes in the clear.
+                    server.starttls(context=context)
+                if self.user:
+                    server.login(self.user, self.password)
+                server.send_message(message)
         except (OSError, smtplib.SMTPException) as error:
             # A 5xx for the recipient is permanent; anything else may pass.
             is_final = isinstance(error, smtplib.SMTPRecipientsRefused) and all(
@@ -116,21 +125,6 @@ class MailServer:
             )
             return mail.Failure(f"{type(error).__name__}: {error}", is_final)
         return None
-
-    def _send(self, message: EmailMessage) -> None:
-        place, seconds = (self.host, self.port), self.timeout_seconds
-        context = ssl.create_default_context()
-        with (
-            smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
-            if self.security == "tls"
-            else smtplib.SMTP(*place, timeout=seconds)
-        ) as server:
-            if self.security == "starttls":
-                # It raises if the server has no TLS: nothing goes in the clear.
-                server.starttls(context=context)
-            if self.user:
-                server.login(self.user, self.password)
-            server.send_message(message)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -201,11 +195,10 @@ class DigestMail(_Mail):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Exporter(Handler):
-    """Sends each new estimate at least once.
+    """Sends each new estimate at least once, of each version the newest.
 
-    If a version changed twice meanwhile, only its newest estimate is sent.  New
-    estimates are looked up from time to time: a fold that added a task would wait for
-    other folds at that one row.
+    They are looked up from time to time: a fold that added a task would wait for other
+    folds at that one row.
     """
 
     endpoint: str

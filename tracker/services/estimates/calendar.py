@@ -5,7 +5,7 @@ which labels arrive changes nothing.  The fold keeps what it found of each versi
 estimate takes that, or computes it with the labels that wait.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
@@ -17,8 +17,9 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.intervals import Claim, bound, bound_all
+from tracker.services.estimates.intervals import Claim, bound
 from tracker.services.estimates.missing import (
+    ASIDE,
     NOTHING,
     Awaited,
     Missing,
@@ -144,7 +145,7 @@ class Now(NamedTuple):
 
 @dataclass(slots=True)
 class Calendar:
-    """The calendar of a version as a fold finds it again."""
+    """The calendar of a version as it is found again."""
 
     terms: Terms
     birth: date
@@ -154,31 +155,108 @@ class Calendar:
     days: Mapping[date, Cells]
     shares: tuple[float, ...] | None
     changes: list[AccuracyChange] = field(default_factory=list)
-    # Where every query gets its label, of what counts since the last change.
+    # Where every query gets its label, those without one, and the day of the first.
     awaited: Sequence[Awaited] | None = None
+    waits_from: date = date.max
     now: Now = field(init=False)
     # The counts and the interval of the measure by what counts now.
     right: Right = field(init=False)
     interval: tuple[float, float] = field(init=False)
+    _table: "_Table" = field(init=False)
 
-    def find_now(self) -> None:
-        """Find the changes and the labels that count now."""
-        table = _tabulate(self.days, self.terms)
-        found = _find(table, self.terms, self.birth, self.shares, _UNTOLD)
-        self.changes = [_date(self.state, one) for one in found]
-        self.now = _now(self.birth, self.changes, self.days)
+    def find_now(self, at: datetime = _UNTOLD) -> None:
+        """Find the changes, told *at* an instant, and the labels that count now."""
+        self._table = _tabulate(self.days, self.terms)
+        self.changes = [_date(self.state, one) for one in self._find(at)]
+        last = self.changes[-1] if self.changes else None
+        now = self.now = Now(self.birth.toordinal(), last)
+        if now.since is not None:
+            self.now = now._replace(counts=_pool(self.days, now.since))
+
+    def _find(self, at: datetime) -> Iterator[AccuracyChange]:
+        terms, birth, until = self.terms, self.birth, self.waits_from
+        if self.awaited is not None:
+            aside = (day for day, one in self.days.items() if one.keys() & ASIDE)
+            until = min([until, *aside])
+        # Labels that come first may be of mistakes: only days that have all of them
+        # prove a change.
+        is_whole = self._table.days < until.toordinal()
+        table = _Table(*(one[is_whole] for one in self._table))
+        start: int | None = None
+        key = tuple(one.tobytes() for one in table)
+        for one in _prove(key, terms, birth, self.shares):
+            measure = read_measure(terms.measure)
+            if one.scope is not None:
+                measure = Measure(RECALL, terms.classes[one.scope])
+            counts = table.sum(measure, terms.classes, start or 0, one.since)
+            try:
+                outer = stats.level_since(terms.level, start, birth.toordinal())
+                level = stats.level_since(outer, one.since, start or birth.toordinal())
+            except ValueError:
+                # The level would be too high, and nothing is known.
+                low, high = 0.0, 1.0
+            else:
+                shares = self.shares if measure.kind == BALANCED else None
+                low, high = bound(*counts, level, shares)
+            parts = [k / n for k, n in zip(*counts, strict=True) if n]
+            yield AccuracyChange(
+                state=one.direction,
+                measure=str(measure),
+                since=date.fromordinal(one.since),
+                since_from=date.fromordinal(one.since_from),
+                since_to=date.fromordinal(one.since_to),
+                reference=one.reference,
+                before=BeforeChange(
+                    accuracy=sum(parts) / len(parts) if all(counts[1]) else None,
+                    low=low,
+                    high=high,
+                    labels=sum(counts[1]),
+                ),
+                at=at,
+            )
+            start = one.since
 
     def find_claim(self) -> Claim:
         """Find what counts now; return the claim that decides."""
-        if self.awaited is None:
-            self.find_now()
-        else:
-            which = (self.awaited, self.days, self.terms, self.shares)
-            self.now, self.interval = settle(self.now, *which)
-        table = _tabulate(self.days, self.terms)
-        claim = _claim(table, self.now, self.terms, self.shares)
+        self.find_now()
+        self.settle()
+        claim = self._claim(self.now)
         self.right = claim.right, claim.counted
         return claim
+
+    def _claim(self, now: Now) -> Claim:
+        measure, classes = read_measure(self.terms.measure), self.terms.classes
+        first = (now.since or date.min).toordinal()
+        end = (now.until or date.max).toordinal() + 1
+        right = self._table.sum(measure, classes, first, end)
+        level = now.level(stats.shared_level(self.terms.level, self.terms.promises))
+        return Claim(*right, self.shares if measure.kind == BALANCED else None, level)
+
+    def settle(self) -> None:
+        """Choose what counts, if every query gets its label, and bound it.
+
+        It is all that counts now, or only queries that are old enough to have their
+        label: those of which the bounds are narrowest.  All hold.
+        """
+        if self.awaited is None:
+            return
+        measure = read_measure(self.terms.measure)
+        now = self.now._replace(awaited_in_all=self.awaited[0][1])
+        parts = []
+        for until, unlabelled in self.awaited:
+            some = _pool(self.days, now.since, until)
+            missing = add_aside(unlabelled, some)
+            is_whole = now.since is None and until is None
+            part = now._replace(
+                counts=None if is_whole else some, until=until, awaited=missing
+            )
+            claim = self._claim(part)
+            bounds = bound_missing(claim, measure, self.terms.classes, missing)
+            parts.append((part, bounds))
+            if not until and missing is not None and not sum(missing.values()):
+                parts = parts[-1:]
+                break
+        self.now, self.interval = min(parts, key=lambda one: one[1][1] - one[1][0])
 
     def list_untold(self, at: datetime) -> list[AccuracyChange]:
         """Return the changes that were told of no day that they may be of."""
@@ -191,71 +269,25 @@ class Calendar:
         for one in self.list_untold(at):
             days = (one.since_from.isoformat(), one.since_to.isoformat())
             told.append([one.state, one.measure, *days, dump_instant(at)])
-        change, counts = self.now.change, self.now.counts
-        low, high = self.interval
+        now, (low, high) = self.now, self.interval
+        # By predicted class, which may be unknown and is no name in JSON then.
+        awaited, in_all = (
+            None if some is None else [[*one] for one in some.items()]
+            for some in (now.awaited, now.awaited_in_all)
+        )
         state = {
             "basis": self.terms.basis,
             "birth": self.birth.isoformat(),
             "told": told,
-            "change": change and _date({"told": told}, change).dump(),
-            "counts": counts and counts.dump(),
-            "until": self.now.until and self.now.until.isoformat(),
-            "awaited": _dump_missing(self.now.awaited),
-            "awaited_in_all": _dump_missing(self.now.awaited_in_all),
+            "change": now.change and _date({"told": told}, now.change).dump(),
+            "counts": now.counts and now.counts.dump(),
+            "until": now.until and now.until.isoformat(),
+            "awaited": awaited,
+            "awaited_in_all": in_all,
             "low": low,
             "high": high,
         }
         return storage.Kept("", state)
-
-
-def compute_calendars(calendars: Sequence[Calendar]) -> None:
-    """Find the changes, what counts now and the interval that decides, of each."""
-    found = bound_all([one.find_claim() for one in calendars])
-    for one, interval in zip(calendars, found, strict=True):
-        if one.awaited is None:
-            one.interval = interval
-
-
-def _claim(
-    table: "_Table", now: Now, terms: Terms, shares: tuple[float, ...] | None
-) -> Claim:
-    """Return what the verdict claims of the labels that count now."""
-    measure = read_measure(terms.measure)
-    first, last = (now.since or date.min), (now.until or date.max)
-    rows = (table.days >= first.toordinal()) & (table.days <= last.toordinal())
-    right = _sum(table.of(measure, terms.classes), rows)
-    level = now.level(stats.shared_level(terms.level, terms.promises))
-    return Claim(*right, _shares_of(measure, shares), level)
-
-
-def settle(
-    now: Now,
-    awaited: Sequence[Awaited],
-    days: Mapping[date, Cells],
-    terms: Terms,
-    shares: tuple[float, ...] | None,
-) -> tuple[Now, tuple[float, float]]:
-    """Return what counts where every query gets its label, and the bounds of it.
-
-    It is all that counts *now*, or only queries that are old enough to have their
-    label: those of which the bounds are narrowest.  All hold.
-    """
-    table, measure = _tabulate(days, terms), read_measure(terms.measure)
-    now = now._replace(awaited_in_all=awaited[0].missing)
-    parts = []
-    for until, unlabelled in awaited:
-        some = _pool(days, now.since, until)
-        missing = add_aside(unlabelled, some)
-        is_whole = now.since is None and until is None
-        part = now._replace(
-            counts=None if is_whole else some, until=until, awaited=missing
-        )
-        claim = _claim(table, part, terms, shares)
-        bounds = bound_missing(claim, measure, terms.classes, missing)
-        if not until and missing is not None and not sum(missing.values()):
-            return part, bounds
-        parts.append((part, bounds))
-    return min(parts, key=lambda one: one[1][1] - one[1][0])
 
 
 def list_now(
@@ -266,10 +298,7 @@ def list_now(
     level: float | None = None,
     known_at: datetime | None = None,
 ) -> dict[int, Now]:
-    """Return what counts now of each version, by its detector and class shares.
-
-    With *known_at* it is what counted then.
-    """
+    """Return what counts now of each version, or what counted at *known_at*."""
     zones = {one.id: one.zone for one, _ in versions.values()}
     waiting = count_pending_days(session, zones)
     kept = storage.load_states(session, versions)
@@ -281,7 +310,8 @@ def list_now(
         if known_at is not None:
             place = (detector.id, version.id, detector.zone)
             new = count_known_days(session, *place, known_at)
-            told = [one for one in state.get("told", ()) if _told_at(one) <= known_at]
+            told = state.get("told", ())
+            told = [one for one in told if datetime.fromisoformat(one[-1]) <= known_at]
             state = {**state, "told": told} if state else state
         elif not new and state.get("basis") == terms.basis:
             found[version.id] = _load(state)
@@ -292,17 +322,18 @@ def list_now(
             )
         days = add_days({day: one for (_, day), one in rows.items()}, new)
         birth = find_birth(session, version, state, detector.zone)
-        table = _tabulate(days, terms)
-        changes = [_date(state, one) for one in _find(table, terms, birth, shares, at)]
-        now = _now(birth, changes, days)
-        if is_all(detector):
-            awaited = [Awaited(None, None)]
-            if known_at is None:
-                last = Counts(last_label_at=version.last_label_at)
-                last_at = pool([last, *new.values()]).last_label_at or at
-                awaited = find_awaited(session, detector, version, now.since, last_at)
-            now, _ = settle(now, awaited, days, terms, shares)
-        found[version.id] = now
+        calendar = Calendar(terms, birth, state, days, shares)
+        if is_all(detector) and known_at is not None:
+            # What had no label then is not kept.
+            calendar.awaited, calendar.waits_from = [(None, None)], date.min
+        elif is_all(detector):
+            last = Counts(last_label_at=version.last_label_at)
+            last_at = pool([last, *new.values()]).last_label_at or at
+            awaited = find_awaited(session, detector, version, last_at)
+            calendar.awaited, calendar.waits_from = awaited
+        calendar.find_now(at)
+        calendar.settle()
+        found[version.id] = calendar.now
     return found
 
 
@@ -336,10 +367,7 @@ def load_days(
 def find_birth(
     session: Session, version: Version, state: Mapping[str, Any], zone: tzinfo
 ) -> date:
-    """Return the day that the parts of the error are counted from.
-
-    It is the earliest asked day that is known when the first label comes, and is kept.
-    """
+    """Return the earliest asked day known when the first label came, which is kept."""
     if state:
         return date.fromisoformat(state["birth"])
     return day_in(find_first_asked(session, version) or version.created_at, zone)
@@ -348,32 +376,14 @@ def find_birth(
 def _load(state: Mapping[str, Any]) -> Now:
     birth = date.fromisoformat(state["birth"]).toordinal()
     change, counts, until = (state[name] for name in ("change", "counts", "until"))
+    awaited = (state[name] for name in ("awaited", "awaited_in_all"))
     return Now(
         birth,
         change and AccuracyChange.model_validate(change),
         counts and Counts.load(counts),
         until and date.fromisoformat(until),
-        _load_missing(state["awaited"]),
-        _load_missing(state["awaited_in_all"]),
+        *(None if one is None else dict(one) for one in awaited),
     )
-
-
-# By predicted class, which may be unknown and is no name in JSON then.
-def _dump_missing(missing: Missing | None) -> list[list[Any]] | None:
-    return None if missing is None else [[*one] for one in missing.items()]
-
-
-def _load_missing(kept: list[list[Any]] | None) -> Missing | None:
-    return None if kept is None else dict(kept)
-
-
-def _now(
-    birth: date, changes: Sequence[AccuracyChange], days: Mapping[date, Cells]
-) -> Now:
-    now = Now(birth.toordinal(), changes[-1] if changes else None)
-    if now.since is None:
-        return now
-    return now._replace(counts=_pool(days, now.since))
 
 
 def _pool(
@@ -395,12 +405,8 @@ def _date(state: Mapping[str, Any], change: AccuracyChange) -> AccuracyChange:
             and since_from <= change.since_to.isoformat()
             and change.since_from.isoformat() <= since_to
         ):
-            return change.model_copy(update={"at": _told_at(told)})
+            return change.model_copy(update={"at": datetime.fromisoformat(told[-1])})
     return change
-
-
-def _told_at(told: Sequence[str]) -> datetime:
-    return datetime.fromisoformat(told[-1])
 
 
 class _Table(NamedTuple):
@@ -423,6 +429,16 @@ class _Table(NamedTuple):
         place = [list(classes).index(measure.of or "")]
         counted = self.predicted if measure.kind == PRECISION else self.labelled
         return self.right[:, place], counted[:, place]
+
+    def sum(
+        self, measure: Measure, classes: Sequence[str], first: int, end: int
+    ) -> Right:
+        """Return the right and the counted ones from the *first* day to the *end*."""
+        rows = (self.days >= first) & (self.days < end)
+        right, counted = (
+            tuple(one[rows].sum(axis=0).tolist()) for one in self.of(measure, classes)
+        )
+        return right, counted
 
 
 def _tabulate(days: Mapping[date, Cells], terms: Terms) -> _Table:
@@ -451,56 +467,6 @@ def _tabulate(days: Mapping[date, Cells], terms: Terms) -> _Table:
     return _Table(*(one[has_some] for one in (ordinals, *counts)))
 
 
-def _find(
-    table: _Table,
-    terms: Terms,
-    birth: date,
-    shares: tuple[float, ...] | None,
-    at: datetime,
-) -> list[AccuracyChange]:
-    """Return the proved changes, each later than the one before."""
-    found = []
-    start: int | None = None
-    key = tuple(one.tobytes() for one in table)
-    for one in _prove(key, terms, birth, shares):
-        scope = (
-            terms.measure
-            if one.scope is None
-            else str(Measure(RECALL, terms.classes[one.scope]))
-        )
-        rows = (table.days < one.since) & (table.days >= (start or 0))
-        measure = read_measure(scope)
-        counts = _sum(table.of(measure, terms.classes), rows)
-        try:
-            outer = stats.level_since(terms.level, start, birth.toordinal())
-            level = stats.level_since(outer, one.since, start or birth.toordinal())
-        except ValueError:
-            # The level would be too high, and nothing is known.
-            low, high = 0.0, 1.0
-        else:
-            low, high = bound(*counts, level, _shares_of(measure, shares))
-        parts = [k / n for k, n in zip(*counts, strict=True) if n]
-        found.append(
-            AccuracyChange(
-                state=one.direction,
-                measure=scope,
-                since=date.fromordinal(one.since),
-                since_from=date.fromordinal(one.since_from),
-                since_to=date.fromordinal(one.since_to),
-                reference=one.reference,
-                before=BeforeChange(
-                    accuracy=sum(parts) / len(parts) if all(counts[1]) else None,
-                    low=low,
-                    high=high,
-                    labels=sum(counts[1]),
-                ),
-                at=at,
-            )
-        )
-        start = one.since
-    return found
-
-
 # Pages ask for the changes of the same table again and again.
 @lru_cache(maxsize=256)
 def _prove(
@@ -515,17 +481,6 @@ def _prove(
         (table.right, table.labelled),
         birth=birth.toordinal(),
         confidence_level=terms.level,
-        shares=_shares_of(measure, shares),
+        shares=shares if measure.kind == BALANCED else None,
         reference=terms.reference,
     )
-
-
-def _sum(counts: _Both, rows: NDArray[np.bool_]) -> Right:
-    right, counted = (tuple(one[rows].sum(axis=0).tolist()) for one in counts)
-    return right, counted
-
-
-def _shares_of(
-    measure: Measure, shares: tuple[float, ...] | None
-) -> tuple[float, ...] | None:
-    return shares if measure.kind == BALANCED else None

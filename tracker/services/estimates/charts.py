@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -20,13 +21,16 @@ from tracker.services.estimates.counts import (
 )
 from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.history import iter_asked_days, list_rows
+from tracker.services.estimates.missing import is_all
 from tracker.services.estimates.windows import roll
 from tracker.services.evidence.measure import Measure, read_measure
+from tracker.services.evidence.populations import LIVE
 from tracker.services.versions import choose_versions
 from tracker.shapes import Moment
 from tracker.stats import class_intervals, shared_level
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates import snapshots as storage
+from tracker.storage.estimates.cells import Counts
 from tracker.storage.estimates.replay import list_corrections
 from tracker.storage.telling import Event, list_detector_events
 
@@ -61,12 +65,9 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
 ) -> dict[str, Any]:
     """Return the tightening chart of one version as a Vega-Lite specification.
 
-    It is drawn from at most 250 snapshots, the newest among them, however long the
-    history is, and ends with the live estimate.  A nameless one shows the balanced
-    accuracy alone, and no name of the detector, its version or its classes.  With a
-    *window*, at *computed_at*, the accuracy of the last labels or days at each moment
-    is drawn too, and with it what happened: changes, corrections, verdicts, and a line
-    at *then*.
+    A nameless one shows the balanced accuracy alone, and no name of the detector, its
+    version or its classes.  With a *window*, at *computed_at*, the accuracy of the last
+    labels or days at each moment is drawn too, and what happened, and a line at *then*.
     """
     intervals.check_method(method)
     versions = choose_versions(session, detector, version)
@@ -135,7 +136,6 @@ def _list_marks(
     points: Sequence[Moment],
     then: datetime | None,
 ) -> list[Mark]:
-    """Return what happened to a version, as a chart of *points* draws it."""
     marks = [
         Mark(
             "correction",
@@ -165,10 +165,6 @@ def _list_marks(
 
 
 def _labels_at(points: Sequence[Moment], at: datetime) -> int:
-    """Return how many labels the last snapshot up to an instant had.
-
-    Those of one import are all of one instant, and what they tell is told by all.
-    """
     known = [one.labels for one in points if one.computed_at <= at]
     return known[-1] if known else points[0].labels
 
@@ -187,10 +183,7 @@ def list_changes(session: Session, detector: Detector, version: Version) -> list
 
 
 def list_states(session: Session, detector: Detector, version: Version) -> list[State]:
-    """Return the verdicts of a version in order, each with since when it held.
-
-    By the target of today; without one there are none.
-    """
+    """Return the verdicts of a version by the target of today, each with since when."""
     if detector.target is None:
         return []
     found: list[State] = []
@@ -216,15 +209,17 @@ def list_states(session: Session, detector: Detector, version: Version) -> list[
 def _iter_verdicts(
     session: Session, detector: Detector, version: Version, snapshots: Sequence[Any]
 ) -> Iterator[tuple[Any, words.Verdict | None]]:
-    """Yield the row of each snapshot that decides, with its verdict if it has one."""
     chosen = [one.sequence for one in snapshots]
     method, target = words.DECIDING_METHOD, detector.target
     if not chosen or target is None:
         return
+    # Another measure or more of them have an interval of their own, as where every
+    # query gets its label, and labels of other populations decide nothing.
+    is_stored = detector.measure == words.BALANCED and not detector.also
     for row in storage.list_intervals_of(
         session, version, chosen, method=method, positions=[0]
     ):
-        if decision.is_decided_by(detector, row):
+        if is_stored and row.population == LIVE and not is_all(detector):
             yield row, decision.compare_with_target(row.low, row.high, target)
         else:
             yield row, None
@@ -250,12 +245,21 @@ def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how
     )
     for _, row in rows:
         points[row.scope].append(row)
+    counts = Counts()
     if by is None:
-        for scope, moment in _find_now(session, detector, version, method).items():
-            known = points.get(scope)
+        counts = current_counts(session, [version])[version.id]
+    if counts.last_label_at is not None:
+        population, standings = pick_population(detector, counts)
+        correct, labelled = counts.select(standings).by_class(detector.classes)
+        bets = [find_shares(detector, counts, standings)]
+        level = decision.method_level(method, detector.confidence_level, population)
+        scores = intervals.score([correct], [labelled], method, level, bets)[0]
+        when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
+        for scope, one in zip([words.BALANCED, *detector.classes], scores, strict=True):
+            known, now = points.get(scope), Moment.model_validate(dict(one) | when)
             # Unless the newest snapshot has all labels.
-            if known and moment.labels and _COUNTS(moment) != _COUNTS(known[-1]):
-                known.append(moment)
+            if known and now.labels and _COUNTS(now) != _COUNTS(known[-1]):
+                known.append(now)
     return [Series(scope, moments) for scope, moments in points.items()]
 
 
@@ -275,28 +279,19 @@ def _load_asked(  # noqa: PLR0913, PLR0917 - which part of the history, and how.
     most_classes: int,
     by: datetime | None,
 ) -> list[Series]:
-    """Return the points along the days asked, each at the beginning of its day."""
     most = intervals.max_snapshots(method, len(detector.classes), of=_MOST_DAYS)
     chosen: dict[str, Any] = {"measure": words.RECALL, "method": method, "known_at": by}
     days = list(iter_asked_days(session, detector, version, most=most, **chosen))
     if not days:
         return []
-    names = _choose_classes(detector, days[-1].scores[1:], most_classes)
-    scopes = [words.BALANCED, *detector.classes]
-    return [
-        Series(
-            scope,
-            [
-                Moment(
-                    **dict(day.scores[scopes.index(scope)]),
-                    labels=day.labels,
-                    computed_at=day.asked_at,
-                )
-                for day in days
-            ],
-        )
-        for scope in (words.BALANCED, *names)
-    ]
+    classes = _choose_classes(detector, [row for _, row in days[-1][1:]], most_classes)
+    points: dict[str, list[Moment]] = {name: [] for name in (words.BALANCED, *classes)}
+    for _, row in chain(*days):
+        if row.scope in points:
+            points[row.scope].append(
+                row.model_copy(update={"computed_at": row.asked_at})
+            )
+    return [Series(scope, moments) for scope, moments in points.items()]
 
 
 def list_curve(
@@ -327,25 +322,6 @@ def list_curve(
     ]
 
 
-def _find_now(
-    session: Session, detector: Detector, version: Version, method: str
-) -> dict[str, Moment]:
-    """Return the live estimate of each scope, as it stands since the newest label."""
-    counts = current_counts(session, [version])[version.id]
-    if counts.last_label_at is None:
-        return {}
-    population, standings = pick_population(detector, counts)
-    correct, labelled = counts.select(standings).by_class(detector.classes)
-    bets = [find_shares(detector, counts, standings)]
-    level = decision.method_level(method, detector.confidence_level, population)
-    scores = intervals.score([correct], [labelled], method, level, bets)[0]
-    when = {"labels": sum(labelled), "computed_at": counts.last_label_at}
-    return {
-        scope: Moment.model_validate(dict(one) | when)
-        for scope, one in zip([words.BALANCED, *detector.classes], scores, strict=True)
-    }
-
-
 def _choose_snapshots(
     session: Session,
     version: Version,
@@ -363,9 +339,8 @@ def _choose_snapshots(
 def _spread(marks: Sequence[Any], most: int) -> list[Any]:
     """Return at most so many marks, evenly along the log of their labels.
 
-    Above a hundred labels checkpoints are spread so already; every mark below
-    that stays where there is room.  There is not where labels were corrected, which
-    makes checkpoints and no more labels.
+    Checkpoints above a hundred labels are spread so already.  Marks below stay where
+    there is room, which corrections may leave none of: they make checkpoints too.
     """
     if len(marks) <= most:
         return list(marks)

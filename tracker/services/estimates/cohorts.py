@@ -135,7 +135,6 @@ def _count(
     since: datetime,
     by: Cut,
 ) -> _Parts:
-    """Return the queries of each cohort by predicted class."""
     found: dict[tuple[date, str], _Part] = defaultdict(_Part)
     rows = count_days(session, detector_id, version_ids, since=since)
     for day, predicted, queries, labelled in rows:
@@ -178,7 +177,6 @@ def _find_usual(part: _Part) -> float | None:
 
 
 def _warn(parts: _Parts, classes: Sequence[str], young: Collection[date]) -> str | None:
-    """Return what the labels of young cohorts lack, of all classes or of the first."""
     old = {start for start, _ in parts} - set(young)
     for name in (None, *classes):
         now = _join(parts, starts=young, predicted=name)

@@ -17,19 +17,14 @@ from tracker.services.estimates.counts import (
 )
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
-from tracker.services.estimates.missing import (
-    NOTHING,
-    Missing,
-    UnclearBounds,
-    is_all,
-)
+from tracker.services.estimates.missing import NOTHING, Missing, UnclearBounds, is_all
 from tracker.services.estimates.slice_counts import count_slice
 from tracker.services.estimates.weeks import count_sample
 from tracker.services.evidence import populations
 from tracker.services.evidence.measure import read_measure
 from tracker.stats import shared_level
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts, Selection, pool
+from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known, count_known_days
 from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED, UNSTATED
@@ -77,27 +72,18 @@ class Counted(NamedTuple):
             return NOTHING
         return self.now.awaited if self.is_now else self.now.awaited_in_all
 
-    def decided_level(self, level: float) -> float:
-        """Return the level of the deciding interval, of the counts that decide."""
-        return self.whole_level(level) if self.now is None else self.now.level(level)
-
-    def select(self) -> tuple[Selection, int]:
-        """Return the shown counts, and of how many queries they are."""
-        return self.shown.select(self.standings), self.shown.count(self.standings)
-
-    def promised_level(self, detector: Detector, level: float) -> float:
-        """Return the level of the deciding method for the shown counts.
-
-        Of a version's error each measure has one part.
-        """
-        part = shared_level(level, 1 + len(detector.also) * self.is_of_version)
-        return self.decided_level(part) if self.is_now else self.whole_level(part)
-
-    def whole_level(self, level: float) -> float:
-        """Return the level of the deciding method for all counts."""
+    def level(self, level: float, *, is_now: bool = True) -> float:
+        """Return the level of the deciding method for what counts now, or for all."""
+        if is_now and self.now is not None:
+            return self.now.level(level)
         if not self.is_of_version:
             return level
         return method_level(DECIDING_METHOD, level, self.population)
+
+    def promised_level(self, detector: Detector, level: float) -> float:
+        """Return the level of the deciding method for the shown counts."""
+        part = shared_level(level, 1 + len(detector.also) * self.is_of_version)
+        return self.level(part, is_now=self.is_now)
 
 
 def choose_labels(
@@ -133,8 +119,8 @@ def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them
 ) -> Counted:
     """Return the running counts, or those of the queries that pass the *filters*.
 
-    With anything in *recent* they are the counts as they were known then, those of the
-    last labels, or of a random sample of a span.
+    With anything in *recent*: of what was known then, of the last labels, or of a
+    sample.
     """
     last = {name: recent[name] for name in ("known_at", "last")}
     if recent["average_of"] == "span":
@@ -209,10 +195,7 @@ def date_counts(
     at: datetime,
     known_at: datetime | None = None,
 ) -> list["Counted"]:
-    """Return what is counted of versions with what counts now of it, if it is live.
-
-    With *known_at* it is what counted then.
-    """
+    """Return what is counted with what counts now of it, or counted at *known_at*."""
     parts = {
         version: (detector, find_shares(detector, one.counts, one.standings))
         for detector, versions, one in counted
@@ -234,7 +217,7 @@ def bound_ahead(counted: Iterable[tuple[Detector, Counted]]) -> None:
     for detector, one in counted:
         level = one.promised_level(detector, detector.confidence_level)
         shares = find_shares(detector, one.counts, one.standings)
-        counts = one.select()[0].by_class(detector.classes)
+        counts = one.shown.select(one.standings).by_class(detector.classes)
         claims += list_claims(*counts, level, shares)
     bound_all(claims)
 
@@ -270,10 +253,7 @@ def describe_basis(
     labels: int,
     unclear: UnclearBounds | None,
 ) -> str:
-    """Return whose labels count, what counts once, and of which days they are.
-
-    And what would be true if many *unclear* answers had all been right, or wrong.
-    """
+    """Return what an estimate rests on, and how far *unclear* answers could move it."""
     part = ""
     if counted.includes_targeted:
         part = ", and those of queries that somebody picked"

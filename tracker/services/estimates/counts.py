@@ -49,8 +49,8 @@ def count_asked(
 ) -> cells.Counts:
     """Count the labelled queries of *versions* asked from *since* to before *until*.
 
-    Whole days are sums of the running counts, and of labels that wait for the job.
-    The queries themselves are counted of what is left of the first and the last day.
+    Whole days are sums that are kept; what is left of the first and the last is
+    counted.
     """
     ids = [version.id for version in versions]
 
@@ -76,7 +76,6 @@ def count_asked(
 
 
 def _next_midnight(instant: datetime, zone: tzinfo) -> datetime:
-    """Return the first midnight that is not before an instant."""
     day = cells.day_in(instant, zone)
     begun = cells.midnight_in(day, zone)
     if begun == instant:
@@ -93,17 +92,20 @@ def pick_population(
 ) -> tuple[str, populations.Standings]:
     """Return a population and its standings: the one *wanted*, else by the counts.
 
-    Where versions are pooled, the random label of an input counts for the version that
-    was drawn, which may not be the one that it was given to.
-
-    Raises InvalidInputError for a population that there is not.
+    Where versions are pooled, the random label of an input may have been given to
+    another than the version that was drawn.  Raises InvalidInputError for an unknown
+    population.
     """
     if wanted is not None:
         check_one_of("population", wanted, populations.POPULATIONS)
     word = detector.label_sampling
-    chosen = wanted or populations.choose_population(
-        word, lambda some: counts.count(some) > 0
+    has_labels = (
+        one
+        for one in populations.POPULATIONS
+        if counts.count(populations.standings_of(one, word)) > 0
     )
+    # It is live where the version has a live label, and without any label.
+    chosen = wanted or next(has_labels, populations.LIVE)
     if is_pooled and chosen != UNSTATED:
         return chosen, populations.compared_standings(word)
     return chosen, populations.standings_of(chosen, word)

@@ -3,7 +3,6 @@
 import math
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import Any
 
 from pydantic import Field, PrivateAttr
 
@@ -15,11 +14,9 @@ from tracker.services.estimates.missing import (
     NOTHING,
     Missing,
     bound_missing,
-    is_all,
     say_missing,
 )
 from tracker.services.evidence.measure import Confusion, Measure, read_measure
-from tracker.services.evidence.populations import LIVE
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import midnight_in
@@ -87,13 +84,21 @@ class Advice(Shape):
 
 
 def advise(
-    measure: Measure, confusion: Confusion, at_random: int | None
+    measure: Measure,
+    confusion: Confusion,
+    at_random: int | None,
+    because: str | None = None,
 ) -> Advice | None:
     """Return which labels decide *measure*, if *at_random* more of any class would.
 
     It is the class whose label takes most off the doubt.  Nobody can order labels of a
     class: they come as often as the class does.
     """
+    if because is not None:
+        text = f"{because[0].upper()}{because[1:]}: label these first."
+        return Advice(
+            name=None, labels=at_random, share=None, random_queries=at_random, text=text
+        )
     right, counted = measure.count_right(confusion)
     place = stats.next_class(right, counted)
     name = measure.of if measure.kind == words.RECALL else None
@@ -110,30 +115,24 @@ def advise(
     predicted = measure.of if measure.kind == words.PRECISION else None
     what = name or (predicted and f"queries predicted as {predicted}")
     more = math.ceil(at_random * share)
-    return Advice(
-        name=name,
-        predicted=predicted,
-        labels=more,
-        share=share,
-        random_queries=at_random,
-        text=_say(more, what, share, at_random),
-    )
-
-
-def _say(more: int, what: str | None, share: float, at_random: int) -> str:
-    """Return the advice as every door says it, in two figures."""
+    # In two figures.
     drawn, labels = roughly(at_random), roughly(more)
     if what is None:
         what, labels = "queries drawn at random", drawn
     verb = "decides" if labels == 1 else "decide"
     said = f"About {plural(labels, 'more label')} of {what} {verb} it, if nothing "
     said += "changes."
-    if share == 1:
-        return said
-    percent = float(100 * rounded_share(share, 3))
-    return (
-        f"{said} At {percent:.3g} % of all labels, that takes about "
-        f"{plural(drawn, 'query', 'queries')} drawn at random."
+    if share != 1:
+        percent = float(100 * rounded_share(share, 3))
+        said += f" At {percent:.3g} % of all labels, that takes about "
+        said += f"{plural(drawn, 'query', 'queries')} drawn at random."
+    return Advice(
+        name=name,
+        predicted=predicted,
+        labels=more,
+        share=share,
+        random_queries=at_random,
+        text=said,
     )
 
 
@@ -223,10 +222,6 @@ class Decision(Shape):
     )
     _claim: Claim = PrivateAttr()
 
-    @property
-    def claim(self) -> Claim:
-        return self._claim
-
 
 def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the classes.
     measure: Measure,
@@ -266,6 +261,9 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
             # So many of the class; the others come along at random.
             of_all = sum(sum(row.values()) for row in confusion.values())
             more = min(math.ceil(more * of_all / sum(counted)), MOST_FORESEEN)
+    advice = None
+    if because is not None or (verdict == "undecided" and is_foreseen):
+        advice = advise(measure, confusion, more, because)
     parts = [k / n for k, n in zip(right, counted, strict=True) if n]
     found = Decision(
         verdict=verdict,
@@ -279,29 +277,17 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
         because=because,
         labels_to_decide=more,
         span=span or Span(),
-        advice=_advise_missing(more, because)
-        if because is not None
-        else advise(measure, confusion, more)
-        if verdict == "undecided" and is_foreseen
-        else None,
+        advice=advice,
     )
     found._claim = claim
     return found
-
-
-def _advise_missing(missing: int | None, because: str) -> Advice:
-    """Return the advice to label the queries that have no label yet."""
-    text = f"{because[0].upper()}{because[1:]}: label these first."
-    return Advice(
-        name=None, labels=missing, share=None, random_queries=missing, text=text
-    )
 
 
 def foresee(found: Decision, confusion: Confusion) -> Decision:
     """Return a decision by these counts with how many labels would decide it."""
     if found.because is not None:
         return found
-    measure, claim = read_measure(found.measure), found.claim
+    measure, claim = read_measure(found.measure), found._claim
     terms = (measure, found.target, confusion, claim.level)
     return decide_verdict(*terms, shares=claim.shares, span=found.span)
 
@@ -316,21 +302,6 @@ def method_level(method: str, confidence_level: float, population: str) -> float
     if population == words.REPLAYED:
         return stats.replay_level(confidence_level)
     return stats.level_since(confidence_level, None, 0)
-
-
-def is_decided_by(detector: Detector, row: Any) -> bool:
-    """Return whether the verdict goes by a stored *row* of the balanced accuracy.
-
-    Labels of another population than the live one decide nothing, and another measure
-    or more of them have an interval of their own, as where every query gets its label.
-    """
-    return (
-        row.method == words.DECIDING_METHOD
-        and row.population == LIVE
-        and not is_all(detector)
-        and detector.measure == words.BALANCED
-        and not detector.also
-    )
 
 
 def compare_with_target(low: float, high: float, target: float) -> words.Verdict:

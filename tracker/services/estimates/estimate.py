@@ -37,11 +37,11 @@ from tracker.services.estimates.intervals import (
     score_window,
 )
 from tracker.services.estimates.missing import NOTHING, UnclearBounds, bound_unclear
-from tracker.services.estimates.replays import REPLAYS_ASIDE, decide_replay, find_replay
+from tracker.services.estimates.replays import REPLAYS_ASIDE, decide_replay
 from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.weeks import AverageWord
-from tracker.services.estimates.windows import check_span, parse_window
-from tracker.services.evidence.measure import Confusion, read_measure, spread
+from tracker.services.estimates.windows import parse_window
+from tracker.services.evidence.measure import read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
     PopulationWord,
@@ -260,16 +260,15 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     """Compute an estimate from every label committed so far.
 
     With the *span* now it counts queries asked since the last proved change, with all
-    those of the version; by default now for `anytime`, which decides.
-
-    It needs no label but those that the job has not folded in yet; with *since* or
-    *until* the queries asked in that window are counted again, and with *where* those
-    for which it holds; see ``parse_where``.  A *window* of the last labels or days
-    stands beside them, and *as_known_at* leaves out what came later, for changes too.
-    As the *average_of* a span it counts only what is a random sample of its queries.
+    those of the version; by default now for `anytime`, which decides.  With *since* or
+    *until*, or with *where* (see ``parse_where``), queries are counted again.  A
+    *window* of the last labels or days stands beside them, and *as_known_at* leaves out
+    what came later, for changes too.  As the *average_of* a span it counts only what is
+    a random sample of its queries.
     """
-    last = parse_window(window, since, method, at=as_known_at or computed_at)
-    filters = check_span(last.since or since, until)
+    at = as_known_at or computed_at
+    last, since = parse_window(window, since, method, at=at, until=until)
+    filters: dict[str, Any] = {"since": since, "until": until}
     filters["where"] = parse_where(session, detector, where, at=computed_at)
     name = named_version(where) if version is None else version
     versions = choose_versions(session, detector, name)
@@ -280,121 +279,49 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         is_of_version=version != ALL and not is_part and not include_targeted,
         is_now=span == NOW or (span is None and method == words.DECIDING_METHOD),
     )
-    recent = {"known_at": as_known_at, "last": last.last, "average_of": average_of}
+    choices: Any = {"method": method, "level": confidence_level, "target": target}
+    choices |= {"window": window, "as_known_at": as_known_at, "average_of": average_of}
+    recent = {"known_at": as_known_at, "last": last, "average_of": average_of}
     counted = narrow_counts(session, detector, versions, chosen, filters, recent)
-    level = confidence_level or detector.confidence_level
-    when = (as_known_at or computed_at, as_known_at)
-    (counted,) = date_counts(session, [(detector, versions[:1], counted)], level, *when)
-    found = _build_estimate(
+    one = detector, versions[:1], counted
+    (counted,) = date_counts(session, [one], confidence_level, at, as_known_at)
+    found = build_estimate(
         detector,
         counted,
+        version if version == ALL else next((v.name for v in versions), None),
+        computed_at,
         queries=sum(count_logged(session, versions).values()),
-        version=version if version == ALL else next((v.name for v in versions), None),
-        computed_at=computed_at,
-        method=method,
-        level=level,
         is_part=is_part,
-        target=detector.target if target is None else target,
-        window=window,
-        as_known_at=as_known_at,
-    ).model_copy(update={"average_of": average_of})
-    return _add_facts(session, detector, versions, found, filters, counted.standings)
-
-
-def _find_warnings(
-    session: Session,
-    detector: Detector,
-    versions: Sequence[Version],
-    found: Estimate,
-    filters: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the warnings and weights of an estimate, if it is of whole versions."""
-    if found.as_known_at or found.window or any(filters.values()) or not versions:
-        return {}
-    facts: dict[str, Any] = {"weighted": get_weighted(session, detector, versions)}
-    kind = found.population.kind
-    if not found.includes_targeted and kind != POOLED_POPULATION:
-        which = (detector, versions[0], kind, found.labels)
-        facts["warnings"] = find_warnings(session, *which)
-    return facts
-
-
-def _find_replay(
-    session: Session, detector: Detector, versions: Sequence[Version], found: Estimate
-) -> dict[str, Any]:
-    """Return what a replay decides, if an estimate is of replayed labels."""
-    if found.no_decision_because != REPLAYS_ASIDE or found.target is None:
-        return {}
-    replay = find_replay(session, detector, versions[0])
-    if replay.because is not None:
-        return {"no_decision_because": replay.because}
-    level = found.confidence_level
-    first, *others = decide_replay(detector, replay, found.target, level)
-    return {"decision": first, "also": others, "no_decision_because": None}
-
-
-def list_estimates(
-    session: Session,
-    versions: Mapping[Detector, Version | None],
-    *,
-    computed_at: datetime,
-) -> list[Estimate]:
-    """Compute the estimate of one version of each detector.
-
-    It goes by what decides, in few statements for all of them.  When the queries were
-    asked is not in it, nor how many labels would decide.
-    """
-    shown = [one for one in versions.values() if one is not None]
-    found = current_counts(session, shown)
-    counted: list[tuple[Detector, Sequence[Version], Counted]] = []
-    for detector, version in versions.items():
-        some = [] if version is None else [version]
-        counts = pool(found[one.id] for one in some)
-        counted.append((detector, some, choose_now(detector, counts)))
-    dated = date_counts(session, counted, None, computed_at)
-    bound_ahead(zip(versions, dated, strict=True))
-    return [
-        estimate_counted(detector, some[0].name if some else None, one, computed_at)
-        for (detector, some, _), one in zip(counted, dated, strict=True)
-    ]
-
-
-def estimate_counted(
-    detector: Detector, version: str | None, counted: Counted, at: datetime
-) -> Estimate:
-    """Return the estimate of what decides by counts that are known."""
-    return _build_estimate(
-        detector,
-        counted,
-        queries=None,
-        version=version,
-        computed_at=at,
-        method=words.DECIDING_METHOD,
-        level=detector.confidence_level,
-        target=detector.target,
-        is_foreseen=False,
+        is_foreseen=True,
+        **choices,
     )
+    facts = _find_facts(session, detector, versions, found, filters, counted.standings)
+    return found.model_copy(update=facts)
 
 
-def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
+def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
     found: Estimate,
     filters: Mapping[str, Any],
     standings: Standings,
-) -> Estimate:
-    """Return *found* with its warnings, and when its queries were asked if known.
-
-    Of the last labels, and of what was known once, it is not.
-    """
-    facts = _find_warnings(session, detector, versions, found, filters)
-    facts |= _find_replay(session, detector, versions, found)
+) -> dict[str, Any]:
+    """Return warnings, what a replay decides, and when queries were asked if known."""
+    facts: dict[str, Any] = {}
+    kind, is_then = found.population.kind, found.as_known_at is not None
+    if versions and not (is_then or found.window or any(filters.values())):
+        facts["weighted"] = get_weighted(session, detector, versions)
+        if not found.includes_targeted and kind != POOLED_POPULATION:
+            which = (detector, versions[0], kind, found.labels)
+            facts["warnings"] = find_warnings(session, *which)
+    if found.no_decision_because == REPLAYS_ASIDE and found.target is not None:
+        aim = found.target, found.confidence_level
+        facts |= decide_replay(session, detector, versions[0], *aim)
+    if not found.labels or is_then or (found.window or "").isdigit():
+        return facts
     if found.span is not None:
         filters = {**filters, **found.span.instants(detector)}
-    is_of_some = found.as_known_at is not None or (found.window or "").isdigit()
-    if not found.labels or is_of_some:
-        return found.model_copy(update=facts)
     span = Between("asked_at", filters["since"], below=filters["until"])
     limits = (span, *filters["where"]) if any(filters.values()) else ()
     asked = find_asked_span(
@@ -408,170 +335,197 @@ def _add_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     )
     if asked is not None:
         facts |= {"asked_from": asked[0], "asked_to": asked[1]}
-    return found.model_copy(update=facts)
+    return facts
 
 
-def _build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
+def list_estimates(
+    session: Session,
+    versions: Mapping[Detector, Version | None],
+    *,
+    computed_at: datetime,
+) -> list[Estimate]:
+    """Compute the estimate of one version of each detector, in few statements.
+
+    It goes by what decides.  When the queries were asked is not in it, nor how many
+    labels would decide.
+    """
+    shown = [one for one in versions.values() if one is not None]
+    found = current_counts(session, shown)
+    counted: list[tuple[Detector, Sequence[Version], Counted]] = []
+    for detector, version in versions.items():
+        some = [] if version is None else [version]
+        counts = pool(found[one.id] for one in some)
+        counted.append((detector, some, choose_now(detector, counts)))
+    dated = date_counts(session, counted, None, computed_at)
+    bound_ahead(zip(versions, dated, strict=True))
+    return [
+        build_estimate(detector, one, some[0].name if some else None, computed_at)
+        for (detector, some, _), one in zip(counted, dated, strict=True)
+    ]
+
+
+def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     detector: Detector,
     counted: Counted,
-    *,
-    queries: int | None,
     version: str | None,
     computed_at: datetime,
-    method: str,
-    level: float,
-    target: float | None,
+    *,
+    queries: int | None = None,
+    method: str = words.DECIDING_METHOD,
+    level: float | None = None,
+    target: float | None = None,
     is_part: bool = False,
-    window: str | None = None,
-    as_known_at: datetime | None = None,
-    is_foreseen: bool = True,
+    is_foreseen: bool = False,
+    **known: Any,
 ) -> Estimate:
-    counts, standings, now = counted.counts, counted.standings, counted.now
+    """Return the estimate by counts that are known, by default of what decides."""
+    counts, now = counted.counts, counted.now
+    level = detector.confidence_level if level is None else level
+    target = detector.target if target is None else target
     population = POOLED_POPULATION if counted.is_pooled else counted.population
-    found, queries_counted = counted.select()
-    because = _refuse_decision(counted, queries_counted, is_part=is_part)
-    confusion = spread(found.confusion, detector.classes)
-    shares = describe_shares(detector, counts, standings)
-    scored = _score(detector, counted, level, (method, window), shares)
-    labels, unclear = scored["labels"], scored["unclear_bounds"]
+    queries_counted = counted.shown.count(counted.standings)
+    shares = describe_shares(detector, counts, counted.standings)
+    bets = None if shares is None else shares.parts
+    deciding = counted.promised_level(detector, level)
+    levels = level, deciding
+    scored = _score(detector, counted, method, levels, known.get("window"), bets)
+    said = scored["labels"], scored["unclear_bounds"]
     estimate = Estimate(
+        **known,
         detector=dump_id("det", detector.id),
         name=detector.name,
         version=version,
         computed_at=computed_at,
         confidence_level=level,
         method=method,
-        basis=describe_basis(detector, counted, population, labels, unclear),
+        basis=describe_basis(detector, counted, population, *said),
         population=Population(kind=population, queries=queries_counted, of=queries),
         unit=unit_of(detector),
-        **_count_answered(confusion, level),
         **_count_left_out(counted, detector.label_sampling),
-        includes_targeted=counted.includes_targeted,
         **scored,
-        confusion=confusion,
         target=target,
         **_decide(
-            detector, target, counted, level, because, shares, is_foreseen=is_foreseen
+            *(detector, target, counted, level, bets),
+            is_part=is_part,
+            is_foreseen=is_foreseen,
         ),
         change=now and now.change,
         span=counted.span,
         class_shares=shares,
-        window=window,
-        as_known_at=as_known_at,
     )
-    estimate._deciding_level = counted.promised_level(detector, level)
+    estimate._deciding_level = deciding
     return estimate
 
 
-def _score(
+def _score(  # noqa: PLR0913, PLR0917 - the counts, and by what they are scored.
     detector: Detector,
     counted: Counted,
-    level: float,
-    how: tuple[str, str | None],
-    shares: ClassShares | None,
+    method: str,
+    levels: tuple[float, float],
+    window: str | None,
+    bets: tuple[float, ...] | None,
 ) -> dict[str, Any]:
-    """Return the accuracies of the shown counts, by a method or of a window."""
-    method, window = how
-    bets = None if shares is None else shares.parts
-    deciding = counted.promised_level(detector, level)
+    """Return the accuracies of the shown counts, by a method or of a window.
+
+    At the first of the *levels*, those of the deciding method at the second.
+    """
+    level, deciding = levels
     at = deciding if method == words.DECIDING_METHOD else level
-    correct, labelled = counted.select()[0].by_class(detector.classes)
+    found = counted.shown.select(counted.standings)
+    correct, labelled = found.by_class(detector.classes)
     if window is None:
         rows = score([correct], [labelled], method, at, [bets])
     else:
         rows = score_window([correct], [labelled], at)
     whole, *scores = rows[0]
-    shown = (counted.shown, counted.standings, deciding, bets, counted.awaited)
-    return {
+    shown = {
         "labels": sum(labelled),
+        "unclear": sum(found.unclear.values()),
         "classes": [
             ClassEstimate(name=name, **dict(one))
             for name, one in zip(detector.classes, scores, strict=True)
         ],
         "balanced": Accuracy(accuracy=whole.accuracy, low=whole.low, high=whole.high),
-        "unclear_bounds": bound_unclear(detector, *shown),
+        "confusion": spread(found.confusion, detector.classes),
+        "unclear_bounds": bound_unclear(
+            detector, counted.shown, counted.standings, deciding, bets, counted.awaited
+        ),
     }
+    unanswered = sum(
+        number
+        for (_, predicted), number in found.confusion.items()
+        if predicted == words.NO_ANSWER
+    )
+    if unanswered:
+        answered = sum(labelled) - unanswered
+        shown |= {
+            "unanswered": unanswered,
+            "answered": score_share(sum(correct), answered, level),
+            "coverage": score_share(answered, sum(labelled), level),
+        }
+    return shown
 
 
 def _count_left_out(counted: Counted, word: str | None) -> dict[str, Any]:
     """Return how many labels are not scored, by the reason, and facts of all."""
     counts, standings = counted.counts, counted.standings
+    unstated, replayed = (
+        standings_of(one, word) - standings for one in (words.UNSTATED, words.REPLAYED)
+    )
     return {
-        "unclear": sum(counted.select()[0].unclear.values()),
         "last_label_at": counts.last_label_at,
         "corrections": counts.corrections,
         "unstated": counts.scored(standings & standings_of(words.UNSTATED, None)),
-        "unstated_left_out": counts.count(
-            standings_of(words.UNSTATED, word) - standings
-        ),
-        "replayed_left_out": counts.count(
-            standings_of(words.REPLAYED, word) - standings
-        ),
+        "unstated_left_out": counts.count(unstated),
+        "replayed_left_out": counts.count(replayed),
         "disputed_left_out": counts.count(frozenset({words.OPEN, words.DISPUTED})),
         "targeted_left_out": counts.scored(targeted_standings(word) - standings),
         "repeats_left_out": counts.count(frozenset({words.REPEAT})),
         "grouped_left_out": counts.count(frozenset({words.GROUPED})),
         "versions_left_out": counted.others,
+        "includes_targeted": counted.includes_targeted,
     }
 
 
-def _decide(  # noqa: PLR0913, PLR0917 - a promise, and what is known of the classes.
+def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     detector: Detector,
     target: float | None,
     counted: Counted,
     level: float,
-    because: str | None,
-    shares: ClassShares | None,
+    bets: tuple[float, ...] | None,
     *,
+    is_part: bool,
     is_foreseen: bool,
 ) -> dict[str, Any]:
-    """Return the decision on the detector's measure, and on those beside it.
-
-    They go by what counts now.  The error is split evenly over them first.
-    """
-    if because or target is None:
-        because = decision.NO_TARGET if target is None else because
+    """Decide on the detector's measure and those beside it, by what counts now."""
+    because = None
+    if target is None:
+        because = decision.NO_TARGET
+    elif counted.includes_targeted and not counted.is_of_version:
+        because = decision.TARGETED
+    elif not counted.is_of_version:
+        because = decision.CHOSEN_SPAN if is_part else decision.POOLED
+    elif counted.population == words.UNSTATED:
+        because = decision.refuse_unstated(counted.shown.count(counted.standings))
+    elif counted.population == words.REPLAYED:
+        because = REPLAYS_ASIDE
+    if because is not None or target is None:
         return {"decision": None, "no_decision_because": because}
     wanted, now = [(detector.measure, target), *detector.also], counted.now
     found = counted.decided.select(counted.standings)
     confusion = spread(found.confusion, detector.classes)
-    level = counted.decided_level(shared_level(level, len(wanted)))
+    level = counted.level(shared_level(level, len(wanted)))
     first, *others = (
         decision.decide_verdict(
             read_measure(name),
-            target,
+            aim,
             confusion,
             level,
-            shares=None if shares is None else shares.parts,
+            shares=bets,
             span=Span() if now is None else Span(since=now.since, until=now.until),
             missing=NOTHING if now is None else now.awaited,
             is_foreseen=is_foreseen,
         )
-        for name, target in wanted
+        for name, aim in wanted
     )
     return {"decision": first, "also": others, "no_decision_because": None}
-
-
-def _count_answered(confusion: Confusion, level: float) -> dict[str, Any]:
-    """Return how many queries got no answer, and how right the others are."""
-    unanswered = sum(row.get(words.NO_ANSWER, 0) for row in confusion.values())
-    if not unanswered:
-        return {}
-    labels = sum(sum(row.values()) for row in confusion.values())
-    correct = sum(row.get(name, 0) for name, row in confusion.items())
-    answered = labels - unanswered
-    return {
-        "unanswered": unanswered,
-        "answered": score_share(correct, answered, level),
-        "coverage": score_share(answered, labels, level),
-    }
-
-
-def _refuse_decision(counted: Counted, labels: int, *, is_part: bool) -> str | None:
-    if not counted.is_of_version:
-        if counted.includes_targeted:
-            return decision.TARGETED
-        return decision.CHOSEN_SPAN if is_part else decision.POOLED
-    if counted.population == words.UNSTATED:
-        return decision.refuse_unstated(labels)
-    return REPLAYS_ASIDE if counted.population == words.REPLAYED else None

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice, repeat
-from typing import Any, Protocol
+from typing import Protocol
 
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError
 from tracker.services.estimates import calendar
+from tracker.services.estimates.intervals import bound_all
 from tracker.services.estimates.missing import find_awaited, is_all
 from tracker.services.estimates.projections import (
     Cells,
@@ -26,16 +27,12 @@ from tracker.services.estimates.projections import (
     Days,
     Known,
     Place,
+    Point,
     Projection,
     VersionFold,
 )
 from tracker.services.estimates.slice_counts import SliceCounts
-from tracker.services.estimates.snapshots import (
-    Found,
-    Taken,
-    score_points,
-    store_snapshots,
-)
+from tracker.services.estimates.snapshots import Scored, score_points, store_snapshots
 from tracker.services.estimates.warnings import Look, read_look
 from tracker.services.versions import Traffic, follow_traffic
 from tracker.storage.detectors import (
@@ -124,18 +121,14 @@ class Fold:
     # The rows of the versions as they were read.
     rows: dict[int, Version] = field(default_factory=dict)
     looks: Sequence[Look] = ()
-    intervals: Found = field(default_factory=dict)
-    measures: Found = field(default_factory=dict)
+    # The points of versions, and what they come to.
+    taken: dict[int, tuple[Sequence[Point], Scored]] = field(default_factory=dict)
     # Of the versions whose labels have ended for now.
     calendars: dict[int, calendar.Calendar] = field(default_factory=dict)
-    detector_id: int = field(init=False)
-    revision: int = field(init=False)
-    level: float = field(init=False)
-    target: float | None = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.detector_id, self.revision = self.detector.id, self.detector.revision
-        self.level, self.target = self.detector.confidence_level, self.detector.target
+    @property
+    def detector_id(self) -> int:
+        return self.detector.id
 
     def of_version(self, version_id: int) -> VersionFold:
         """Return the projections of a version, which are begun if they are not yet."""
@@ -150,26 +143,11 @@ class Fold:
     def labels(self) -> int:
         return sum(one.labels for one in self.versions.values())
 
-    @property
-    def snapshots(self) -> int:
-        return sum(len(points) for points in self.points.values())
-
-    @property
-    def points(self) -> dict[int, Sequence[Any]]:
-        if Checkpoints not in self.kinds:
-            return {}
-        return {key: one.of(Checkpoints).points for key, one in self.versions.items()}
-
-    def take(self, run_id: int) -> Iterator[Taken]:
-        for key, some in self.points.items():
-            scores = self.intervals[key], self.measures[key]
-            yield Taken(self.rows[key], run_id, self.level, some, *scores)
-
     def advance(self) -> None:
         """Note in the rows of the versions how far the job has come with them."""
         for key, version in self.versions.items():
             row = self.rows[key]
-            row.sequence += len(self.points[key])
+            row.sequence += len(self.taken[key][0])
             row.queries += version.queries
             row.last_label_at = version.last_label_at or row.last_label_at
             if row.last_label_at is not None and (version.labels or self.is_end):
@@ -183,10 +161,7 @@ def read_folds(
     below: int,
     listeners: Sequence[Listener] = (),
 ) -> list[Fold]:
-    """Fold the new labels of *detectors* that have fewer than *below* new rows.
-
-    Read together they take far less than one by one.
-    """
+    """Fold the new labels of *detectors* that have fewer than *below* new rows."""
     by_id = {detector.id: detector for detector in detectors}
     found = pending.list_pending_batches(session, by_id)
     rows = count_pending_rows(session, found) if found else {}
@@ -238,9 +213,9 @@ def _read(
     for detector_id, traffic in follow_traffic(known, logged).items():
         folds[detector_id].traffic = traffic
     cut = {one: some for one, some in batches.items() if folds[one].cut_by}
+    queries: Iterator[Change] = iter(())
     if cut:
         queries = label_changes.iter_pending_queries(session, cut, until=until)
-        _replay(session, folds, queries)
     confidences = [*count_pending_confidences(session, batches, until=until)]
     starts = {pending.first_id(batch) for some in batches.values() for batch in some}
     zones = {one: by_id[one].zone for one in batches}
@@ -249,8 +224,7 @@ def _read(
     )
     with closing(changes):
         ordered = label_changes.in_order_of_replacement(changes, starts)
-        _replay(session, folds, ordered, confidences)
-    _close(session, folds.values())
+        _replay(session, folds, chain(queries, ordered), confidences)
     _settle(session, folds, until)
     for fold in folds.values():
         fold.listeners, fold.until = listeners, until
@@ -282,7 +256,10 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
         fold.has_due |= fold.is_settled and is_due
         if row.id in ids or fold.is_settled:
             fold.rows[row.id] = row
-        if fold.is_settled and (is_due or _is_moved(fold, row.id)):
+        new = fold.versions.get(row.id)
+        # Where every query gets its label, one without may end a verdict.
+        is_moved = new and (new.labels or (new.queries and is_all(fold.detector)))
+        if fold.is_settled and (is_due or is_moved):
             settled.append(row)
     dated = storage.load_states(session, settled, (storage.CALENDAR, storage.DAYS))
     _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
@@ -293,8 +270,8 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
         days = {
             key: state for (name, key), state in kept.items() if name == storage.DAYS
         }
-        new = version.of(Days).dump()
-        days |= {key: one.state for (_, key), one in new.items()}
+        dated_now = version.of(Days).dump()
+        days |= {key: one.state for (_, key), one in dated_now.items()}
         state = kept.get((storage.CALENDAR, ""), {})
         found = fold.calendars[row.id] = calendar.Calendar(
             calendar.Terms.of(fold.detector),
@@ -305,18 +282,8 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
         )
         last = version.last_label_at or row.last_label_at
         if is_all(fold.detector) and last is not None:
-            found.find_now()
-            which = (fold.detector, row, found.now.since, last)
-            found.awaited = find_awaited(session, *which)
-
-
-def _is_moved(fold: Fold, version_id: int) -> bool:
-    """Return whether new labels may have moved the verdict of a version.
-
-    Where every query gets its label, one that has none yet may end it.
-    """
-    new = fold.of_version(version_id)
-    return bool(new.labels or (new.queries and is_all(fold.detector)))
+            awaited = find_awaited(session, fold.detector, row, last)
+            found.awaited, found.waits_from = awaited
 
 
 def replay(
@@ -327,21 +294,18 @@ def replay(
     *,
     time_zone: str | None = None,
 ) -> Fold:
-    """Return projections of all changes that were folded in, from the first one.
-
-    Days are those in *time_zone*; unless given, as they were counted.
-    """
+    """Return projections of all folded changes, days in *time_zone* or as counted."""
     fold = Fold(detector, kinds, cut_by, is_new=True, time_zone=time_zone)
     zone = detector.zone if time_zone is None else zone_of(time_zone)
-    folds = {detector.id: fold}
+    queries: Iterator[Change] = iter(())
     if cut_by:
-        _replay(session, folds, label_changes.iter_folded_queries(session, detector.id))
+        queries = label_changes.iter_folded_queries(session, detector.id)
     changes = label_changes.iter_folded_changes(
         session, detector.id, zone=zone, has_metadata=bool(cut_by)
     )
     with closing(changes):
-        _replay(session, folds, label_changes.in_order_of_replacement(changes))
-    _close(session, [fold])
+        ordered = label_changes.in_order_of_replacement(changes)
+        _replay(session, {detector.id: fold}, chain(queries, ordered))
     return fold
 
 
@@ -352,10 +316,9 @@ def read_again(
     time_zone: str | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Fold | None:
-    """Count slices by keys declared since, or days in another *time_zone*.
+    """Count slices by new keys, or days in another *time_zone*; None if there are none.
 
-    None if all are counted.  It takes what was folded in already, and no lock: writers
-    go on meanwhile.
+    It takes what was folded in already, and no lock: writers go on meanwhile.
     """
     names = list_uncounted(detector)
     if names:
@@ -374,10 +337,7 @@ def _replay(
     changes: Iterator[Change],
     confidences: Sequence[tuple[int, int, int, Bin]] = (),
 ) -> None:
-    """Add *changes* in order to the projections of each version.
-
-    The *confidences* of new queries come before, added up by the database.
-    """
+    """Add summed *confidences* and *changes* in order, and close the projections."""
     while (chunk := list(islice(changes, _AT_ONCE))) or confidences:
         by_version: dict[tuple[int, int], list[Change]] = {}
         new = (Change(*one[:2], 0, step=one[2]) for one in confidences)
@@ -390,6 +350,11 @@ def _replay(
         confidences = ()
         for change in chunk:
             versions[change.detector_id, change.version_id].add(change)
+    for fold in folds.values():
+        for version_id, version in fold.versions.items():
+            row = Version(id=version_id, detector_id=fold.detector_id)
+            for one in version.projections:
+                one.close(partial(storage.list_projections, session, row))
 
 
 def _load(
@@ -397,7 +362,6 @@ def _load(
     folds: Mapping[int, Fold],
     changes: Mapping[tuple[int, int], Sequence[Change]],
 ) -> dict[tuple[int, int], VersionFold]:
-    """Return the folds of versions, with the rows that their *changes* need."""
     versions = {one: folds[one[0]].of_version(one[1]) for one in changes}
     wanted = {
         (*one, *place)
@@ -407,8 +371,9 @@ def _load(
     rows: dict[tuple[int, int], dict[Place, Kept]] = {}
     for row, kept in storage.load_projections(session, wanted).items():
         rows.setdefault(row[:2], {})[row[2:]] = kept
-    for one, of_version in rows.items():
-        versions[one].load(of_version)
+    for place, of_version in rows.items():
+        for projection in versions[place].projections:
+            projection.load(of_version)
     return versions
 
 
@@ -438,42 +403,40 @@ def read_ends(
     return [*folds.values()]
 
 
-def _close(session: Session, folds: Iterable[Fold]) -> None:
-    for fold in folds:
-        for version_id, version in fold.versions.items():
-            row = Version(id=version_id, detector_id=fold.detector_id)
-            version.close(partial(storage.list_projections, session, row))
-
-
 def score_folds(folds: Sequence[Fold]) -> None:
     """Compute the intervals of all snapshots of *folds*, and what is to be told."""
     listeners = folds[0].listeners if folds else ()
-    for level in {fold.level for fold in folds}:
-        same = [fold for fold in folds if fold.level == level]
-        points = {key: some for fold in same for key, some in fold.points.items()}
-        intervals, measures = score_points(points, level)
+    for level in {fold.detector.confidence_level for fold in folds}:
+        same = [one for one in folds if one.detector.confidence_level == level]
+        points = {
+            key: version.of(Checkpoints).points
+            for fold in same
+            for key, version in fold.versions.items()
+        }
+        scored = score_points(points, level)
         for fold in same:
-            fold.intervals = {key: intervals[key] for key in fold.points}
-            fold.measures = {key: measures[key] for key in fold.points}
-        for one in (look for fold in same for look in fold.looks):
-            one.find()
-    calendar.compute_calendars(
-        [one for fold in folds for one in fold.calendars.values()]
-    )
+            fold.taken = {key: (points[key], scored[key]) for key in fold.versions}
+        for look in (look for fold in same for look in fold.looks):
+            look.find()
+    calendars = [one for fold in folds for one in fold.calendars.values()]
+    intervals = bound_all([one.find_claim() for one in calendars])
+    for one, interval in zip(calendars, intervals, strict=True):
+        if one.awaited is None:
+            one.interval = interval
     for listener in listeners:
         listener.follow(folds)
 
 
-def _dump(fold: Fold, at: datetime | None = None) -> Iterator[tuple[Row, Kept]]:
+def _dump(fold: Fold, at: datetime) -> Iterator[tuple[Row, Kept]]:
     """Yield the rows to store, of the versions whose rows were read or begun."""
     for version_id, version in fold.versions.items():
         place = fold.detector_id, version_id
         if version.is_new or version.known:
             for name, kept in version.dump().items():
                 yield (*place, *name), kept
-        if at is not None and version_id in fold.calendars:
+        if version_id in fold.calendars:
             yield (*place, storage.CALENDAR, ""), fold.calendars[version_id].dump(at)
-        elif at is not None and version.labels and not fold.is_settled:
+        elif version.labels and not fold.is_settled:
             # It is found once all labels are in.
             yield (*place, storage.CALENDAR, storage.DUE), Kept(storage.DUE, {})
     for look in fold.looks:
@@ -487,13 +450,12 @@ def store_folds(
     worker: str,
     computed_at: datetime,
     seconds: float,
-) -> None:
-    """Write folds that took so many *seconds* each.
+) -> list[JobRun]:
+    """Write folds that took so many *seconds* each, and return the run of each.
 
-    Raises StaleFoldError if another worker was faster with one of them; the caller
-    rolls all of them back.
+    Raises StaleFoldError if another worker was faster with one of them.
     """
-    seen = {one.detector_id: one.revision for one in folds}
+    seen = {one.detector_id: one.detector.revision for one in folds}
     traffic = {one.detector_id: one.traffic.dump() for one in folds if one.traffic}
     if not pending.advance_revisions(session, seen, traffic):
         raise StaleFoldError("another worker has folded these labels")
@@ -509,14 +471,18 @@ def store_folds(
             outcome="done",
             batches=len(one.batches),
             labels=one.labels,
-            snapshots=one.snapshots,
+            snapshots=sum(len(points) for points, _ in one.taken.values()),
         )
         for one in folds
     ]
-    run_ids = add_job_runs(session, runs)
+    add_job_runs(session, runs)
     dumped = map(_dump, folds, repeat(computed_at))
     storage.store_projections(session, dict(chain.from_iterable(dumped)))
-    taken = chain.from_iterable(map(Fold.take, folds, run_ids))
+    taken = [
+        (fold.rows[key], run.id, fold.detector.confidence_level, *some)
+        for fold, run in zip(folds, runs, strict=True)
+        for key, some in fold.taken.items()
+    ]
     store_snapshots(session, taken, computed_at=computed_at)
     for fold in folds:
         if fold.has_due:
@@ -529,6 +495,7 @@ def store_folds(
         session.add_all(fold.rows.values())
         fold.advance()
     session.flush()
+    return runs
 
 
 def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
@@ -536,7 +503,8 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
 
     Raises StaleFoldError if labels were folded in or the measure was set meanwhile.
     """
-    is_mine = pending.advance_revisions(session, {fold.detector_id: fold.revision})
+    seen = {fold.detector_id: fold.detector.revision}
+    is_mine = pending.advance_revisions(session, seen)
     detector = session.get_one(Detector, fold.detector_id)
     if not is_mine or detector.measure != fold.detector.measure:
         raise StaleFoldError("labels were folded in or the measure set meanwhile")
@@ -547,7 +515,12 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
             storage.delete_projections(session, fold.detector_id, name)
         storage.find_calendars_again(session, fold.detector_id)
         pending.add_batch(session, fold.detector_id, created_at=computed_at)
-    storage.store_projections(session, dict(_dump(fold)))
+    counted_again = {
+        (fold.detector_id, version_id, *place): kept
+        for version_id, version in fold.versions.items()
+        for place, kept in version.dump().items()
+    }
+    storage.store_projections(session, counted_again)
     fold.rows = load_versions(session, [fold.detector_id], fold.versions)
     for listener in fold.listeners:
         listener.tell(session, fold, at=computed_at)

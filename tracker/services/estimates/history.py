@@ -1,11 +1,11 @@
 """The history of a detector's estimates, as they were stored and by days asked."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 from sqlalchemy.orm import Session
@@ -20,7 +20,7 @@ from tracker.services.estimates.counts import (
     pick_population,
 )
 from tracker.services.estimates.decision import method_level
-from tracker.services.estimates.measures import count_trials, score_measure
+from tracker.services.estimates.measures import count_trials
 from tracker.services.evidence.populations import PopulationWord, Standings
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
@@ -142,12 +142,11 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
 ) -> Iterator[PlacedRow]:
     """Stream the rows of the history in order, each after its place in it.
 
-    A place is (version, sequence); *after* one, the history goes on behind it.
-    Version ``*`` gives the history of every version, one after the other; they
-    are not pooled.  Method ``*`` gives every one that was stored, and one that was
-    not is computed from the stored counts; of another *measure* than recall that is
-    every method but exact.  By when queries were *asked_at* there is a snapshot for
-    each day, of all queries asked up to its end.
+    A place is (version, sequence); *after* one, the history goes on behind it. Version
+    ``*`` gives every version, one after the other.  Method ``*`` gives every one that
+    was stored; one that was not is computed from the stored counts, as all but exact of
+    another *measure* than recall.  By when queries were *asked_at* there is a snapshot
+    for each day, of all queries asked up to its end.
     """
     intervals.check_method(method, or_all=True)
     versions = choose_versions(session, detector, version)
@@ -176,8 +175,7 @@ def iter_history(  # noqa: PLR0913 - every filter that the API offers.
         until=until,
         after=after,
     )
-    place = _place_rows(detector, versions, measure)
-    rows = (place(row) for row in found)
+    rows = _place_rows(found, detector, versions, measure)
     return rows if is_stored else _recomputed(rows, detector, measure, method)
 
 
@@ -200,47 +198,8 @@ def _iter_asked(  # noqa: PLR0913 - every filter that the API offers.
             iter_asked_days(session, detector, version, method=method, **limits)
             for method in methods
         ]
-        for method, day in chain.from_iterable(
-            zip(methods, same, strict=True) for same in zip(*by_method, strict=True)
-        ):
-            scopes = list_scopes(detector, measure)
-            for scope, one in zip(scopes, day.scores, strict=True):
-                row = HistoryRow(
-                    computed_at=day.known_at,
-                    detector=detector.name,
-                    version=version.name,
-                    labels=day.labels,
-                    scope=scope,
-                    confidence_level=detector.confidence_level,
-                    method=method,
-                    formula=stats.get_method(method).formula,
-                    measure=measure,
-                    asked_at=day.asked_at,
-                    population=day.population,
-                    **dict(one),
-                )
-                yield (version.id, day.number), row
-
-
-class AskedDay(NamedTuple):
-    """What labels say of all queries asked up to the end of a day."""
-
-    asked_at: datetime
-    number: int
-    labels: int
-    population: str
-    known_at: datetime
-    # Of all classes together, then of each.
-    scores: Sequence[Score]
-
-
-class _Sums(NamedTuple):
-    """The sums of all days up to one, by class."""
-
-    day: date
-    correct: list[int]
-    labelled: list[int]
-    predicted: list[int]
+        for same in zip(*by_method, strict=True):
+            yield from chain(*same)
 
 
 def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
@@ -255,48 +214,60 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
     beyond: int = 0,
     known_at: datetime | None = None,
     most: int | None = None,
-) -> Iterator[AskedDay]:
-    """Yield the days of a version with scored queries, each with all before it.
+) -> Iterator[list[PlacedRow]]:
+    """Yield rows for each day of a version with scored queries, with all before it.
 
-    Days begin in the zone of the detector.  With *known_at* labels count as they were
-    known then.  At *most* so many of them are chosen evenly.
+    With *known_at* labels count as they were known then.  At *most* so many are chosen.
     """
+    zone = detector.zone
     days, current = _load_asked(session, detector, version, known_at)
     population, standings = pick_population(detector, current)
     bets = find_shares(detector, current, standings)
     level = method_level(method, detector.confidence_level, population)
-    zone, last = detector.zone, current.last_label_at
+    scopes, last = list_scopes(detector, measure), current.last_label_at
     if last is None:
         return
-
-    chosen: Iterator[_Sums] = (
-        one
-        for one in _add_up(days, detector.classes, standings)
-        if one.day.toordinal() > beyond
-        and (since is None or midnight_in(one.day, zone) >= since)
-        and (until is None or midnight_in(one.day, zone) < until)
+    chosen: Iterator[tuple[date, list[list[int]]]] = (
+        (day, sums)
+        for day, sums in _add_up(days, detector.classes, standings)
+        if day.toordinal() > beyond
+        and (since is None or midnight_in(day, zone) >= since)
+        and (until is None or midnight_in(day, zone) < until)
     )
     if most is not None:
         chosen = iter(intervals.thin_evenly(list(chosen), most))
     at_once = intervals.max_snapshots(
         method, len(detector.classes), of=_SNAPSHOTS_AT_ONCE
     )
+    head = _head_of(detector, version, measure, method)
+    head |= {"computed_at": last, "population": population}
     while chunk := list(islice(chosen, at_once)):
-        correct = [one.correct for one in chunk]
-        trials = [count_trials(measure, *one[1:]) for one in chunk]
-        scored = _score(measure, bets, correct, trials, method, level)
-        for one, scores in zip(chunk, scored, strict=True):
-            at, number = midnight_in(one.day, zone), one.day.toordinal()
-            labels = sum(one.labelled)
-            yield AskedDay(at, number, labels, population, last, scores)
+        correct = [sums[0] for _, sums in chunk]
+        trials = [count_trials(measure, *sums) for _, sums in chunk]
+        scored = intervals.score(
+            correct, trials, method, level, [bets] * len(chunk), measure=measure
+        )
+        for (day, (_, labelled, _)), scores in zip(chunk, scored, strict=True):
+            when: dict[str, Any] = {"asked_at": midnight_in(day, zone)}
+            when["labels"] = sum(labelled)
+            rows = (
+                HistoryRow(scope=scope, **head, **when, **dict(one))
+                for scope, one in zip(scopes, scores, strict=True)
+            )
+            yield [((version.id, day.toordinal()), row) for row in rows]
 
 
-def _score(  # noqa: PLR0913, PLR0917 - what is scored, and how.
-    measure: str, bets: intervals.SharesRow, k: Any, n: Any, method: str, level: float
-) -> list[list[Score]]:
-    if measure == words.RECALL:
-        return intervals.score(k, n, method, level, [bets] * len(k))
-    return score_measure(measure, k, n, method, level)
+def _head_of(
+    detector: Detector, version: Version, measure: str, method: str
+) -> dict[str, Any]:
+    return {
+        "detector": detector.name,
+        "version": version.name,
+        "confidence_level": detector.confidence_level,
+        "method": method,
+        "formula": stats.get_method(method).formula,
+        "measure": measure,
+    }
 
 
 def _load_asked(
@@ -304,18 +275,19 @@ def _load_asked(
 ) -> tuple[dict[date, Counts], Counts]:
     """Return the counts of each day asked, and those of the whole version."""
     current = current_counts(session, [version])[version.id]
+    if known_at is None:
+        return load_days(session, detector, version), current
     zone = detector.zone
-    if known_at is not None:
-        days = count_known_days(session, detector.id, version.id, zone, known_at)
-        known = pool(days.values())
-        known.shares = known_shares(detector, current.shares, known)
-        return days, known
-    return load_days(session, detector, version), current
+    days = count_known_days(session, detector.id, version.id, zone, known_at)
+    known = pool(days.values())
+    known.shares = known_shares(detector, current.shares, known)
+    return days, known
 
 
 def _add_up(
     days: dict[date, Counts], classes: Sequence[str], standings: Standings
-) -> Iterator[_Sums]:
+) -> Iterator[tuple[date, list[list[int]]]]:
+    """Yield the correct, labelled and predicted ones of all days up to each."""
     sums = [[0] * len(classes) for _ in range(3)]
     for day in sorted(days):
         found = days[day].select(standings)
@@ -330,7 +302,7 @@ def _add_up(
             [a + b for a, b in zip(*both, strict=True)]
             for both in zip(sums, new, strict=True)
         ]
-        yield _Sums(day, *sums)
+        yield day, sums
 
 
 def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:
@@ -342,13 +314,11 @@ def dump_rows(rows: Iterable[PlacedRow]) -> Iterator[dict[str, Any]]:
 
 
 def _place_rows(
-    detector: Detector, versions: Iterable[Version], measure: str
-) -> Callable[[Any], PlacedRow]:
-    """Return what makes rows of the database rows of a history."""
+    rows: Iterable[Any], detector: Detector, versions: Iterable[Version], measure: str
+) -> Iterator[PlacedRow]:
     name, scopes = detector.name, list_scopes(detector, measure)
     names = {one.id: one.name for one in versions}
-
-    def place(row: Any) -> PlacedRow:
+    for row in rows:
         # By their order: of thousands of rows a column by its name costs as much as
         # the whole shape.
         version_id, sequence, _, computed_at, level, labels, method, *rest = row
@@ -370,9 +340,7 @@ def _place_rows(
             measure=measure,
             population=population,
         )
-        return (version_id, sequence), found
-
-    return place
+        yield (version_id, sequence), found
 
 
 def _stored_methods(measure: str) -> Sequence[str]:
@@ -398,29 +366,24 @@ def _recomputed(
     )
     snapshots = (list(one) for _, one in groupby(rows, key=itemgetter(0)))
     while chunk := list(islice(snapshots, at_once)):
-        counts = [_counts_of([row for _, row in one], method) for one in chunk]
         scores: list[Score] = []
         # Classes may have been added since, so that some rows are longer than others.
-        for (level, _), same in groupby(counts, key=lambda one: (one[0], len(one[1]))):
-            _, correct, labelled = zip(*same, strict=True)
-            rows_of = _score(measure, None, correct, labelled, method, level)
-            scores += chain.from_iterable(rows_of)
+        for (_, at, population), same in groupby(chunk, key=_kind_of):
+            # Of overall accuracy the whole is all there is.
+            rows_of = [[row for _, row in one[1:] or one] for one in same]
+            correct = [[row.correct for row in one] for one in rows_of]
+            labelled = [[row.labelled for row in one] for one in rows_of]
+            level = method_level(method, at, population)
+            scores += chain.from_iterable(
+                intervals.score(correct, labelled, method, level, measure=measure)
+            )
         for (place, row), one in zip(chain(*chunk), scores, strict=True):
             bounds = {"low": one.low, "high": one.high, "method": method}
             yield place, row.model_copy(update={**bounds, "formula": formula})
 
 
-def _counts_of(
-    rows: Sequence[HistoryRow], method: str
-) -> tuple[float, list[int], list[int]]:
-    """Return the level of the intervals of a snapshot, and its counts by class."""
-    # Of overall accuracy the whole is all there is.
-    of_classes = rows[1:] or rows
-    return (
-        method_level(method, rows[0].confidence_level, rows[0].population),
-        [row.correct for row in of_classes],
-        [row.labelled for row in of_classes],
-    )
+def _kind_of(rows: Sequence[PlacedRow]) -> tuple[int, float, str]:
+    return len(rows), rows[0][1].confidence_level, rows[0][1].population
 
 
 def list_rows(  # noqa: PLR0913 - what to read, and how.
@@ -435,8 +398,7 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
 ) -> list[PlacedRow]:
     """Return what *method* says of *scopes* in these snapshots of *version*, in order.
 
-    Snapshots for which a method was not stored, because it is costly, are left out,
-    and those that were stored before *measure* was kept.
+    Snapshots for which a method or *measure* was not stored are left out.
     """
     names = list_scopes(detector, measure)
     is_stored = method in _stored_methods(measure)
@@ -448,7 +410,7 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
         method=method if is_stored else words.EXACT,
         positions=[names.index(scope) for scope in scopes] if is_stored else None,
     )
-    rows: Iterator[PlacedRow] = map(_place_rows(detector, [version], measure), found)
+    rows = _place_rows(found, detector, [version], measure)
     if not is_stored:
         rows = _recomputed(rows, detector, measure, method)
     return [(at, row) for at, row in rows if row.scope in scopes]
@@ -457,10 +419,7 @@ def list_rows(  # noqa: PLR0913 - what to read, and how.
 def iter_labels(
     session: Session, detector: Detector, conditions: Sequence[Condition] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Stream every label ever given to a query of *detector*, in order.
-
-    Or to those queries that meet all *conditions*.
-    """
+    """Stream every label ever given to queries that meet all *conditions*, in order."""
     tests = [one.test(session) for one in conditions]
     for values in iter_label_rows(session, detector.id, tests):
         row = dict(zip(LABEL_COLUMNS, values, strict=True))

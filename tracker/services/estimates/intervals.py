@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
@@ -13,7 +13,15 @@ from tracker import stats
 from tracker.services.wording import check_one_of
 from tracker.shapes import Score
 from tracker.stats import Interval, clopper_pearson, window_intervals
-from tracker.words import DECIDING_METHOD, STORED_METHODS, one_of
+from tracker.words import (
+    DECIDING_METHOD,
+    F1,
+    OVERALL,
+    PRECISION,
+    RECALL,
+    STORED_METHODS,
+    one_of,
+)
 
 # Of answers; `check_method` checks what is asked for.
 MethodWord = Annotated[str, one_of(stats.METHODS)]
@@ -22,15 +30,8 @@ ALL = "*"
 # slowest method takes about a third of a millisecond for each.
 _MOST_COMPUTED = 2_500
 
-
-Counts = NDArray[np.int64]
 # The part of each class, of one moment.
 SharesRow = tuple[float, ...] | None
-# From how they are made, counts and level to the intervals of the classes, and of all
-# of them together, for each row of counts.
-IntervalRows = Callable[
-    [tuple[Any, ...], Counts, Counts, float], tuple[Interval, Interval]
-]
 
 
 def check_method(method: str, *, or_all: bool = False) -> None:
@@ -54,53 +55,54 @@ def thin_evenly(marks: Sequence[Any], most: int) -> list[Any]:
     return [marks[place * last // (most - 1)] for place in range(most)]
 
 
-def score(
+def score(  # noqa: PLR0913 - the counts, and what is told of them.
     correct: Sequence[Sequence[int]],
-    labelled: Sequence[Sequence[int]],
+    trials: Sequence[Sequence[int]],
     method: str,
     confidence_level: float,
     shares: Sequence[SharesRow] = (),
+    *,
+    measure: str = RECALL,
 ) -> list[list[Score]]:
-    """Return, for each row of class counts, the balanced score and each class's.
+    """Return, for each row of class counts, the score of all classes and each class's.
 
-    Many rows at once cost little more than one, and give the same bits.  *shares*, of
-    each row or of none, are those of `balanced_anytime`.
+    The *correct* ones of a class are among its *trials*, which `count_trials` gives for
+    a *measure*.  Overall accuracy has no score of a class.  Many rows at once cost
+    little more than one, and give the same bits.  *shares*, of each row or of none, are
+    those of `balanced_anytime`.
     """
-    k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
+    k, n = (np.array(counts, dtype=np.int64) for counts in (correct, trials))
     known = tuple(one for one in shares if one is not None) or None
-    by_class, balanced = _intervals((method, known), k, n, confidence_level)
+    # Pages ask for the same counts again and again until there are other labels.
+    compute = _intervals if len(k) == 1 else _intervals.__wrapped__
+    how = measure, method, k.shape[1], known
+    by_class, whole = compute(how, k.tobytes(), n.tobytes(), confidence_level)
+    if measure == OVERALL:
+        k, n = (counts.sum(axis=1, keepdims=True) for counts in (k, n))
     with np.errstate(invalid="ignore"):
-        return join_scores(k, n, k / n, by_class, balanced)
+        values = stats.f1_scores(k, k, n) if measure == F1 else k / n
+    rows = join_scores(k, n, values, by_class, whole)
+    return [row[1:] for row in rows] if measure == OVERALL else rows
 
 
-def keeps_rows(compute: IntervalRows) -> IntervalRows:
-    """Keep what *compute* gives for one row of counts.
-
-    Pages ask for the same counts again and again until there are other labels.
-    """
-
-    @lru_cache(maxsize=1024)
-    def keep(
-        how: tuple[Any, ...], correct: bytes, trials: bytes, level: float
-    ) -> tuple[Interval, Interval]:
-        k, n = (np.frombuffer(row, np.int64)[None] for row in (correct, trials))
-        return compute(how, k, n, level)
-
-    def compute_or_remember(
-        how: tuple[Any, ...], k: Counts, n: Counts, level: float
-    ) -> tuple[Interval, Interval]:
-        if len(k) == 1:
-            return keep(how, k.tobytes(), n.tobytes(), level)
-        return compute(how, k, n, level)
-
-    return compute_or_remember
-
-
-@keeps_rows
+@lru_cache(maxsize=2048)
 def _intervals(
-    how: tuple[Any, ...], k: Counts, n: Counts, level: float
+    how: tuple[Any, ...], correct: bytes, trials: bytes, level: float
 ) -> tuple[Interval, Interval]:
-    method, shares = how
+    """Return the intervals of the classes, and of all of them, for each row."""
+    measure, method, classes, shares = how
+    counts = (np.frombuffer(one, np.int64) for one in (correct, trials))
+    k, n = (one.reshape(-1, classes) for one in counts)
+    if measure == OVERALL:
+        whole = stats.overall_interval(k, n, level, method=method)
+        return Interval(whole.low[:, np.newaxis], whole.high[:, np.newaxis]), whole
+    if measure == PRECISION:
+        whole = stats.macro_precision_interval(k, n, level, method=method)
+        return stats.precision_intervals(k, n, level, method=method), whole
+    if measure == F1:
+        # F1 asks how many have a class as label or prediction, not which of both.
+        whole = stats.macro_f1_interval(k, k, n, level, method=method)
+        return stats.f1_intervals(k, k, n, level, method=method), whole
     if method == DECIDING_METHOD and len(k) == 1:
         claims = list_claims(k[0].tolist(), n[0].tolist(), level, shares and shares[0])
         ends = np.array(bound_all(claims)).T
@@ -180,8 +182,7 @@ def join_scores(
 ) -> list[list[Score]]:
     """Return, for each row of classes, the score of all of them and each class's.
 
-    The *values* are the accuracies, NaN where there are no trials, and the one of all
-    classes is their mean.  *by_class* and *whole* are their intervals.
+    The *values* are the accuracies, NaN without trials; their mean is that of all.
     """
     columns = (correct, trials, values, *by_class, *whole)
     lists = zip(*(column.tolist() for column in columns), strict=True)
@@ -207,10 +208,7 @@ def score_window(
     labelled: Sequence[Sequence[int]],
     confidence_level: float,
 ) -> list[list[Score]]:
-    """Return what `score` does by exact, of a window in which the accuracy may drift.
-
-    For each class, and as the published mean of all.
-    """
+    """Return what `score` does by exact, of a window in which accuracies may drift."""
     k, n = (np.array(counts, dtype=np.int64) for counts in (correct, labelled))
     by_class = window_intervals(k, n, confidence_level)
     shared = window_intervals(k, n, confidence_level, shown=k.shape[1])

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from tracker import stats, words
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.intervals import Counts, join_scores, keeps_rows
+from tracker.services.estimates.intervals import score
 from tracker.services.evidence.measure import Measure, parse_measure, read_measure
 from tracker.services.fields import Instant
 from tracker.shapes import Accuracy, OfClass, Score, Shape
-from tracker.stats import Interval
 
 # What is added for all classes at once; a measure that can have a target also by name.
 _OF_ALL = words.RECALL, words.PRECISION, words.F1
@@ -185,45 +183,6 @@ class MeasuredEstimate(Estimate):
         return {name: value for name, value in found.items() if name not in absent}
 
 
-def score_measure(
-    measure: str,
-    correct: Sequence[Sequence[int]],
-    trials: Sequence[Sequence[int]],
-    method: str,
-    confidence_level: float,
-) -> list[list[Score]]:
-    """Return, for each row of class counts, the score of all classes and each class's.
-
-    The *correct* ones of a class are among its *trials*, which `count_trials` gives.
-    Overall accuracy has no score of a class.  Many rows at once cost little more than
-    one, and give the same bits.
-    """
-    k, n = (np.array(counts, dtype=np.int64) for counts in (correct, trials))
-    by_class, whole = _intervals((measure, method), k, n, confidence_level)
-    if measure == words.OVERALL:
-        k, n = (counts.sum(axis=1, keepdims=True) for counts in (k, n))
-    with np.errstate(invalid="ignore"):
-        values = stats.f1_scores(k, k, n) if measure == words.F1 else k / n
-        rows = join_scores(k, n, values, by_class, whole)
-    return [row[1:] for row in rows] if measure == words.OVERALL else rows
-
-
-@keeps_rows
-def _intervals(
-    how: tuple[str, ...], k: Counts, n: Counts, level: float
-) -> tuple[Interval, Interval]:
-    measure, method = how
-    if measure == words.OVERALL:
-        whole = stats.overall_interval(k, n, level, method=method)
-        return Interval(whole.low[:, np.newaxis], whole.high[:, np.newaxis]), whole
-    if measure == words.PRECISION:
-        whole = stats.macro_precision_interval(k, n, level, method=method)
-        return stats.precision_intervals(k, n, level, method=method), whole
-    # F1 asks how many have a class as label or prediction, not which of both.
-    whole = stats.macro_f1_interval(k, k, n, level, method=method)
-    return stats.f1_intervals(k, k, n, level, method=method), whole
-
-
 def count_trials(
     measure: str,
     correct: Sequence[int],
@@ -247,19 +206,16 @@ def count_trials(
 def add_measure(
     estimate: Estimate, measure: str, label_errors: LabelErrors | None = None
 ) -> MeasuredEstimate:
-    """Return *estimate* with *measure*, by its method and confidence level.
-
-    Raises InvalidInputError for a measure that there is not.
-    """
+    """Return *estimate* with *measure*; raises InvalidInputError for an unknown one."""
     found = dict(estimate, label_errors=label_errors)
-    if measure not in _OF_ALL:
-        named = parse_measure(measure, estimate.confusion, others=_OF_ALL)
-        score = score_named(estimate, named)
-        found["measured"] = Measured(measure=measure, **dict(score))
-        if measure == words.OVERALL:
-            found[measure] = score
-    elif measure != words.RECALL:
+    if measure in {words.PRECISION, words.F1}:
         found[measure] = _build_each(estimate, measure)
+    elif measure != words.RECALL:
+        named = parse_measure(measure, estimate.confusion, others=_OF_ALL)
+        named_score = score_named(estimate, named)
+        found["measured"] = Measured(measure=measure, **dict(named_score))
+        if measure == words.OVERALL:
+            found[measure] = named_score
     return MeasuredEstimate(**found)
 
 
@@ -281,15 +237,12 @@ def score_own(estimate: Estimate, measure: str) -> Accuracy:
 
 
 def score_estimate(estimate: Estimate, measure: str) -> list[Score]:
-    """Return what `score_measure` does for *estimate*, by its method and level.
-
-    In a window the accuracy may drift, and the interval holds for its average.
-    """
+    """Return what `score` does for *estimate*; in a window, for the average of it."""
     correct, level = estimate.correct, estimate.shown_level
     predicted = _count_predicted(estimate)
     trials = count_trials(measure, correct, estimate.labelled, predicted)
     method = estimate.method if estimate.window is None else stats.WINDOW_METHOD
-    return score_measure(measure, [correct], [trials], method, level)[0]
+    return score([correct], [trials], method, level, measure=measure)[0]
 
 
 def _count_predicted(estimate: Estimate) -> list[int]:
@@ -298,25 +251,23 @@ def _count_predicted(estimate: Estimate) -> list[int]:
 
 
 def _build_each(estimate: Estimate, measure: str) -> Any:
-    """Return the precision or F1 of each class, and their mean."""
     is_f1 = measure == words.F1
     kind: type[Shape] = F1 if is_f1 else Precision
-    macro, *scores = score_estimate(estimate, measure)
-    counts = estimate.labelled, _count_predicted(estimate)
-    rows = zip(estimate.confusion, scores, *counts, strict=True)
+    scores = score_estimate(estimate, measure)
+    macro, *values = (
+        {measure: one.accuracy, "low": one.low, "high": one.high} for one in scores
+    )
+    counts = estimate.correct, estimate.labelled, _count_predicted(estimate)
     return kind.model_validate(
         {
             "combination": f"{estimate.method}: {_OF_F1 if is_f1 else _OF_PRECISION}",
             "classes": [
-                {"name": name, "correct": one.correct, "predicted": predicted}
-                | ({"labelled": labelled} if is_f1 else {})
-                | _name_value(measure, one)
-                for name, one, labelled, predicted in rows
+                {"name": name, "correct": k, "predicted": m, **value}
+                | ({"labelled": n} if is_f1 else {})
+                for name, value, k, n, m in zip(
+                    estimate.confusion, values, *counts, strict=True
+                )
             ],
-            "macro": _name_value(measure, macro),
+            "macro": macro,
         }
     )
-
-
-def _name_value(measure: str, found: Score) -> dict[str, Any]:
-    return {measure: found.accuracy, "low": found.low, "high": found.high}

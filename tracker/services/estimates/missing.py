@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ from tracker.words import DISPUTED, OPEN, OVERALL, PRECISION, RECALL, TARGETED
 Missing = Mapping[str | None, int]
 """How many answers are missing by predicted class, None where that is not known."""
 NOTHING: Missing = MappingProxyType({})
+# A query with such a label waits for one that counts.
+ASIDE = frozenset({OPEN, TARGETED})
 
 # Bounds are shown where more than this part of the answers is unclear.
 _FEW = 0.05
@@ -39,23 +41,15 @@ def is_all(detector: Detector) -> bool:
     return detector.label_sampling == "all"
 
 
-class Awaited(NamedTuple):
-    """The queries of a version that will get their label, if asked *until* a day."""
-
-    # None for all.
-    until: date | None
-    # None for too many.
-    missing: Missing | None
+# Queries of a version that will get their label: those asked until a day, None for all,
+# and how many, None for too many.
+Awaited = tuple[date | None, Missing | None]
 
 
 def find_awaited(
-    session: Session,
-    detector: Detector,
-    version: Version,
-    since: date | None,
-    at: datetime,
-) -> list[Awaited]:
-    """Return which queries asked *since* a day have no label yet.
+    session: Session, detector: Detector, version: Version, at: datetime
+) -> tuple[list[Awaited], date]:
+    """Return which queries have no label yet, and the day of the first of them.
 
     First all of them.  Then those asked until the day of the last label, which came
     *at* an instant, until the day before, and until the last day of whose queries nine
@@ -67,37 +61,21 @@ def find_awaited(
     usual = delays[9 * len(delays) // 10] if delays else timedelta()
     last, a_day = day_in(at, zone), timedelta(days=1)
     days = sorted({last, last - a_day, day_in(at - usual, zone) - a_day}, reverse=True)
-    start = None if since is None else midnight_in(since, zone)
     cuts = [midnight_in(day + a_day, zone) for day in days]
-    found = count_awaited(session, version, start, cuts)
+    found = count_awaited(session, version, None, cuts)
     if found is None:
-        return [Awaited(None, None)]
+        return [(None, None)], date.min
     parts = [Counter[str | None]() for _ in (None, *days)]
-    for predicted, cut_by, number in found:
+    first = min((day_in(asked, zone) for *_, asked in found), default=date.max)
+    for predicted, cut_by, number, _ in found:
         for part in parts[: cut_by + 1]:
             part[predicted] += number
-    to = version.deleted_to
-    if version.deleted and (start is None or (to is not None and to >= start)):
-        # Deleted before anybody labelled them.
+    if version.deleted:
+        # Before anybody labelled them, and nobody knows of which days.
+        first = date.min
         for part in parts:
             part[None] = version.deleted
-    return [Awaited(*part) for part in zip((None, *days), parts, strict=True)]
-
-
-def count_unlabelled(
-    session: Session, detector: Detector, versions: Iterable[Version]
-) -> Missing | None:
-    """Return how many queries of *versions* will get their label; None for too many.
-
-    Of what they were predicted to be nothing is said.
-    """
-    number = 0
-    for version in versions if is_all(detector) else ():
-        found = count_awaited(session, version, None, ())
-        if found is None:
-            return None
-        number += version.deleted + sum(one for _, _, one in found)
-    return {None: number} if number else NOTHING
+    return [*zip((None, *days), parts, strict=True)], first
 
 
 def add_aside(missing: Missing | None, counts: Counts) -> Missing | None:
@@ -106,9 +84,22 @@ def add_aside(missing: Missing | None, counts: Counts) -> Missing | None:
         return None
     found = Counter(missing)
     for cell, number in counts.cells.items():
-        if cell.standing in {OPEN, TARGETED}:
+        if cell.standing in ASIDE:
             found[cell.predicted] += number
     return found
+
+
+def count_unlabelled(
+    session: Session, detector: Detector, versions: Iterable[Version]
+) -> Missing | None:
+    """Return how many queries of *versions* will get their label; None for too many."""
+    number = 0
+    for version in versions if is_all(detector) else ():
+        found = count_awaited(session, version, None, ())
+        if found is None:
+            return None
+        number += version.deleted + sum(one for _, _, one, _ in found)
+    return {None: number} if number else NOTHING
 
 
 def bound_missing(
@@ -118,13 +109,29 @@ def bound_missing(
     if missing is None:
         return 0.0, 1.0
     right, counted, shares, level = claim
+    if not missing:
+        return bound(right, counted, level, shares)
 
     def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> stats.Interval:
         some, of = (tuple(np.asarray(one).tolist()) for one in (k, n))
         low, high = bound(some, of, level, shares)
         return stats.Interval(np.asarray(low), np.asarray(high))
 
-    wrong, more = _count_missing(measure, classes, missing)
+    # Of each number counted, how many may be wrong at most, and right.
+    answers, unknown = sum(missing.values()), missing.get(None, 0)
+    wrong: Any = [answers]
+    if measure.kind == PRECISION:
+        wrong = [missing.get(measure.of, 0) + unknown]
+    more = wrong
+    if measure.kind not in {OVERALL, PRECISION}:
+        some = [missing.get(name, 0) for name in classes]
+        wrong, more = stats.count_unanswered(some)
+        # What got no answer, or one that is no class, may be of any class, and is
+        # wrong.
+        wrong, more = wrong + (answers - more.sum()), more + unknown
+    if measure.kind == RECALL:
+        place = [classes.index(measure.of or "")]
+        wrong, more = wrong[place], more[place]
     bounds = stats.completed_interval(
         interval, right, counted, level, wrong=wrong, right=more
     )
@@ -165,10 +172,7 @@ def bound_unclear(  # noqa: PLR0913, PLR0917 - what is counted, and what is miss
     shares: tuple[float, ...] | None,
     awaited: Missing | None,
 ) -> UnclearBounds | None:
-    """Return the bounds of the detector's measure, None where few answers are missing.
-
-    *awaited* are the queries that will get their label; of too many there are none.
-    """
+    """Return the bounds of the measure, None if few answers are missing or too many."""
     if awaited is None:
         return None
     found = counts.select(standings)
@@ -191,22 +195,3 @@ def bound_unclear(  # noqa: PLR0913, PLR0917 - what is counted, and what is miss
         answers=unclear.total(),
         unlabelled=absent - unclear.total(),
     )
-
-
-def _count_missing(
-    measure: Measure, classes: Sequence[str], missing: Missing
-) -> tuple[Any, Any]:
-    """Return how many may be wrong and right at most, of each number counted."""
-    answers, unknown = sum(missing.values()), missing.get(None, 0)
-    if measure.kind == OVERALL:
-        return [answers], [answers]
-    if measure.kind == PRECISION:
-        predicted = missing.get(measure.of, 0) + unknown
-        return [predicted], [predicted]
-    wrong, right = stats.count_unanswered([missing.get(name, 0) for name in classes])
-    # What got no answer, or one that is no class, may be of any class, and is wrong.
-    wrong, right = wrong + (answers - right.sum()), right + unknown
-    if measure.kind == RECALL:
-        place = [classes.index(measure.of or "")]
-        return wrong[place], right[place]
-    return wrong, right

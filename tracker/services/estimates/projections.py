@@ -12,7 +12,6 @@ from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import (
     FIRST_LABELS,
     STATED,
-    STEPS,
     Arrival,
     Cell,
     Change,
@@ -65,35 +64,26 @@ class VersionFold:
         self.last_label_at: datetime | None = None
         # The places whose rows were asked for.
         self.known: set[Place] = set()
-        self._all: list[Projection] = []
+        self.projections: list[Projection] = []
         self._of: dict[type[Projection], Projection] = {}
         for kind in kinds:
             for one in kind.begin(self):
-                self._all.append(one)
+                self.projections.append(one)
                 self._of[kind] = one
-        self._takers = [one.add for one in self._all]
+        self._takers = [one.add for one in self.projections]
 
     def of(self, kind: type[_P]) -> _P:
         found: Any = self._of[kind]
         return found  # type: ignore[no-any-return]
 
-    @property
-    def worse(self) -> list[dict[str, Any]]:
-        """The slices that are to be told of."""
-        return [told for one in self._all for told in one.worse]
-
     def missing(self, changes: Sequence[Change]) -> set[Place]:
         """Return the places of the rows that *changes* need, and mark them as known."""
         if self.is_new:
             return set()
-        wanted = set().union(*(one.keys(changes) for one in self._all))
+        wanted = set().union(*(one.keys(changes) for one in self.projections))
         wanted -= self.known
         self.known |= wanted
         return wanted
-
-    def load(self, rows: Mapping[Place, Kept]) -> None:
-        for one in self._all:
-            one.load(rows)
 
     def add(self, change: Change) -> None:
         for take in self._takers:
@@ -102,13 +92,9 @@ class VersionFold:
             self.labels += 1
             self.last_label_at = change.created_at
 
-    def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
-        for one in self._all:
-            one.close(rows)
-
     def dump(self) -> dict[Place, Kept]:
         found: dict[Place, Kept] = {}
-        for one in self._all:
+        for one in self.projections:
             found |= one.dump()
         return found
 
@@ -123,6 +109,7 @@ class Projection(ABC):
     name: ClassVar[str]
     # What a row is loaded into and dumped from.
     row: ClassVar[Any]
+    # The slices that are to be told of.
     worse: Sequence[dict[str, Any]] = ()
 
     def __init__(self, fold: VersionFold) -> None:
@@ -155,19 +142,6 @@ class Projection(ABC):
             (self.name, key): Kept(key, row.dump()) for key, row in self.rows.items()
         }
 
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:  # noqa: ARG003
-        return {}
-
-
-def name_counts(counts: Counts) -> dict[str, int]:
-    """Return the number in each cell under the words for it."""
-    numbers = {
-        f"{cell.standing} label {cell.label}, predicted {cell.predicted}": number
-        for cell, number in counts.cells.items()
-    }
-    return numbers | {"corrections": counts.corrections}
-
 
 class Tally:
     """The labels of one population by class."""
@@ -198,11 +172,11 @@ class Tally:
 class Cells(Projection):
     """The running counts of a version, in all and by class."""
 
-    name = CELLS
+    name, row = CELLS, Counts
 
     def __init__(self, fold: VersionFold) -> None:
         super().__init__(fold)
-        self.counts = Counts()
+        self.counts = self.rows[""] = Counts()
         self._tallies = {name: Tally(name, fold) for name in populations.POPULATIONS}
         self._takers = {
             standing: [
@@ -221,42 +195,35 @@ class Cells(Projection):
         return self._tallies[populations.LIVE]
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
+        super().load(rows)
         if (CELLS, "") in rows:
-            self.counts = Counts.load(rows[CELLS, ""].state)
+            self.counts = self.rows[""]
             for cell, number in self.counts.cells.items():
                 self._count(cell, number)
 
     def add(self, change: Change) -> None:
+        """Count a label in all, by population, and for the shares of the classes."""
         self.counts.take(change)
-        self._take_share(change)
-        if change.added is not None:
-            self._count(change.added, 1)
-        if change.removed is not None:
-            self._count(change.removed, -1)
-
-    def _take_share(self, change: Change) -> None:
-        """Freeze the stated shares at the first label, or count the first classes."""
-        label = change.added
+        label, before = change.added, change.removed
+        if before is not None:
+            self._count(before, -1)
         if label is None:
             return
-        shares = self.counts.shares
+        self._count(label, 1)
+        shares, live = self.counts.shares, self.fold.live
         if shares is None:
-            shares = self.counts.shares = self._begin_shares(change)
-        if shares.is_frozen or not label.is_scored(self.fold.live):
-            return
-        before = change.removed
+            shares = self.counts.shares = self._begin_shares(change.created_at)
         # A correction counts no query a second time.
-        if before is None or not before.is_scored(self.fold.live):
-            number = shares.by_class.get(label.label, 0)
-            shares.by_class[label.label] = number + 1
+        is_first = before is None or not before.is_scored(live)
+        if is_first and not shares.is_frozen and label.is_scored(live):
+            shares.by_class[label.label] = shares.by_class.get(label.label, 0) + 1
 
-    def _begin_shares(self, first: Change) -> Shares:
+    def _begin_shares(self, at: datetime | None) -> Shares:
+        """Freeze the stated shares at the first label, or count the first classes."""
         stated = self.fold.detector.class_shares
-        at = self.fold.detector.class_shares_at
-        if stated is None or at is None or first.created_at is None:
-            return Shares(FIRST_LABELS, {})
+        stated_at = self.fold.detector.class_shares_at
         # What is stated after a label was seen may have been chosen by it.
-        if at < first.created_at:
+        if stated is not None and stated_at and at and stated_at < at:
             return Shares(STATED, dict(stated), is_frozen=True)
         return Shares(FIRST_LABELS, {})
 
@@ -271,13 +238,6 @@ class Cells(Projection):
             one.count(cell, step)
         if cell.standing in self._targeted and cell.label != UNCLEAR:
             self.targeted += step
-
-    def dump(self) -> dict[Place, Kept]:
-        return {(CELLS, ""): Kept("", self.counts.dump())}
-
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        return name_counts(Counts.load(kept.state)) if place[0] == CELLS else {}
 
 
 class Days(Projection):
@@ -296,13 +256,6 @@ class Days(Projection):
             if counts is None:
                 counts = self.rows[day] = Counts()
             counts.take(change)
-
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        if place[0] != DAYS:
-            return {}
-        numbers = name_counts(Counts.load(kept.state))
-        return {f"{what}, asked on {place[1]}": one for what, one in numbers.items()}
 
 
 class Known(Projection):
@@ -331,16 +284,6 @@ class Known(Projection):
         found: Counts = row.at(change, instant)
         return found
 
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        if place[0] != KNOWN:
-            return {}
-        return {
-            f"{what}, asked on {day}, known since {place[1]}": number
-            for day, state in kept.state["days"].items()
-            for what, number in name_counts(Counts.load(state)).items()
-        }
-
 
 class Confidences(Projection):
     """The queries and labels of a version by the confidence of the prediction."""
@@ -361,16 +304,6 @@ class Confidences(Projection):
                 self.at(change.step).count(change.added, 1)
             if change.removed is not None:
                 self.at(change.step).count(change.removed, -1)
-
-    @classmethod
-    def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
-        bins = Bins.load(kept.state) if place[0] == CONFIDENCES else {}
-        return {
-            f"{standing} labels at a confidence of {step / STEPS:g}, {what}": number
-            for step, one in bins.items()
-            for standing, pair in one.labels.items()
-            for what, number in zip(("correct", "in all"), pair, strict=True)
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +337,7 @@ class Checkpoints(Projection):
         self._next = self._next_joint = 0
         # The population of the last snapshot, and the word that it went by; None
         # before the first one.
-        self._basis: tuple[str, str | None] | None = None
+        self._basis: list[str | None] | None = None
         self._is_recorded = True
         # The last day on which runs ended, and how many did.
         self._runs: tuple[str, int] = ("", 0)
@@ -413,15 +346,14 @@ class Checkpoints(Projection):
         if (CHECKPOINTS, "") in rows:
             state = rows[CHECKPOINTS, ""].state
             self._next, self._next_joint = state["next"], state["next_joint"]
-            self._basis = state["basis"] and (state["basis"][0], state["basis"][1])
+            self._basis, self._runs = state["basis"], state["runs"]
             self._is_recorded = state["is_recorded"]
-            self._runs = (state["runs"][0], state["runs"][1])
 
     def add(self, change: Change) -> None:
         """Take a snapshot where the change makes a checkpoint."""
         tally = self.fold.of(Cells).tally
         # A label that is not scored may leave the estimate to another population.
-        basis = (tally.population, self.fold.label_sampling)
+        basis = [tally.population, self.fold.label_sampling]
         is_other = self._basis is not None and self._basis != basis
         if not is_other and not change.moves(tally.standings):
             return
@@ -449,10 +381,7 @@ class Checkpoints(Projection):
             ]
 
     def find_due(self, last_label_at: datetime) -> datetime | None:
-        """Return when a snapshot of where the labels ended is due; None: never.
-
-        That is once there has been no label for a while, and not too often in a day.
-        """
+        """Return when a snapshot of where the labels ended is due; None: never."""
         if self._is_recorded:
             return None
         due = last_label_at + QUIET
@@ -473,11 +402,17 @@ class Checkpoints(Projection):
     def _record(self, kind: str) -> None:
         cells = self.fold.of(Cells)
         tally = cells.tally
-        basis = (tally.population, self.fold.label_sampling)
+        basis = [tally.population, self.fold.label_sampling]
         if basis != self._basis:
             # Other labels are counted from the first of them on.
             self._basis = basis
             self._next = self._next_joint = 0
+        methods: tuple[str, ...] = STORED_METHODS
+        if stats.joint_is_costly(tally.labelled):
+            if kind == "checkpoint" and tally.scored >= self._next_joint:
+                self._next_joint = -(-_JOINT_GROWTH * tally.scored // 100)
+            else:
+                methods = tuple(name for name in methods if name != "joint")
         self.points.append(
             Point(
                 kind,
@@ -487,19 +422,11 @@ class Checkpoints(Projection):
                 tuple(tally.predicted),
                 tally.unclear,
                 cells.targeted,
-                self._choose_methods(kind, tally),
+                methods,
                 cells.shares if tally.population == populations.LIVE else None,
             )
         )
         self._is_recorded = True
-
-    def _choose_methods(self, kind: str, tally: Tally) -> tuple[str, ...]:
-        if not stats.joint_is_costly(tally.labelled):
-            return STORED_METHODS
-        if kind == "checkpoint" and tally.scored >= self._next_joint:
-            self._next_joint = -(-_JOINT_GROWTH * tally.scored // 100)
-            return STORED_METHODS
-        return tuple(method for method in STORED_METHODS if method != "joint")
 
     def dump(self) -> dict[Place, Kept]:
         """Return the only row."""

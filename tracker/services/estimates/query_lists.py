@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -88,10 +88,7 @@ class QueryFilter:
 def build_filter(
     session: Session, detector: Detector, wanted: QueryFilter, *, at: datetime
 ) -> finding.Conditions:
-    """Return the conditions that the queries which are *wanted* meet.
-
-    Raises InvalidInputError, which names the field, where *wanted* makes no sense.
-    """
+    """Return the conditions of the queries *wanted*; raises InvalidInputError."""
     wanted = _resolve(session, detector, wanted)
     if wanted.predicted is not None:
         check_prediction(detector, wanted.predicted, field="predicted")
@@ -144,7 +141,6 @@ def _find_other(session: Session, detector: Detector, name: str) -> int:
 
 
 def _resolve(session: Session, detector: Detector, wanted: QueryFilter) -> QueryFilter:
-    """Return the filter with the standings that the estimate counts."""
     if wanted.is_counted is None or wanted.standings:
         return wanted
     versions = choose_versions(session, detector, wanted.version or "*")
@@ -161,16 +157,31 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     limit: int,
     at: datetime,
     is_backwards: bool = False,
-) -> Sequence[Query]:
+) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
     """Return the queries that pass, behind *after* in the order *sort*.
 
+    After them the conditions of all pages, and counts if only labelled ones pass.
     Backwards it is those before *after*, the nearest first.  The running counts tell
     which combinations of label and prediction there are, and an index leads to the
     queries of each: a walk from the newest query might meet nothing for a million.
     """
-    wanted = _resolve(session, detector, wanted)
-    page = _Page(sort, after, limit, is_backwards)
-    return _walk(session, detector, wanted, page, at=at)[0]
+    page: Any = {"sort": sort, "after": after, "limit": limit}
+    page["is_backwards"] = is_backwards
+    conditions = build_filter(session, detector, wanted, at=at)
+    counts = None
+    is_narrow = wanted.label is not None or wanted.is_wrong is not None
+    if wanted.labelled or (is_narrow and wanted.labelled is None):
+        counts = _count_all(session, detector, wanted)
+    are_few = bool(wanted.where) and finding.are_few(session, conditions)
+    pages = [
+        finding.list_sorted(session, [*conditions, *seek], **page, are_few=are_few)
+        for seek in _seeks(wanted, counts, sort)
+    ]
+    if len(pages) == 1:
+        return pages[0], conditions, counts
+    reverse = finding.SORTS[sort][1] != is_backwards
+    found = sorted(chain(*pages), key=lambda one: one.id, reverse=reverse)
+    return found[:limit], conditions, counts
 
 
 def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
@@ -184,14 +195,11 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     at: datetime,
     at_most: int | None = None,
 ) -> tuple[Sequence[Query], int]:
-    """Return what `find_queries` does, and how many queries pass on all pages.
-
-    They are counted only up to *at_most*.  The running counts know it of labels,
-    predictions and versions, and no query is looked at.
-    """
+    """Return what `find_queries` does, and how many pass in all, up to *at_most*."""
     wanted = _resolve(session, detector, wanted)
-    page = _Page(sort, after, limit)
-    found, conditions, counts = _walk(session, detector, wanted, page, at=at)
+    found, conditions, counts = find_queries(
+        session, detector, wanted, sort=sort, after=after, limit=limit, at=at
+    )
     if wanted.is_open:
         total = count_shown(session, detector.id)
     elif wanted.is_told and wanted.labelled is not False:
@@ -212,53 +220,6 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
 def count_shown(session: Session, detector_id: int) -> int:
     logged = storage.count_logged(session, list_versions(session, detector_id))
     return sum(logged.values()) - storage.count_all_erased(session, detector_id)
-
-
-class _Page(NamedTuple):
-    """One page of a list, in an order."""
-
-    sort: str
-    after: Query | None
-    limit: int
-    is_backwards: bool = False
-
-
-def _walk(
-    session: Session,
-    detector: Detector,
-    wanted: QueryFilter,
-    page: _Page,
-    *,
-    at: datetime,
-) -> tuple[Sequence[Query], finding.Conditions, Mapping[int, Counts] | None]:
-    """Return one page of a list, the conditions of all pages, and what was counted."""
-    conditions = build_filter(session, detector, wanted, at=at)
-    counts = _count_labels(session, detector, wanted)
-    are_few = bool(wanted.where) and finding.are_few(session, conditions)
-    pages = [
-        finding.list_sorted(
-            session, [*conditions, *seek], **page._asdict(), are_few=are_few
-        )
-        for seek in _seeks(wanted, counts, page.sort)
-    ]
-    if len(pages) == 1:
-        return pages[0], conditions, counts
-    reverse = finding.SORTS[page.sort][1] != page.is_backwards
-    found = sorted(chain(*pages), key=lambda one: one.id, reverse=reverse)
-    return found[: page.limit], conditions, counts
-
-
-def _count_labels(
-    session: Session, detector: Detector, wanted: QueryFilter
-) -> Mapping[int, Counts] | None:
-    """Return the counts of the versions wanted, None if what passes may lack a label.
-
-    They include the labels that wait for the job.
-    """
-    is_whole = wanted.label is None and wanted.is_wrong is None and not wanted.labelled
-    if is_whole or wanted.labelled is False:
-        return None
-    return _count_all(session, detector, wanted)
 
 
 def _count_all(

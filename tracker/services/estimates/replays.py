@@ -79,36 +79,26 @@ class Replay(NamedTuple):
     left: int = 0
 
 
-class _Member(NamedTuple):
-    rank: float
-    label: str
-    # None where it is missing.
-    predicted: str | None
+# A rank, a label and a prediction; None where that is missing.
+_Member = tuple[float, str, str | None]
 
 
 def list_replay(
     session: Session, detector: Detector, *, version: str | None, n: int
 ) -> ReplayList:
-    """Return the first *n* inputs that a new version is to be put to.
-
-    They are those of lowest rank among the inputs of *version* with a label drawn at
-    random.
-    """
+    """Return the *n* inputs of lowest rank that *version* has a random label of."""
     chosen = choose_versions(session, detector, version)
     found: Iterable[tuple[float, str, int]] = ()
     if chosen:
         standings = standings_of(LIVE, detector.label_sampling)
         rows = iter_replayable(session, detector.id, chosen[0].id, standings=standings)
-        found = ((_rank(detector, row), row.input, row.id) for row in rows)
+        seed = detector.queue_seed
+        found = ((draw_rank(seed, one._mapping), one.input, one.id) for one in rows)
     items = [
         ReplayItem(input=name, query=dump_id("iq", number))
         for _, name, number in nsmallest(n, found)
     ]
     return ReplayList(items=items, next=None)
-
-
-def _rank(detector: Detector, row: Any) -> float:
-    return draw_rank(detector.queue_seed, row._mapping)
 
 
 def find_replay(session: Session, detector: Detector, version: Version) -> Replay:
@@ -127,13 +117,15 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         seen.add(row.input)
         put += row.asked is not None
         place = row.version_id, _first_label(row) > version.created_at
-        predicted = row.predicted if _is_blind(version, row) else None
-        member = _Member(_rank(detector, row), row.label, predicted)
-        streams.setdefault(place, []).append(member)
+        # Whether it said something of the input without its label.
+        is_blind = row.asked and (version.unseen or _first_label(row) > row.asked)
+        predicted = row.predicted if is_blind else None
+        rank = draw_rank(detector.queue_seed, row._mapping)
+        streams.setdefault(place, []).append((rank, row.label, predicted))
     taken = [one for some in streams.values() for one in _take_lowest(some)]
-    cells = Counter((one.label, one.predicted) for one in taken if one.predicted)
-    missing = Counter(one.label for one in taken if one.predicted is None)
-    usable = sum(one.predicted is not None for some in streams.values() for one in some)
+    cells = Counter((label, said) for _, label, said in taken if said)
+    missing = Counter(label for _, label, said in taken if said is None)
+    usable = sum(said is not None for some in streams.values() for *_, said in some)
     because = NOT_RANDOM if not put else SEEN
     if usable:
         because = (
@@ -160,37 +152,33 @@ def _first_label(row: Any) -> datetime:
     return found
 
 
-def _is_blind(version: Version, row: Any) -> bool:
-    """Return whether a version said something of an input without its label."""
-    asked: datetime | None = row.asked
-    return asked is not None and (version.unseen or _first_label(row) > asked)
-
-
 def _take_lowest(members: Sequence[_Member]) -> list[_Member]:
     """Return the most members of lowest rank of which at most a tenth is missing.
 
-    Or none, if these are less than half of those that are there: then the version was
-    put to other inputs than those of lowest rank.
+    None, if these are less than half of those that are there: it was put to other
+    inputs.
     """
-    ordered = sorted(members, key=lambda one: one.rank)
+    ordered = sorted(members, key=lambda one: one[0])
     missing = length = 0
-    for number, one in enumerate(ordered, 1):
-        missing += one.predicted is None
-        if one.predicted is not None and _MISSING_OF * missing <= number:
+    for number, (_, _, predicted) in enumerate(ordered, 1):
+        missing += predicted is None
+        if predicted is not None and _MISSING_OF * missing <= number:
             length = number
     lowest = ordered[:length]
-    there = sum(one.predicted is not None for one in ordered)
-    taken = sum(one.predicted is not None for one in lowest)
+    there, taken = (sum(said is not None for *_, said in x) for x in (ordered, lowest))
     return lowest if 2 * taken >= there else []
 
 
 def decide_replay(
-    detector: Detector, replay: Replay, target: float, level: float
-) -> list[Decision]:
+    session: Session, detector: Detector, version: Version, target: float, level: float
+) -> dict[str, Any]:
     """Decide by a replay on the detector's measure, and on those beside it."""
+    replay = find_replay(session, detector, version)
+    if replay.because is not None:
+        return {"no_decision_because": replay.because}
     wanted = [(detector.measure, target), *detector.also]
     at = replay_level(shared_level(level, len(wanted)))
-    decided = []
+    decided: list[Decision] = []
     for name, aim in wanted:
         measure = read_measure(name)
         wrong, right = Counter(replay.cells), Counter(replay.cells)
@@ -214,4 +202,5 @@ def decide_replay(
             bounds = {"low": low.low, "high": high.high, "labels_to_decide": more}
             found = found.model_copy(update={**bounds, "verdict": verdict})
         decided.append(found)
-    return decided
+    first, *others = decided
+    return {"decision": first, "also": others, "no_decision_because": None}

@@ -13,11 +13,7 @@ from tracker.charts import words
 from tracker.services.estimates.calendar import AccuracyChange, Now
 from tracker.services.estimates.counted import choose_now
 from tracker.services.estimates.decision import Decision, foresee
-from tracker.services.estimates.estimate import (
-    Estimate,
-    estimate_counted,
-    list_estimates,
-)
+from tracker.services.estimates.estimate import Estimate, build_estimate, list_estimates
 from tracker.services.estimates.measures import MeasuredEstimate, score_own
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.evidence.populations import LIVE
@@ -62,10 +58,7 @@ def say_change(change: AccuracyChange) -> str:
 
 
 def say_more(change: AccuracyChange, sentence: str) -> str:
-    """Return what a report's *sentence* does not have of a change, or nothing.
-
-    Which other days it may have begun on, and what was before.
-    """
+    """Return which days a change may be of, and what was before, unless said."""
     said, first, last = [], change.since_from, change.since_to
     if change.reference is None and first != last:
         said.append(f"{first:%-d %B %Y} to {last:%-d %B %Y} would fit as well. ")
@@ -200,7 +193,14 @@ class Report:
     @property
     def _measured(self) -> str:
         measure = read_measure(self.detector.measure)
-        said = f"{right_how_often(measure, self.said)}{self._of_clear}"
+        said, unclear = (
+            right_how_often(measure, self.said),
+            self.estimate.unclear_bounds,
+        )
+        answers = unclear.answers + self.estimate.labels if unclear else 0
+        if unclear and 10 * unclear.answers > answers:
+            counts = f"{unclear.answers:,} of {answers:,}"
+            said += f", of what people could tell ({counts} were unclear)"
         if self.since:
             said = f"since {self.since_said} {said}"
         if self.before:
@@ -209,18 +209,6 @@ class Report:
             )
         same = "" if self.of or self.since else f", {self.counts_same}"
         return f"{said[0].upper()}{said[1:]}{same}."
-
-    @property
-    def _of_clear(self) -> str:
-        """Whose answers are left out, where they are more than a tenth."""
-        unclear = self.estimate.unclear_bounds
-        if unclear is None:
-            return ""
-        answers = unclear.answers + self.estimate.labels
-        if 10 * unclear.answers <= answers:
-            return ""
-        counts = f"{unclear.answers:,} of {answers:,}"
-        return f", of what people could tell ({counts} were unclear)"
 
     @property
     def counts_same(self) -> str:
@@ -243,8 +231,7 @@ class Report:
     def urgency(self) -> tuple[int, float]:
         """Where it stands in the list: who needs a look comes first.
 
-        Of those that are not decided it is who needs the fewest labels, about: widths
-        shrink with their root.
+        Of undecided ones, who needs the fewest labels: widths shrink with their root.
         """
         found, more = self.estimate.decision, math.inf
         if found and found.accuracy not in {None, found.target}:
@@ -257,8 +244,7 @@ class Report:
 def add_sentence(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimate:
     """Return an estimate with the sentence that begins the page of its detector.
 
-    An estimate of some labels of a version, or by another interval than the one that
-    decides, has none: the page says something else.
+    An estimate of a part, or by an interval that does not decide, has none.
     """
     if found.span is None or not (found.decision or found.method == DECIDING_METHOD):
         return found
@@ -269,19 +255,13 @@ def add_sentence(detector: Detector, found: MeasuredEstimate) -> MeasuredEstimat
 def report_fold(
     detector: Detector, version: str, counts: Counts, now: Now, *, at: datetime
 ) -> Report:
-    """Return the report of a version by the counts of a fold, as its page will have it.
-
-    It is needed before the fold is stored, with the events that it causes.
-    """
+    """Return the report of a version by the counts of a fold that is not stored yet."""
     counted = choose_now(detector, counts, now)
-    return Report(detector, estimate_counted(detector, version, counted, at), 0)
+    return Report(detector, build_estimate(detector, counted, version, at), 0)
 
 
 class Reports:
-    """Reports of many detectors, with estimates kept until something changes them.
-
-    A list of many detectors would spend its time on estimates that are as before.
-    """
+    """Reports of many detectors, with estimates kept until something changes them."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Estimate]] = {}

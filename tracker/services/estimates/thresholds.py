@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate, groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -122,53 +122,30 @@ class Calibration(_Confidences):
     )
 
 
-class _Read(NamedTuple):
-    """What is said of all labels that are read, and their bins."""
-
-    head: dict[str, Any]
-    bins: list[ConfidenceBin]
-    # When the first query of each version came.
-    begun: list[datetime]
-
-
 def get_thresholds(
     session: Session, detector: Detector, *, target: float | None = None, **choices: Any
 ) -> Thresholds:
-    """Return the accuracy above each of at most ten confidence thresholds.
-
-    Thresholds lie at fixed shares of all queries, so no label moves them.  *choices*
-    are those of `_read`.
-    """
-    return _find_thresholds(detector, _read(session, detector, **choices), target)
-
-
-def get_calibration(
-    session: Session, detector: Detector, **choices: Any
-) -> Calibration:
-    """Return ten bins of confidence with their accuracies, those that have queries.
-
-    *choices* are those of `_read`.
-    """
-    return _calibrate(_read(session, detector, **choices))
-
-
-def get_thresholds_and_calibration(
-    session: Session, detector: Detector, *, target: float | None = None, **choices: Any
-) -> tuple[Thresholds, Calibration]:
-    """Return both; the queries are counted once."""
-    read = _read(session, detector, **choices)
-    return _find_thresholds(detector, read, target), _calibrate(read)
-
-
-def _find_thresholds(
-    detector: Detector, read: _Read, typed: float | None
-) -> Thresholds:
-    head = read.head
-    points = _build_points(_at_equal_shares(read.bins), head["confidence_level"])
-    target = typed or detector.target
+    """Return the accuracy above thresholds at fixed shares of all queries."""
+    head, bins, begun = _read(session, detector, **choices)
+    level, points = head["confidence_level"], list[ThresholdPoint]()
+    above = _at_equal_shares(bins)
+    if above:
+        band = stats.simultaneous_band(
+            [one.correct for one in above], [one.labelled for one in above], level
+        )
+        ends = zip(band.low.tolist(), band.high.tolist(), strict=True)
+        points = [
+            ThresholdPoint(
+                threshold=one.least,
+                share=one.queries / above[0].queries,
+                **_score(one, *pair),
+            )
+            for one, pair in zip(above, ends, strict=True)
+        ]
+    target = target or detector.target
     # Whether it was set when nobody can have seen a label.
     at = detector.target_at
-    is_early = at is not None and all(at <= one for one in read.begun)
+    is_early = at is not None and all(at <= one for one in begun)
     is_stored = is_early and target == detector.target
     lowest = None
     # Labels that may have been picked decide nothing.
@@ -179,7 +156,7 @@ def _find_thresholds(
             [point.labelled for point in points],
             [point.share for point in points],
             target=target,
-            confidence_level=head["confidence_level"],
+            confidence_level=level,
         )
     return Thresholds(
         **head,
@@ -190,13 +167,14 @@ def _find_thresholds(
     )
 
 
-def _calibrate(read: _Read) -> Calibration:
-    head = read.head
+def get_calibration(
+    session: Session, detector: Detector, **choices: Any
+) -> Calibration:
+    """Return the bins of confidence that have queries, with their accuracies."""
+    head, every, _ = _read(session, detector, **choices)
     tenths = [
         _sum_up(list(same), place)
-        for place, same in groupby(
-            read.bins, lambda row: min(row.step * _BINS // STEPS, 9)
-        )
+        for place, same in groupby(every, lambda row: min(row.step * _BINS // STEPS, 9))
     ]
     if not tenths:
         return Calibration(**head, bins=[], ece=None)
@@ -229,7 +207,8 @@ def _read(
     computed_at: datetime,
     version: str | None = None,
     confidence_level: float | None = None,
-) -> _Read:
+) -> tuple[dict[str, Any], list[ConfidenceBin], list[datetime]]:
+    """Return what is said of all labels, their bins, and when versions began."""
     versions = choose_versions(session, detector, version)
     counts = pool(current_counts(session, versions).values())
     is_pooled = version == ALL
@@ -253,25 +232,7 @@ def _read(
         "queries": sum(one.queries for one in bins),
         "labels": labels,
     }
-    return _Read(head, bins, [one.created_at for one in versions])
-
-
-def _build_points(above: Sequence[ConfidenceBin], level: float) -> list[ThresholdPoint]:
-    if not above:
-        return []
-    band = stats.simultaneous_band(
-        [one.correct for one in above], [one.labelled for one in above], level
-    )
-    return [
-        ThresholdPoint(
-            threshold=one.least,
-            share=one.queries / above[0].queries,
-            **_score(one, low, high),
-        )
-        for one, low, high in zip(
-            above, band.low.tolist(), band.high.tolist(), strict=True
-        )
-    ]
+    return head, bins, [one.created_at for one in versions]
 
 
 def _score(one: ConfidenceBin, low: float, high: float) -> dict[str, Any]:
@@ -281,10 +242,7 @@ def _score(one: ConfidenceBin, low: float, high: float) -> dict[str, Any]:
 
 
 def _at_equal_shares(bins: Sequence[ConfidenceBin]) -> list[ConfidenceBin]:
-    """Return the highest thresholds that leave 100 %, 90 %, ... 10 % of the queries.
-
-    Each is the sum of a bin and all above it.
-    """
+    """Return the highest thresholds that leave 100 %, 90 %, ... 10 % of the queries."""
     sums = accumulate(
         reversed(bins), lambda above, one: _sum_up([above, one], one.step)
     )

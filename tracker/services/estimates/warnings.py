@@ -37,10 +37,7 @@ class DependentMistakes(Shape):
 def find_warnings(
     session: Session, detector: Detector, version: Version, population: str, labels: int
 ) -> list[DependentMistakes]:
-    """Return what to be warned of in an estimate of so many *labels* of *version*.
-
-    Where a detector has groups, they say what belongs together.
-    """
+    """Return what to be warned of in an estimate of so many *labels* of *version*."""
     look = _looks_at(labels)
     if detector.groups is not None or not look:
         return []
@@ -52,7 +49,15 @@ def find_warnings(
     if found is None and state["look"] < look:
         read = Look.read(session, detector, version, population, look)
         found = read.find(state["look"])
-    return [] if found is None else [_describe(found)]
+    if found is None:
+        return []
+    message = (
+        f"Mistakes come in bursts ({found['neighbours']:,} neighbouring pairs, "
+        f"{found['expected']:,} expected), so the labels are not independent and the "
+        "intervals are too narrow. Name what belongs together: a group for each "
+        "query, or the detector's group_by"
+    )
+    return [DependentMistakes(message=message, **found)]
 
 
 @dataclass(slots=True)
@@ -125,13 +130,3 @@ def _looks_at(labels: int) -> int:
 
 def _labels_of(look: int) -> int:
     return int(_FIRST_LOOK * 2 ** (look - 1))
-
-
-def _describe(found: dict[str, Any]) -> DependentMistakes:
-    message = (
-        f"Mistakes come in bursts ({found['neighbours']:,} neighbouring pairs, "
-        f"{found['expected']:,} expected), so the labels are not independent and the "
-        "intervals are too narrow. Name what belongs together: a group for each "
-        "query, or the detector's group_by"
-    )
-    return DependentMistakes(message=message, **found)

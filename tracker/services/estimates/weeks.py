@@ -12,6 +12,7 @@ once more, with another number of queries, and has a share of its own.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Literal, NamedTuple
@@ -23,13 +24,15 @@ from tracker import stats
 from tracker.errors import InvalidInputError
 from tracker.services.estimates.calendar import find_birth, load_days
 from tracker.services.estimates.counts import current_counts, pick_population
-from tracker.services.estimates.intervals import bound
-from tracker.services.evidence.measure import (
-    Measure,
-    parse_measure,
-    read_measure,
-    spread,
+from tracker.services.estimates.intervals import Claim
+from tracker.services.estimates.missing import (
+    NOTHING,
+    Missing,
+    add_aside,
+    bound_missing,
+    is_all,
 )
+from tracker.services.evidence.measure import Measure, parse_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
@@ -39,6 +42,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates import weeks as storage
 from tracker.storage.estimates.cells import Cell, Counts, day_in, midnight_in, pool
+from tracker.storage.estimates.counts import count_awaited
 from tracker.storage.estimates.projections import CALENDAR, load_states
 from tracker.storage.estimates.weeks import SpanOfQueries, count_below_gap
 from tracker.words import BALANCED, OVERALL, PRECISION, RANDOM
@@ -73,7 +77,9 @@ class SpanAccuracy(Shape):
     high: float
     basis: Basis = Field(
         description="queries: the interval is for all queries of the span, however "
-        "few were drawn; labels: for the average over its labelled queries."
+        "few were drawn; labels: for the average over its labelled queries, and where "
+        "every query gets its label for all its queries, had those without one been "
+        "wrong, or right."
     )
     is_closed: bool = Field(
         description="Whether the span has ended and none of its queries arrived today "
@@ -112,19 +118,11 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     measure: str | None = None,
     limit: int = 26,
 ) -> Weeks:
-    """Return the last *limit* spans, as far as queries of one version were asked.
-
-    Each costs some passes over the queries of its own, by the index on when they were
-    asked, and none over others.
-    """
+    """Return the last *limit* spans, as far as queries of one version were asked."""
     if version == "*":
         raise invalid("version", version, "weeks are of one version")
     versions = choose_versions(session, detector, version)
-    chosen = (
-        read_measure(detector.measure)
-        if measure is None
-        else parse_measure(measure, detector.classes)
-    )
+    chosen = parse_measure(measure or detector.measure, detector.classes)
     targets = dict([*map(tuple, detector.also), (detector.measure, detector.target)])
     target = targets.get(str(chosen))
     known_shares = pool(current_counts(session, versions).values()).shares
@@ -136,8 +134,10 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
         days = load_days(session, detector, known)
         of = (session, detector, known, begin(born, by), days)
         desk = _Desk(*of, chosen, target, by, computed_at, shares)
-        spans = (desk.read(*ends) for ends in desk.list_spans(limit))
-        found += [one for one in spans if one is not None]
+        spans = list(desk.list_spans(limit))
+        missing = desk.list_missing(spans)
+        read = (desk.read(*ends, one) for ends, one in zip(spans, missing, strict=True))
+        found += [one for one in read if one is not None]
     return Weeks(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -196,7 +196,32 @@ class _Desk(NamedTuple):
                 return
             day = begin(day - timedelta(days=1), self.by)
 
-    def read(self, since: datetime, until: datetime) -> SpanAccuracy | None:
+    def list_missing(
+        self, spans: Sequence[tuple[datetime, datetime]]
+    ) -> Sequence[Missing | None]:
+        """Return the queries of each span that will get their label, the newest first.
+
+        None for too many, or where some were deleted.
+        """
+        if not spans or not is_all(self.detector):
+            return [NOTHING] * len(spans)
+        cuts = [until for _, until in spans]
+        found = count_awaited(self.session, self.version, spans[-1][0], cuts)
+        if found is None:
+            return [None] * len(spans)
+        parts = [Counter[str | None]() for _ in spans]
+        for predicted, cut_by, number, _ in found:
+            if cut_by:
+                parts[cut_by - 1][predicted] += number
+        to = self.version.deleted_to
+        return [
+            None if to is not None and to >= since else part
+            for (since, _), part in zip(spans, parts, strict=True)
+        ]
+
+    def read(
+        self, since: datetime, until: datetime, missing: Missing | None
+    ) -> SpanAccuracy | None:
         """Return what is known of a span, None if no query was asked in it."""
         of = storage.SpanOfQueries(self.detector.id, self.version.id, since, until)
         queries, ranked = storage.count_asked_in(self.session, of)
@@ -207,10 +232,14 @@ class _Desk(NamedTuple):
         if ranked:
             arrivals = storage.find_arrivals(self.session, of)
             drawn = self._count(of)
-        share = self._share(since)
         first, last = (day_in(one, self.detector.zone) for one in (since, until))
+        months = 12 * (first.year - self.born.year) + first.month - self.born.month
+        days = (first - self.born).days
+        place = {"month": months, "week": days // 7, "day": days}[self.by]
+        part = stats.span_share(place, are_days=self.by == "day")
+        share = (1.0 - self.detector.confidence_level) * part
         counts = pool(one for day, one in self.days.items() if first <= day < last)
-        by_labels, labels = self._read_labels(counts, share)
+        by_labels, labels = self._read_labels(counts, share, missing)
         ways = [by_labels]
         if drawn is not None:
             ways[:0] = self._read_queries(drawn, share, arrivals)
@@ -228,22 +257,10 @@ class _Desk(NamedTuple):
             **best._asdict(),
         )
 
-    def _share(self, since: datetime) -> float:
-        """Return the error of the span that begins at *since*."""
-        born = self.born
-        day = day_in(since, self.detector.zone)
-        if self.by == "month":
-            place = 12 * (day.year - born.year) + day.month - born.month
-        else:
-            place = (day - born).days // (7 if self.by == "week" else 1)
-        share = stats.span_share(place, are_days=self.by == "day")
-        return (1.0 - self.detector.confidence_level) * share
-
     def _count(self, of: storage.SpanOfQueries) -> storage.Drawn | None:
         """Count what was drawn, None where it is not known how many there are.
 
-        So it is of classes by their labels, of predictions of whole groups, and where
-        queries without a label were deleted.
+        So it is of recalls, of precisions by groups, and where queries were deleted.
         """
         has_groups = self.detector.groups is not None
         is_known = self.measure.kind == OVERALL or (
@@ -280,8 +297,13 @@ class _Desk(NamedTuple):
             low, high = (end / size for end in ends)
             yield _Bounds("queries", *counts, accuracy, low, high)
 
-    def _read_labels(self, counts: Counts, share: float) -> tuple[_Bounds, int]:
-        """Return what the live labels of a span say, and how many labels it has."""
+    def _read_labels(
+        self, counts: Counts, share: float, missing: Missing | None
+    ) -> tuple[_Bounds, int]:
+        """Return what the live labels of a span say, and how many labels it has.
+
+        Where every query gets its label, those that come first may be of mistakes.
+        """
         _, shown = pick_population(self.detector, counts)
         live = standings_of(LIVE, self.detector.label_sampling)
         confusion = spread(counts.select(live).confusion, self.detector.classes)
@@ -291,7 +313,11 @@ class _Desk(NamedTuple):
         part = _LABELS if self.measure.kind in {OVERALL, PRECISION} else 1.0
         if share and any(counted):
             level = math.nextafter(1.0 - share * part, 2.0)
-            low, high = bound(right, counted, level, self.shares if is_whole else None)
+            claim = Claim(right, counted, self.shares if is_whole else None, level)
+            if is_all(self.detector):
+                missing = add_aside(missing, counts)
+            classes = self.detector.classes
+            low, high = bound_missing(claim, self.measure, classes, missing)
         accuracy = None
         if all(counted):
             parts = [k / n for k, n in zip(right, counted, strict=True)]
@@ -323,12 +349,7 @@ def count_sample(
     filters: Mapping[str, Any],
     others: Iterable[object],
 ) -> dict[Cell, int]:
-    """Count the sample of the queries that were asked between the ends in *filters*.
-
-    Raises InvalidInputError where there is none: without both ends, with any of the
-    *others* that choose labels, where groups count once, and where queries without a
-    label were deleted.
-    """
+    """Count the sample of a span of queries; raises InvalidInputError without one."""
     since, until = filters["since"], filters["until"]
     if since is None or until is None or filters["where"] or any(others):
         raise _refuse("it needs since and until, and takes no other choice of labels")

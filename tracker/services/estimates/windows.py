@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
@@ -32,64 +30,39 @@ _RIGHT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """So many labels, or those of queries asked at an instant or later."""
-
-    last: int | None = None
-    since: datetime | None = None
-
-
 def parse_window(
-    text: str | None, since: datetime | None, method: str, *, at: datetime
-) -> Span:
-    """Return the window that *text* names; without one an endless span.
+    text: str | None,
+    since: datetime | None,
+    method: str,
+    *,
+    at: datetime,
+    until: datetime | None = None,
+) -> tuple[int | None, datetime | None]:
+    """Return the window that *text* names: so many labels, or asked since an instant.
 
-    Raises InvalidInputError for any but `exact`, whose interval alone is proven to
-    hold for the average of a window in which the accuracy drifts; and for a method
-    that there is not.
+    Raises InvalidInputError for any *method* but `exact`, whose interval alone is
+    proven to hold for the average of a window in which the accuracy drifts.
     """
     check_method(method)
-    if text is None:
-        return Span()
-    if since is not None:
-        raise InvalidInputError.of("window", "must not be given together with since")
-    if method != EXACT:
-        raise invalid("method", method, "a window supports only the method exact")
-    if _COUNT.fullmatch(text) and int(text) <= MOST_LABELS:
-        return Span(last=int(text))
-    if text[-1:].isalpha() and text[-1:].islower():
-        try:
-            return Span(since=parse_when(text, at=at))
-        except ValueError as error:
-            raise invalid("window", text, _RIGHT) from error
-    raise invalid("window", text, _RIGHT)
-
-
-@dataclass(frozen=True, slots=True)
-class _Labels:
-    """The scored labels of a version that came last, the oldest first."""
-
-    # How many came before the first of these.
-    before: int
-    classes: npt.NDArray[np.int64]
-    is_correct: npt.NDArray[np.bool_]
-    asked: npt.NDArray[np.float64]
-
-    def count(
-        self, chosen: slice | npt.NDArray[np.intp], number: int
-    ) -> tuple[list[int], list[int]]:
-        classes, is_correct = self.classes[chosen], self.is_correct[chosen]
-        labelled = np.bincount(classes, minlength=number)
-        correct = np.bincount(classes[is_correct], minlength=number)
-        return correct.tolist(), labelled.tolist()
-
-
-def check_span(since: datetime | None, until: datetime | None) -> dict[str, Any]:
-    """Return the ends of a span by name; raises InvalidInputError for an empty one."""
+    last = None
+    if text is not None:
+        if since is not None:
+            why = "must not be given together with since"
+            raise InvalidInputError.of("window", why)
+        if method != EXACT:
+            raise invalid("method", method, "a window supports only the method exact")
+        if _COUNT.fullmatch(text) and int(text) <= MOST_LABELS:
+            last = int(text)
+        elif text[-1:].isalpha() and text[-1:].islower():
+            try:
+                since = parse_when(text, at=at)
+            except ValueError as error:
+                raise invalid("window", text, _RIGHT) from error
+        else:
+            raise invalid("window", text, _RIGHT)
     if since is not None and until is not None and since >= until:
         raise InvalidInputError.of("until", "it must be later than since")
-    return {"since": since, "until": until}
+    return last, since
 
 
 def roll(  # noqa: PLR0913 - which labels, and at which moments.
@@ -103,25 +76,34 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
 ) -> list[Moment]:
     """Return the balanced accuracy of *window* at some of *moments*, in order.
 
-    It goes by the labels as they are known now, in the order in which they came.  It
-    begins where the window is full: with the last 20,000 labels at the earliest.
+    It goes by labels as they are known now, and begins where the window is full.
     """
-    span = parse_window(window, None, EXACT, at=at)
-    lasts = None if span.since is None else at - span.since
+    last, since = parse_window(window, None, EXACT, at=at)
     size = len(detector.classes)
-    labels = _load(session, detector, version)
+    before, classes, is_correct, asked = _load(session, detector, version)
     most = min(_MOST_MOMENTS, max(5, _MOST_SCORED // size))
     step = max(1, -(-len(moments) // most))
-    places, counted = [], []
+    places, correct, labelled = [], [], []
     for one in moments[::-step][::-1]:
-        chosen = _choose(labels, one, span.last, lasts)
-        if chosen is None:
+        # Which labels lay in the window then, and whether all of them are here.
+        end = max(one.labels - before, 0)
+        if since is None:
+            # Some may have been erased since.
+            chosen = np.arange(end - (last or 0), min(end, len(classes)))
+            is_whole = end >= (last or 0)
+        else:
+            until = one.computed_at.timestamp()
+            begun = until - (at - since).total_seconds()
+            chosen = np.flatnonzero((asked[:end] > begun) & (asked[:end] <= until))
+            is_whole = bool(chosen.size and (not before or chosen[0] > 0))
+        if not is_whole:
             continue
         places.append(one)
-        counted.append(labels.count(chosen, size))
-    if not counted:
+        labelled.append(np.bincount(classes[chosen], minlength=size).tolist())
+        is_right = chosen[is_correct[chosen]]
+        correct.append(np.bincount(classes[is_right], minlength=size).tolist())
+    if not places:
         return []
-    correct, labelled = zip(*counted, strict=True)
     scores = score_window(correct, labelled, detector.confidence_level)
     return [
         Moment(labels=one.labels, computed_at=one.computed_at, **dict(score[0]))
@@ -129,32 +111,20 @@ def roll(  # noqa: PLR0913 - which labels, and at which moments.
     ]
 
 
-def _load(session: Session, detector: Detector, version: Version) -> _Labels:
+def _load(session: Session, detector: Detector, version: Version) -> tuple[Any, ...]:
+    """Return how many scored labels came before the last ones, and these by array.
+
+    Their classes, whether they are correct, and when they were asked: oldest first.
+    """
     counts = current_counts(session, [version])[version.id]
     _, standings = pick_population(detector, counts)
     rows = list_newest_scored(
         session, detector.id, version.id, standings, limit=_MOST_READ
     )[::-1]
     number_of = {name: number for number, name in enumerate(detector.classes)}
-    return _Labels(
-        before=max(0, counts.scored(standings) - len(rows)),
-        classes=np.array([number_of[row.label] for row in rows], dtype=np.int64),
-        is_correct=np.array([row.label == row.predicted for row in rows], dtype=bool),
-        asked=np.array([row.asked_at.timestamp() for row in rows]),
+    return (
+        max(0, counts.scored(standings) - len(rows)),
+        np.array([number_of[row.label] for row in rows], dtype=np.int64),
+        np.array([row.label == row.predicted for row in rows], dtype=bool),
+        np.array([row.asked_at.timestamp() for row in rows]),
     )
-
-
-def _choose(
-    labels: _Labels, moment: Moment, last: int | None, lasts: timedelta | None
-) -> slice | npt.NDArray[np.intp] | None:
-    """Return which labels lay in the window at *moment*; None if not all are here."""
-    end = moment.labels - labels.before
-    if last is not None:
-        return slice(end - last, end) if end >= last else None
-    assert lasts is not None
-    until = moment.computed_at.timestamp()
-    asked = labels.asked[: max(end, 0)]
-    is_inside = (asked > until - lasts.total_seconds()) & (asked <= until)
-    found = np.flatnonzero(is_inside)
-    is_whole = not labels.before or (found.size and found[0] > 0)
-    return found if found.size and is_whole else None

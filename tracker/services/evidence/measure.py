@@ -37,8 +37,6 @@ class Measure(NamedTuple):
         """Return the measure in which a label is compared between slices, or None.
 
         Of the balanced accuracy each class is compared by itself: `recall:CLASS`.
-        Labels of other classes say nothing of the recall of one, and predictions of
-        other classes nothing of its precision.
         """
         if self.kind == BALANCED:
             return f"{RECALL}:{label}"
@@ -91,10 +89,7 @@ def parse_measure(
     field: str = "measure",
     others: Sequence[str] = (),
 ) -> Measure:
-    """Return the measure that *text* names; raises InvalidInputError.
-
-    Its message names *others* too, which the caller takes.
-    """
+    """Return the measure that *text* names; an InvalidInputError names *others* too."""
     if text in {BALANCED, OVERALL}:
         return Measure(text)
     kind, colon, of = text.partition(":")

@@ -1,6 +1,5 @@
 """Populations: which labels an estimate may count together."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 from tracker import words
@@ -21,8 +20,7 @@ def standings_of(population: str, label_sampling: str | None) -> Standings:
     """Return the standings whose labels count in *population*.
 
     *label_sampling* is the detector's word on labels that do not say how their query
-    was chosen: with ``random`` or ``all`` they are live or replayed, and with
-    ``targeted`` they count nowhere.
+    was chosen.
     """
     is_said = label_sampling in RANDOM_ENOUGH
     if population == LIVE:
@@ -71,17 +69,3 @@ def compared_standings(
     return standings_of(LIVE, label_sampling) | standings_of(
         words.REPLAYED, label_sampling
     )
-
-
-def choose_population(
-    label_sampling: str | None, has_labels: Callable[[Standings], bool]
-) -> str:
-    """Return the population of an estimate that is asked for without one.
-
-    It is live where the version has a live label, else replayed, else unstated; live
-    without any label.
-    """
-    for population in POPULATIONS:
-        if has_labels(standings_of(population, label_sampling)):
-            return population
-    return LIVE

@@ -26,11 +26,10 @@ def draw_seed() -> str:
 
 
 def rank_query(seed: str, place: int | str) -> float:
-    """Return the rank of a query by its id, or by its input where it has one.
+    """Return the uniform rank of a query by its id, or by its input where it has one.
 
-    Any two are independent, and each is uniform.  Of an input it is the same in every
-    version: what one version's queue has labelled is, up to some rank, a random part
-    of another's queries too.
+    Of an input it is the same in every version: what one version's queue has labelled
+    is, up to some rank, a random part of another's queries too.
     """
     mark = "" if isinstance(place, int) else "input:"
     return _hash(f"{seed}:{mark}{place}")
@@ -43,10 +42,7 @@ def _hash(text: str) -> float:
 
 
 def rank_member(seed: str, query: Mapping[str, Any]) -> float:
-    """Return the rank of *query* among those of its group.
-
-    By its input or its key, where it has one: a file is ranked before it has ids.
-    """
+    """Return the rank of *query* in its group; a file is ranked before it has ids."""
     if query["input"] is None and query["key"] is not None:
         return rank_key(seed, query["key"])
     return rank_query(seed, query["input"] or query["id"])
@@ -78,11 +74,7 @@ def rank_version(seed: str, version_id: int, name: str) -> float:
 
 
 def does_wait(label: str | None, sampling: str, *, is_repeat: bool) -> bool:
-    """Return whether a query that arrives waits for a label.
-
-    What arrives as picked on purpose is no part of what is drawn from, and neither is
-    an input that its version was put to before.
-    """
+    """Return whether a new query waits for a label: no picked one, and no repeat."""
     return label is None and sampling != TARGETED and not is_repeat
 
 

@@ -91,12 +91,10 @@ def find_consensus(  # noqa: PLR0911, PLR0913 - one end for each case.
     """Return the class of a query by the newest label of each labeler.
 
     *agreement* is where the query stood before, *words* has the labels by labeler,
-    without those that were picked on purpose: the *newest* may be one of these.
-    With one label wanted, and one labeler so far, the newest label is the class.
-    Otherwise it is what more than half of them say, once as many have answered as the
-    detector wants; without a majority the query is disputed.  With the detector's
-    consensus ``newest`` the newest label is scored all the same.  The *second* label
-    of a re-check makes a dispute known and changes no class.
+    without those that were picked on purpose: the *newest* may be one of these.  With
+    one label wanted, and one labeler so far, the newest label is the class.  Otherwise
+    it is what more than half of them say, once as many have answered as the detector
+    wants. The *second* label of a re-check makes a dispute known and changes no class.
 
     Raises ConflictError for a label that settles a query that is not disputed.
     """
@@ -153,13 +151,10 @@ def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom
     settles: bool = False,
     units: Units | None = None,
 ) -> Decision:
-    """Decide what *query* counts for once *label* is given to it.
+    """Decide what *query*, as it was before, counts for once *label* is given to it.
 
-    *query* has ``sampling``, ``standing``, ``is_replayed``, ``is_repeat`` and
-    ``agreement`` as they were before, and where it has a ``group``, *units* have what
-    is known of that.
-    *said* is the sampling that came with the label, or ``random`` for a query drawn
-    by the random queue.  *words* has the newest label of each labeler that is not
+    *said* is the sampling that came with the label, or ``random`` for a query drawn by
+    the random queue.  *words* has the newest label of each labeler that is not
     targeted, the new one included, where several people may answer; *second* is the
     answer of a re-check, which is compared and never scored.
     """
@@ -168,12 +163,7 @@ def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom
     found = find_consensus(
         detector, query["agreement"], label, words, second=second, settles=settles
     )
-    standing, is_spent = stand_in_group(
-        query, sampling, found, is_replayed=is_replayed, units=units
-    )
-    return Decision(
-        found.label, sampling, standing, is_replayed, *found[1:], is_spent=is_spent
-    )
+    return _stand_in_group(query, found, sampling, is_replayed, units)
 
 
 def choose_sampling(query: Mapping[str, Any], said: str | None) -> str:
@@ -196,16 +186,10 @@ def take_over(
 ) -> Decision:
     """Decide what *query* counts for once it takes over the label of its input.
 
-    A label is live for the version that drew it and replayed for others.  A query that
-    has a label of its own keeps its standing, and its class is corrected.
+    A query that has a label of its own keeps its standing, and its class is corrected.
     """
-    sampling, is_replayed = taken_sampling(query, given.sampling)
-    standing, is_spent = stand_in_group(
-        query, sampling, given, is_replayed=is_replayed, units=units
-    )
-    return given._replace(
-        sampling=sampling, standing=standing, is_replayed=is_replayed, is_spent=is_spent
-    )
+    taken = taken_sampling(query, given.sampling)
+    return _stand_in_group(query, given, *taken, units)
 
 
 def taken_sampling(query: Mapping[str, Any], given: str) -> tuple[str, bool]:
@@ -214,23 +198,23 @@ def taken_sampling(query: Mapping[str, Any], given: str) -> tuple[str, bool]:
     return (query["sampling"] if has_own else given), not has_own
 
 
-def stand_in_group(
+def _stand_in_group(
     query: Mapping[str, Any],
+    found: Consensus | Decision,
     sampling: str,
-    found: Consensus | Decision | None = None,
-    *,
-    is_replayed: bool = False,
-    units: Units | None = None,
-) -> tuple[str, bool]:
-    """Return the standing of a labelled query, and whether its group is spent."""
-    is_repeat = query["is_repeat"]
-    standing = stand(sampling, found, is_replayed=is_replayed, is_repeat=is_repeat)
-    if units is None or query["group"] is None:
-        return standing, False
-    if standing in {REPEAT, TARGETED}:
-        return standing, units.is_spent(query)
-    counts = units.place(query, stand(sampling, is_replayed=is_replayed))
-    return (standing if counts else GROUPED), units.is_spent(query)
+    is_replayed: bool,
+    units: Units | None,
+) -> Decision:
+    standing, is_spent = stand(sampling, found, is_replayed=is_replayed), False
+    if query["is_repeat"]:
+        standing = REPEAT
+    if units is not None and query["group"] is not None:
+        if standing not in {REPEAT, TARGETED}:
+            base = stand(sampling, is_replayed=is_replayed)
+            standing = standing if units.place(query, base) else GROUPED
+        is_spent = units.is_spent(query)
+    decided = sampling, standing, is_replayed, found.agreement
+    return Decision(found.label, *decided, found.is_open, found.is_scored, is_spent)
 
 
 def stand(

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -36,31 +35,27 @@ _SCORED = {words.RANDOM, words.UNSTATED, words.REPLAYED, words.REPLAYED_UNSTATED
 _ASKED = {words.OPEN, words.DISPUTED}
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """A label, as the other queries with its input take it over."""
+class Truth(NamedTuple):
+    """The row of a label, as the other queries with its input take it over."""
 
-    label_id: int
-    query_id: int
+    row: Mapping[str, Any]
     decision: Decision
-    labeler: str
-    labelled_at: datetime
-    created_at: datetime
-    # The label that it was taken over from itself.
-    source_label_id: int | None = None
 
     @classmethod
-    def of(cls, label: Mapping[str, Any], decision: Decision) -> "Truth":
-        """Return the truth that a label's row states."""
-        return cls(
-            label["id"],
-            label["query_id"],
-            decision,
-            label["labeler"],
-            label["labelled_at"],
-            label["created_at"],
-            source_label_id=label["source_label_id"],
+    def read(cls, label: Mapping[str, Any], query: Mapping[str, Any]) -> "Truth":
+        """Return what was decided when *query* was given its current *label*."""
+        standing, agreement = label["standing"], query.get("agreement")
+        is_disputed = standing == words.GROUPED and agreement == words.DISPUTED
+        decision = Decision(
+            label.get("truth") or label["label"],
+            query["sampling"],
+            standing,
+            is_replayed=standing in {words.REPLAYED, words.REPLAYED_UNSTATED},
+            agreement=agreement,
+            is_open=standing == words.OPEN,
+            is_scored=standing not in _ASKED and not is_disputed,
         )
+        return cls(label, decision)
 
     @classmethod
     def of_reference(cls, reference: Mapping[str, Any]) -> "Truth":
@@ -69,14 +64,8 @@ class Truth:
         decision = Decision(
             label, sampling, sampling, is_replayed=False, agreement=None, is_open=False
         )
-        return cls(
-            _NO_LABEL,
-            _NO_LABEL,
-            decision,
-            reference["labeler"],
-            reference["labelled_at"],
-            reference["created_at"],
-        )
+        none = {"id": _NO_LABEL, "query_id": _NO_LABEL, "source_label_id": None}
+        return cls({**reference, **none}, decision)
 
     @property
     def label(self) -> str:
@@ -85,7 +74,7 @@ class Truth:
     @property
     def age(self) -> tuple[datetime, int]:
         """What truths are told apart by: the newest label counts."""
-        return self.created_at, self.label_id
+        return self.row["created_at"], self.row["id"]
 
     def adds_to(self, label: str | None, standing: str | None) -> bool:
         """Return whether it says something else, or whether people are asked on."""
@@ -93,21 +82,6 @@ class Truth:
         settles = own in _SCORED and standing in _ASKED
         opens = own in _ASKED and standing in _SCORED
         return settles or opens or label != self.label
-
-
-def _read_decision(label: Mapping[str, Any], query: Mapping[str, Any]) -> Decision:
-    """Return what was decided when *query* was given its current *label*."""
-    standing, agreement = label["standing"], query.get("agreement")
-    return Decision(
-        label.get("truth") or label["label"],
-        query["sampling"],
-        standing,
-        is_replayed=standing in {words.REPLAYED, words.REPLAYED_UNSTATED},
-        agreement=agreement,
-        is_open=standing == words.OPEN,
-        is_scored=standing not in {words.OPEN, words.DISPUTED}
-        and not (standing == words.GROUPED and agreement == words.DISPUTED),
-    )
 
 
 class Truths:
@@ -153,10 +127,9 @@ class Truths:
     def lock(
         self, inputs: Iterable[str | None], groups: Iterable[str | None] = ()
     ) -> None:
-        """Keep others from *inputs* and *groups* until this transaction ends.
+        """Lock *inputs*, *groups* and the groups of these inputs until this commits.
 
-        And from the groups of other queries with these inputs.  From then on the units
-        of the groups are known.
+        From then on the units of the groups are known.
         """
         given = {name for name in inputs if name is not None}
         storage.lock_inputs(self._session, self._detector_id, given)
@@ -173,10 +146,7 @@ class Truths:
     def hold(
         self, inputs: Iterable[str | None], groups: Iterable[str | None] = ()
     ) -> None:
-        """Lock *inputs* and *groups*, and read what is known of them.
-
-        Of other inputs nothing is known any more.
-        """
+        """Lock *inputs* and *groups*, and read what is known of them alone."""
         given = {name for name in inputs if name is not None}
         self._firsts, self._spent, self._truths, self._stored = set(), set(), {}, set()
         self.lock(given, groups)
@@ -195,8 +165,7 @@ class Truths:
         if left:
             found |= storage.find_truths(session, detector_id, left, of_repeats=True)
         self._truths = {
-            name: Truth.of(row._mapping, _read_decision(row._mapping, row._mapping))
-            for name, row in found.items()
+            name: Truth.read(row._mapping, row._mapping) for name, row in found.items()
         }
         left = given - self._truths.keys()
         self._references = find_references(session, detector_id, left)
@@ -225,19 +194,14 @@ class Truths:
     def keep_rank(self, query: Mapping[str, Any]) -> float | None:
         """Return the rank that a new query keeps for good, if it waits for a label.
 
-        An input that has a label was put to its version by somebody who may have
-        known that.
+        Whoever put a labelled input to its version may have known its label.
         """
         known = self.get(query["input"])
         rank: float | None = query["queue_rank"]
         return rank if known is None else None
 
     def is_new(self, name: str | None) -> bool:
-        """Return whether an input that is held was never labelled, or there is none.
-
-        Where versions are pooled, an input counts by a query that was there when it
-        got its first label.
-        """
+        """Return whether an input that is held was never labelled, or there is none."""
         return name not in self._truths and name not in self._spent
 
     def repeats(self, version_id: int, name: str | None) -> bool:
@@ -262,8 +226,8 @@ class Truths:
     ) -> None:
         """Settle the truths after new *queries* and *labels* were written.
 
-        A label that adds to the truth of its input is the new truth, and a query
-        without a label takes over what is true of its input.
+        A label that adds to the truth of its input is the new one, and others take it
+        over.
         """
         if not self._shares:
             return
@@ -275,7 +239,7 @@ class Truths:
             name = query["input"]
             if name is None or query["label_id"] != label["id"]:
                 continue
-            truth, known = Truth.of(label, _read_decision(label, query)), self.get(name)
+            truth, known = Truth.read(label, query), self.get(name)
             if known is None or truth.adds_to(known.label, known.decision.standing):
                 given[name] = self._truths[name] = truth
         times = Counter(query["input"] for query in queries)
@@ -303,49 +267,34 @@ class Truths:
         """Give each truth to the queries with its input that it adds to.
 
         And to the others too, where it *says_more* than a class: who else was asked.
-        It is the *first* label of some inputs, by which it is known from then on which
-        of its queries counts where versions are pooled.
+        Of inputs that it is the *first_of*, one query counts where versions are pooled.
         """
-        if not self._shares:
-            return
-        if not given:
+        if not self._shares or not given:
             return
         names = list(given)
         found = [*storage.iter_queries_of(self._session, self._detector_id, names)]
-        self._pool_once(row for row in found if row.input in first_of)
+        # Of each of these inputs one counts where versions are pooled, by its rank.  No
+        # result can move it later, and what is put to a version because of another's
+        # mistakes has its label already.
+        answered: dict[str, list[Any]] = {}
+        for row in found:
+            if row.input in first_of and not row.is_repeat:
+                answered.setdefault(row.input, []).append(row)
+        seed, others = self._detector.queue_seed, list[int]()
+        for name, some in answered.items():
+            ranks = {row.id: rank_version(seed, row.version_id, name) for row in some}
+            others += sorted(ranks, key=lambda number: (ranks[number], number))[1:]
+        if others:
+            set_pooled(self._session, self._detector_id, others, is_pooled=False)
         self._write(
             (given[row.input], row._asdict())
             for row in found
-            if row.id != given[row.input].query_id
+            if row.id != given[row.input].row["query_id"]
             and (says_more or given[row.input].adds_to(row.label, row.standing))
         )
 
-    def _pool_once(self, rows: Iterable[Any]) -> None:
-        """Let one query of each input count where versions are pooled, by its rank.
-
-        No result can move it later, and what is put to a version because of another's
-        mistakes has its label already.
-        """
-        answered: dict[str, list[Any]] = {}
-        for row in rows:
-            if not row.is_repeat:
-                answered.setdefault(row.input, []).append(row)
-        seed = self._detector.queue_seed
-        others = list[int]()
-        for name, some in answered.items():
-            if len(some) > 1:
-                ranks = {
-                    row.id: rank_version(seed, row.version_id, name) for row in some
-                }
-                others += sorted(ranks, key=lambda number: (ranks[number], number))[1:]
-        if others:
-            set_pooled(self._session, self._detector_id, others, is_pooled=False)
-
     def join(self, queries: Sequence[dict[str, Any]]) -> None:
-        """Give *queries* that had none their ``input``, which is held.
-
-        Of two labels the newer one becomes the truth of the input.
-        """
+        """Give *queries* their ``input``, which is held and takes the newest label."""
         if not queries:
             return
         known_before = set(self._truths)
@@ -359,7 +308,7 @@ class Truths:
         for query in queries:
             name, truth = query["input"], self._truths.get(query["input"])
             row = labels.get(query["label_id"])
-            own = None if row is None else Truth.of(row, _read_decision(row, query))
+            own = None if row is None else Truth.read(row, query)
             if not self._shares:
                 truth = own
             elif own is not None and (truth is None or own.age > truth.age):
@@ -396,10 +345,10 @@ class Truths:
                     "standing": decision.standing,
                     "sampling": decision.sampling,
                     "note": None,
-                    "labeler": truth.labeler,
-                    "labelled_at": truth.labelled_at,
+                    "labeler": truth.row["labeler"],
+                    "labelled_at": truth.row["labelled_at"],
                     "created_at": self._at,
-                    "source_label_id": truth.source_label_id or truth.label_id,
+                    "source_label_id": truth.row["source_label_id"] or truth.row["id"],
                     "is_repeat": query["is_repeat"],
                     "weight": None,
                 }

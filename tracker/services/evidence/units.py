@@ -36,11 +36,7 @@ _LONGEST_NAME = 200
 
 
 class Elected:
-    """Which query of each group is to be the unit, of those that a file answers.
-
-    Only the rank of the lowest is kept and its name, by hashes of what it is elected
-    for.
-    """
+    """The query of lowest rank of each group that a file answers, kept by hashes."""
 
     def __init__(self) -> None:
         self._lowest: dict[int, tuple[float, int]] = {}
@@ -100,18 +96,14 @@ class Units:
                 self._units[version_id, name, population] = number
 
     def elect(self, members: Iterable[tuple[Mapping[str, Any], str, bool]]) -> None:
-        """Let the lowest of *members* be the unit of each group that has none.
-
-        Each is a query that is answered now, its sampling, and whether the answer is
-        replayed.
-        """
+        """Let the lowest of *members*, answered now, be the unit of each new group."""
         for query, sampling, is_replayed in members:
             base = populations.base_standing(sampling, is_replayed=is_replayed)
             population = populations.population_of(base, self._detector.label_sampling)
             if query["group"] is None or query["is_repeat"] or population is None:
                 continue
             place = query["version_id"], query["group"], population
-            rank = self._rank(query)
+            rank = rank_member(self._detector.queue_seed, query)
             self._lowest[place] = min(rank, self._lowest.get(place, rank))
 
     def place(self, query: Mapping[str, Any], base: str) -> bool:
@@ -173,11 +165,8 @@ class Units:
         elected = self._elected.find(place)
         if elected is not None:
             return elected != hash(name_member(query))
-        lowest = self._lowest.get(place)
-        return lowest is not None and self._rank(query) != lowest
-
-    def _rank(self, query: Mapping[str, Any]) -> float:
-        return rank_member(self._detector.queue_seed, query)
+        lowest, seed = self._lowest.get(place), self._detector.queue_seed
+        return lowest is not None and rank_member(seed, query) != lowest
 
 
 def name_member(query: Mapping[str, Any]) -> str | int:
@@ -202,10 +191,7 @@ def name_group(group_by: str | None, metadata: Any) -> str | None:
 
 
 def erased_name(seed: str, name: str) -> str:
-    """Return what is kept of a group or an input once a query of it is erased.
-
-    It stays spent: sent again, it is known, and counts no second time.
-    """
+    """Return what is kept of a group or an input that was erased: it stays spent."""
     digest = blake2b(f"{seed}:{name}".encode(), digest_size=16).hexdigest()
     return f"erased:{digest}"
 
@@ -215,8 +201,7 @@ def find_firsts(
 ) -> tuple[set[tuple[int, str]], set[str]]:
     """Return of each version, by its id, which of *inputs* were put to it.
 
-    Those of labelled queries that were erased since are among them, and are returned
-    by themselves, too.
+    And of these the inputs of labelled queries that were erased since.
     """
     given, names = [*dict.fromkeys(inputs)], dict[str, str]()
     if has_erased(session, detector.id):

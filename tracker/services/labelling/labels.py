@@ -145,7 +145,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         delete_about(session, current, Reservation, Skip)
     if current.input is not None:
         truths.pass_on(
-            {current.input: Truth.of(row, decision)},
+            {current.input: Truth(row, decision)},
             # The queries of an input have their labels together.
             first_of=[current.input] if current.label_id is None else [],
             says_more=True,

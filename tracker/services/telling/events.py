@@ -247,7 +247,7 @@ class FoldEvents:
 
     def load(self, session: Session, folds: Sequence[Fold]) -> None:
         """Read the last verdicts of the versions in *folds*."""
-        aimed = [fold for fold in folds if fold.target is not None]
+        aimed = [fold for fold in folds if fold.detector.target is not None]
         seen = [version_id for fold in aimed for version_id in fold.calendars]
         if seen:
             owners = [fold.detector_id for fold in aimed]
@@ -256,12 +256,13 @@ class FoldEvents:
     def follow(self, folds: Sequence[Fold]) -> None:
         """Find the changes of verdicts."""
         for fold in folds:
-            if fold.target is None:
+            target, level = fold.detector.target, fold.detector.confidence_level
+            if target is None:
                 continue
             for version_id, calendar in fold.calendars.items():
                 last = self._last.get(version_id)
                 look = _look(calendar)
-                found = follow_verdict(look, fold.target, fold.level, last)
+                found = follow_verdict(look, target, level, last)
                 if found is not None:
                     self.verdicts[version_id] = found
 
@@ -278,7 +279,11 @@ class FoldEvents:
             told += [(words.CHANGE_EVENTS[one.state], one.dump()) for one in changes]
             if version_id in self.verdicts:
                 told.append((VERDICT, self.verdicts[version_id]))
-            told += [(SLICE_WORSE, worse) for worse in folded.worse]
+            told += [
+                (SLICE_WORSE, worse)
+                for one in folded.projections
+                for worse in one.worse
+            ]
             if told:
                 detector = session.get_one(Detector, fold.detector_id)
                 basis = {"population": LIVE, "unit": unit_of(detector)}

@@ -224,13 +224,16 @@ _OF_WAITING = columns_of(
 
 
 def count_awaited(
-    session: Session, version: Version, since: datetime | None, cuts: Sequence[datetime]
-) -> list[tuple[str, int, int]] | None:
+    session: Session,
+    version: Version,
+    since: datetime | None,
+    cuts: Sequence[datetime],
+) -> list[tuple[str, int, int, datetime]] | None:
     """Count the queries of *version* that have no label yet by predicted class.
 
     Those asked at or after *since*, by how many of the *cuts* came after they were
-    asked.  Of groups with an answer none is missing.  None if there are more than
-    `MOST_UNLABELLED`.
+    asked, with when the first was asked.  Of groups with an answer none is missing.
+    None if there are more than `MOST_UNLABELLED`.
     """
     waits = (
         select(*_OF_WAITING)
@@ -262,14 +265,16 @@ def count_awaited(
         cut_by.label("cut_by"),
         case((is_missing, 1), else_=0).label("is_missing"),
         query.created_at,
+        query.asked_at,
     ).subquery()
     place = (each.c.predicted, each.c.cut_by, each.c.is_missing)
-    numbers = (func.count(), func.min(each.c.created_at))
+    firsts = (func.min(each.c.created_at), func.min(each.c.asked_at))
+    numbers = (func.count(), *firsts)
     rows = session.execute(select(*place, *numbers).group_by(*place)).all()
     is_whole = sum(row[3] for row in rows) <= MOST_UNLABELLED
     if not is_whole and min(row[4] for row in rows) >= version.created_at:
         return None
-    return [(row[0], row[1], row[3]) for row in rows if row[2]]
+    return [(row[0], row[1], row[3], row[5]) for row in rows if row[2]]
 
 
 def list_delays(session: Session, detector_id: int) -> list[timedelta]:

@@ -98,14 +98,11 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
     typed = request.args.get("target", "")
     share = parse_percent(typed)
     target = share if isinstance(share, float) and 0 < share < 1 else None
+    choices: Any = {"computed_at": now()}
+    choices["version"] = None if version == "*" else version
     with reading(detector_id) as (session, detector):
-        found, calibration = thresholds.get_thresholds_and_calibration(
-            session,
-            detector,
-            target=target,
-            version=None if version == "*" else version,
-            computed_at=now(),
-        )
+        found = thresholds.get_thresholds(session, detector, target=target, **choices)
+        calibration = thresholds.get_calibration(session, detector, **choices)
         has_curve = bool(found.points) and bool(found.labels)
         return render_template(
             "thresholds/thresholds.html",

@@ -206,7 +206,7 @@ def _find_neighbours(
     how: dict[str, Any] = {"sort": asked.order, "after": query, "limit": 1, "at": now()}
     found: dict[str, Query | None] = {}
     for name, is_backwards in (("before", True), ("behind", False)):
-        nearest = find_queries(
+        nearest, _, _ = find_queries(
             session, detector, asked.wanted, **how, is_backwards=is_backwards
         )
         found[name] = next(iter(nearest), None)
