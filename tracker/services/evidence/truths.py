@@ -194,7 +194,7 @@ class Truths:
     def keep_rank(self, query: Mapping[str, Any]) -> float | None:
         """Return the rank that a new query keeps for good, if it waits for a label.
 
-        Whoever put a labelled input to its version may have known its label.
+        An input that has a label may have been put to its version with it in mind.
         """
         known = self.get(query["input"])
         rank: float | None = query["queue_rank"]
