@@ -287,13 +287,8 @@ def _describe(
         intervals[name] = stats.anchored_shift(
             one[1], one[-1], missing[name], anchors, level
         )
-    now, then = (
-        Rate(right=right, judged=judged, rate=right / judged)
-        for right, judged in (
-            (found.right_now, found.judged_now),
-            (found.right_then, found.judged_then),
-        )
-    )
+    now = _rate(found.right_now, found.judged_now)
+    then = _rate(found.right_then, found.judged_then)
     intervals["mix"] = stats.mix_shift(
         (now.right, now.judged), (then.right, then.judged), intervals["mix"]
     )
@@ -321,6 +316,10 @@ def _describe(
         now=now,
         **shifts,
     )
+
+
+def _rate(right: int, judged: int) -> Rate:
+    return Rate(right=right, judged=judged, rate=right / judged)
 
 
 def _sum_up(
