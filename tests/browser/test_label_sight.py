@@ -33,7 +33,7 @@ def _view(width: int, height: int) -> dict[str, Any]:
     return {"viewport": {"width": width, "height": height}}
 
 
-@pytest.mark.parametrize("size", [(1280, 800), (1440, 700), (1280, 500), (390, 844)])
+@pytest.mark.parametrize("size", [(1280, 720), (1440, 700), (1280, 500), (390, 844)])
 def test_the_page_stays_where_it_was_scrolled_to(
     open_page: Open, site: Site, size: tuple[int, int]
 ) -> None:
