@@ -58,8 +58,7 @@ def test_nobody_and_too_weak_a_role_are_refused(device, call, tables):
         else:
             assert answer.status_code not in {401, 403, 500}
     after = tables()
-    for table in ("audit_events", "detector_groups"):
-        after.pop(table), before.pop(table)
+    after.pop("audit_events"), before.pop("audit_events")
     assert after == before
 
 

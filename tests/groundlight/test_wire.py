@@ -44,7 +44,7 @@ def test_a_detector_is_made_and_found(device):
     assert found == made
     assert device.get("/detectors?name=door")["count"] == 1
     groups = device.get("/detector-groups")
-    assert [group["name"] for group in groups] == ["g1", "default"]
+    assert [group["name"] for group in groups] == ["default", "g1"]
 
 
 def test_a_name_that_is_taken_is_refused_as_programs_know_it(device, door):
@@ -389,6 +389,7 @@ def test_groups_have_names_of_their_own(device):
     made = device.post("/detector-groups", {"name": "docks"})
     assert made == device.get("/detector-groups")[1]
     assert list(device.post("/detector-groups", {"name": "docks"}, 400)) == ["name"]
+    assert list(device.post("/detector-groups", {"name": "default"}, 400)) == ["name"]
     assert list(device.post("/detector-groups", {"name": ""}, 400)) == ["name"]
 
 

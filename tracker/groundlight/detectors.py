@@ -291,9 +291,8 @@ def _dump_group(group: DetectorGroup) -> dict[str, Any]:
 @routes.get("/detector-groups")
 @requires("viewer")
 def list_groups() -> ResponseReturnValue:
-    with database().write() as session:
-        groups = device.list_groups(session, by())
-        return jsonify([_dump_group(group) for group in groups])
+    with database().read() as session:
+        return jsonify([_dump_group(group) for group in device.list_groups(session)])
 
 
 @routes.post("/detector-groups")
@@ -302,8 +301,8 @@ def create_group() -> Response:
     body = read_body(GroupBody)
 
     def create(session: Session) -> dict[str, Any]:
-        group, is_new = device.create_group(session, body.name, by())
-        if not is_new:
+        group = device.create_group(session, body.name, by())
+        if group is None:
             raise InvalidInputError.of(
                 "name", "Detector group with this name already exists."
             )

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +48,8 @@ def set_settings(
         setattr(settings, name, value)
     session.add(settings)
     session.flush()
-    storage.add_group(session, settings.group_name, created_at=by.at)
+    if settings.group_name != _USUAL_GROUP:
+        storage.add_group(session, settings.group_name, created_at=by.at)
     by.record(session, "device settings", detector.name, **changed)
     return settings
 
@@ -58,16 +58,21 @@ def load_details(settings: DeviceSettings) -> Any:
     return None if settings.details is None else json.loads(settings.details)
 
 
-def list_groups(session: Session, by: By) -> Sequence[DetectorGroup]:
-    storage.add_group(session, _USUAL_GROUP, created_at=by.at)
-    return list_rows(session, DetectorGroup)
+def list_groups(session: Session) -> list[DetectorGroup]:
+    """Return the default group, which has no row, and every other group."""
+    usual = DetectorGroup(id=0, name=_USUAL_GROUP)
+    return [usual, *list_rows(session, DetectorGroup)]
 
 
-def create_group(session: Session, name: str, by: By) -> tuple[DetectorGroup, bool]:
+def create_group(session: Session, name: str, by: By) -> DetectorGroup | None:
+    """Create a group; return None if there is one with this name."""
+    if name == _USUAL_GROUP:
+        return None
     group, is_new = storage.add_group(session, name, created_at=by.at)
-    if is_new:
-        by.record(session, "detector group made", name)
-    return group, is_new
+    if not is_new:
+        return None
+    by.record(session, "detector group made", name)
+    return group
 
 
 @dataclass(slots=True)
