@@ -7,7 +7,7 @@ from tests.databases import get_by_id
 from tests.services.conftest import Bench
 from tests.services.test_comparison import log_pair
 from tracker.errors import InvalidInputError
-from tracker.services.evidence.random_queue import rank_query
+from tracker.services.evidence.random_queue import hash_to_unit
 from tracker.services.labelling.queues import (
     QueueChoice,
     build_queue,
@@ -123,7 +123,7 @@ def test_the_order_depends_on_no_prediction(bench: Bench) -> None:
     log_unlabelled(bench, [("NO", "YES"), ("YES", "NO")] * 6)
     ranks = []
     while (query := take(bench)) is not None:
-        ranks.append(rank_query(bench.detector.queue_seed, str(query.input)))
+        ranks.append(hash_to_unit(bench.detector.queue_seed, str(query.input)))
         bench.label(query, "YES", sampling="targeted")
     assert len(ranks) == 12
     assert ranks == sorted(ranks)

@@ -12,7 +12,7 @@ from tests.services.conftest import Bench
 from tests.services.test_reservations import ask
 from tracker.errors import InvalidInputError
 from tracker.services.detectors import DetectorChange, change_detector
-from tracker.services.evidence.random_queue import rank_query
+from tracker.services.evidence.random_queue import hash_to_unit
 from tracker.services.fields import parse_input
 from tracker.storage.queries.queries import Query, find_query
 
@@ -49,7 +49,7 @@ def work_off(bench: Bench, queries: dict[int, Query]) -> list[int]:
 
 def test_every_order_is_as_likely_as_every_other() -> None:
     orders = Counter(
-        tuple(sorted(IDS, key=lambda number: rank_query(f"seed {seed}", number)))
+        tuple(sorted(IDS, key=lambda number: hash_to_unit(f"seed {seed}", number)))
         for seed in range(24_000)
     )
     assert set(orders) == set(itertools.permutations(IDS))
@@ -58,17 +58,17 @@ def test_every_order_is_as_likely_as_every_other() -> None:
 
 
 def test_ranks_are_uniform_and_below_one() -> None:
-    ranks = [rank_query("seed", number) for number in range(50_000)]
+    ranks = [hash_to_unit("seed", number) for number in range(50_000)]
     assert min(ranks) >= 0
     assert max(ranks) < 1
     assert kstest(ranks, "uniform").pvalue > 0.01
-    assert rank_query("seed", 1) != rank_query("another seed", 1)
+    assert hash_to_unit("seed", 1) != hash_to_unit("another seed", 1)
 
 
 def test_queries_come_by_their_ranks(bench: Bench) -> None:
     set_seed(bench, "seed")
     queries = {query.id: query for query in (bench.log("YES") for _ in range(8))}
-    by_rank = sorted(queries, key=lambda number: rank_query("seed", number))
+    by_rank = sorted(queries, key=lambda number: hash_to_unit("seed", number))
     assert work_off(bench, queries) == by_rank
 
 
@@ -76,12 +76,12 @@ def test_a_rate_keeps_that_share_and_no_other(bench: Bench) -> None:
     set_seed(bench, "seed")
     set_rate(bench, 0.5)
     queries = {query.id: query for query in (bench.log("YES") for _ in range(12))}
-    chosen = {number for number in queries if rank_query("seed", number) < 0.5}
+    chosen = {number for number in queries if hash_to_unit("seed", number) < 0.5}
     assert 0 < len(chosen) < 12
     assert set(work_off(bench, queries)) == chosen
     # A higher rate only adds: the order of all is the same as if it always held.
     set_rate(bench, 0.75)
-    more = {number for number in queries if rank_query("seed", number) < 0.75}
+    more = {number for number in queries if hash_to_unit("seed", number) < 0.75}
     assert set(work_off(bench, queries)) == more - chosen
     set_rate(bench, 0.25)
     assert work_off(bench, queries) == []
@@ -101,7 +101,7 @@ def test_a_rate_of_an_import_is_kept(bench: Bench) -> None:
     with bench.database.write() as session:
         seed = bench.attached(session).queue_seed
         found = session.query(Query.id, Query.queue_rank).all()
-    assert all(rank == rank_query(seed, number) for number, rank in found)
+    assert all(rank == hash_to_unit(seed, number) for number, rank in found)
     chosen = sum(rank < 0.1 for _, rank in found)
     assert binomtest(chosen, 3000, 0.1).pvalue > 1e-9
 

@@ -6,7 +6,7 @@ import pytest
 from tracker.stats import planning
 from tracker.stats.evidence.intervals import balanced_anytime
 from tracker.stats.methods import balanced_interval
-from tracker.stats.planning import labels_to_decide
+from tracker.stats.planning import balanced_labels_to_decide
 
 PLANS = [
     ((9, 9), (10, 10), 0.8),
@@ -26,7 +26,7 @@ def is_decided(k, n, target):
 
 @pytest.mark.parametrize(("k", "n", "target"), PLANS)
 def test_so_many_more_labels_decide_and_hardly_fewer_do(k, n, target):
-    more = np.array(labels_to_decide(k, n, target, 0.95))
+    more = np.array(balanced_labels_to_decide(k, n, target, 0.95))
     assert (more > 0).any()
     total, share = np.array(n) + more, np.array(k) / n
     right = np.rint(total * share).astype(int)
@@ -41,21 +41,24 @@ def test_so_many_more_labels_decide_and_hardly_fewer_do(k, n, target):
 
 
 def test_what_is_decided_needs_no_labels():
-    assert labels_to_decide([900, 950], [1000, 1000], 0.5, 0.95) == (0, 0)
-    assert labels_to_decide([900, 950], [1000, 1000], 0.99, 0.95) == (0, 0)
+    assert balanced_labels_to_decide([900, 950], [1000, 1000], 0.5, 0.95) == (0, 0)
+    assert balanced_labels_to_decide([900, 950], [1000, 1000], 0.99, 0.95) == (0, 0)
     # However little is known of the others.
-    assert labels_to_decide([0, 0], [1000, 0], 0.9, 0.95) == (0, 0)
+    assert balanced_labels_to_decide([0, 0], [1000, 0], 0.9, 0.95) == (0, 0)
 
 
 def test_no_number_decides_at_the_target_or_without_an_accuracy():
-    assert labels_to_decide([9, 9], [10, 10], 0.9, 0.95) is None
-    assert labels_to_decide([0, 0], [0, 0], 0.9, 0.95) is None
-    assert labels_to_decide([9, 0], [10, 0], 0.9, 0.95) is None
-    assert labels_to_decide([8999, 900], [10000, 1000], 0.9, 0.95) is None
+    assert balanced_labels_to_decide([9, 9], [10, 10], 0.9, 0.95) is None
+    assert balanced_labels_to_decide([0, 0], [0, 0], 0.9, 0.95) is None
+    assert balanced_labels_to_decide([9, 0], [10, 0], 0.9, 0.95) is None
+    assert balanced_labels_to_decide([8999, 900], [10000, 1000], 0.9, 0.95) is None
 
 
 def test_a_nearer_target_takes_more_labels():
-    found = [labels_to_decide([45, 48], [50, 50], t, 0.95) for t in (0.85, 0.89, 0.91)]
+    found = [
+        balanced_labels_to_decide([45, 48], [50, 50], t, 0.95)
+        for t in (0.85, 0.89, 0.91)
+    ]
     assert found[0] < found[1] < found[2]
 
 
@@ -68,7 +71,7 @@ def test_few_intervals_are_computed(k, n, target, monkeypatch):
         return balanced_anytime(*arguments, **shares)
 
     monkeypatch.setattr(planning, "balanced_anytime", counted)
-    labels_to_decide(k, n, target, 0.95)
+    balanced_labels_to_decide(k, n, target, 0.95)
     assert len(asked) <= 12
 
 
@@ -80,4 +83,4 @@ def test_bad_arguments_are_refused():
         ([3, 4], [4, 5], 0.9, 1.0),
     ):
         with pytest.raises(ValueError, match="must"):
-            labels_to_decide(*bad)
+            balanced_labels_to_decide(*bad)

@@ -40,9 +40,10 @@ def delete_old_queries(
 ) -> int:
     """Delete the queries of a detector that nothing needs any more, and count them.
 
-    A query is needed if it has or had a label, was reserved for a labeler within the
-    last day, is not yet counted, or shares its input with a labelled query, by which
-    versions are compared.  So no estimate, count or comparison changes.
+    A query is needed if it has or had a label, is a gold query, belongs to an audit,
+    was reserved for a labeler within the last day, is not yet counted, is the first of
+    an input with repeats, or shares its input with a labelled query, by which versions
+    are compared.  So no estimate, count or comparison changes.
     """
     until = deleted_at - ANSWERED_WITHIN
     found = retention.lock_disposable(

@@ -134,7 +134,7 @@ from .paired import (
     unpaired_difference,
 )
 from .planning import (
-    labels_to_decide,
+    balanced_labels_to_decide,
     labels_to_narrow,
     labels_to_reach_balanced_width,
     labels_to_reach_width,

@@ -206,7 +206,7 @@ def labels_to_narrow(
     return tuple(int(more) for more in planned(enough) - labelled)
 
 
-def labels_to_decide(
+def balanced_labels_to_decide(
     correct: Sequence[int],
     labelled: Sequence[int],
     target: float,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tracker import shapes, stats
-from tracker.services.estimates.decision import foresee_share
+from tracker.services.estimates.decision import labels_to_decide_share
 from tracker.services.evidence.measure import read_measure
 from tracker.storage.deciding.comparison import PairCount
 from tracker.storage.detectors import Detector
@@ -217,7 +217,7 @@ def _foresee(
     won: int, decided: int, disagreements: int, pairs: int, level: float
 ) -> int | None:
     """Return about how many more pairs decide who wins more disagreements."""
-    more = foresee_share(won, decided, 0.5, level) if disagreements else None
+    more = labels_to_decide_share(won, decided, 0.5, level) if disagreements else None
     return None if more is None else math.ceil(more * pairs / disagreements)
 
 

@@ -283,7 +283,7 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
     return found
 
 
-def foresee(found: Decision, confusion: Confusion) -> Decision:
+def add_labels_to_decide(found: Decision, confusion: Confusion) -> Decision:
     """Return a decision by these counts with how many labels would decide it."""
     if found.because is not None:
         return found
@@ -320,14 +320,14 @@ def _count_labels_to_decide(
     shares: tuple[float, ...] | None,
 ) -> int | None:
     if len(counted) == 1:
-        return foresee_share(right[0], counted[0], target, confidence_level)
-    more = stats.labels_to_decide(
+        return labels_to_decide_share(right[0], counted[0], target, confidence_level)
+    more = stats.balanced_labels_to_decide(
         right, counted, target, confidence_level, shares=shares
     )
     return None if more is None else sum(more)
 
 
-def foresee_share(
+def labels_to_decide_share(
     right: int, counted: int, target: float, confidence_level: float
 ) -> int | None:
     """Return how many more would decide one share if it stays as it is."""

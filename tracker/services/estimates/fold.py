@@ -151,7 +151,7 @@ class Fold:
             row.queries += version.queries
             row.last_label_at = version.last_label_at or row.last_label_at
             if row.last_label_at is not None and (version.labels or self.is_end):
-                row.run_due_at = version.of(Checkpoints).find_due(row.last_label_at)
+                row.run_due_at = version.of(Checkpoints).find_run_due(row.last_label_at)
 
 
 def read_folds(

@@ -203,7 +203,7 @@ class Cells(Projection):
 
     def add(self, change: Change) -> None:
         """Count a label in all, by population, and for the shares of the classes."""
-        self.counts.take(change)
+        self.counts.count_label(change)
         label, before = change.added, change.removed
         if before is not None:
             self._count(before, -1)
@@ -255,7 +255,7 @@ class Days(Projection):
             counts = self.rows.get(day)
             if counts is None:
                 counts = self.rows[day] = Counts()
-            counts.take(change)
+            counts.count_label(change)
 
 
 class Known(Projection):
@@ -380,7 +380,7 @@ class Checkpoints(Projection):
                 for one in self.points
             ]
 
-    def find_due(self, last_label_at: datetime) -> datetime | None:
+    def find_run_due(self, last_label_at: datetime) -> datetime | None:
         """Return when a snapshot of where the labels ended is due; None: never."""
         if self._is_recorded:
             return None

@@ -137,7 +137,7 @@ class SliceCounts(Projection):
         if change.is_query:
             row["queries"] += 1
             return
-        row["counts"].take(change)
+        row["counts"].count_label(change)
         name = self._compare(change)
         if name is not None and change.added is not None:
             self._compared.add((name, value))

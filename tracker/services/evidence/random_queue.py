@@ -25,7 +25,7 @@ def draw_seed() -> str:
     return secrets.token_hex(16)
 
 
-def rank_query(seed: str, place: int | str) -> float:
+def hash_to_unit(seed: str, place: int | str) -> float:
     """Return the uniform rank of a query by its id, or by its input where it has one.
 
     Of an input it is the same in every version: what one version's queue has labelled
@@ -45,7 +45,7 @@ def rank_member(seed: str, query: Mapping[str, Any]) -> float:
     """Return the rank of *query* in its group; a file is ranked before it has ids."""
     if query["input"] is None and query["key"] is not None:
         return rank_key(seed, query["key"])
-    return rank_query(seed, query["input"] or query["id"])
+    return hash_to_unit(seed, query["input"] or query["id"])
 
 
 def rank_key(seed: str, key: str) -> float:
@@ -62,7 +62,7 @@ def group_span(seed: str, group: str) -> tuple[float, float]:
 def draw_rank(seed: str, query: Mapping[str, Any]) -> float:
     """Return the rank of *query* in the random queue."""
     if query["group"] is None:
-        return rank_query(seed, query["input"] or query["id"])
+        return hash_to_unit(seed, query["input"] or query["id"])
     low, _ = group_span(seed, query["group"])
     place = int(rank_member(seed, query) * 2**_MEMBER_BITS)
     return low + place / float(2 ** (_GROUP_BITS + _MEMBER_BITS))

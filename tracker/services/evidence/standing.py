@@ -166,6 +166,11 @@ def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom
     return _stand_in_group(query, found, sampling, is_replayed, units)
 
 
+def usual_sampling(said: str | None) -> str:
+    """Return the sampling of a new query whose label came with *said*, if anything."""
+    return said or UNSTATED
+
+
 def choose_sampling(query: Mapping[str, Any], said: str | None) -> str:
     """Choose why *query* counts as chosen, for a label that came with *said*."""
     if query["standing"] is None:

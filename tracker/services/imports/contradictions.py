@@ -13,7 +13,12 @@ from tracker.errors import InvalidInputError
 from tracker.services.evidence import units
 from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.random_queue import rank_key, rank_member
-from tracker.services.evidence.standing import choose_sampling, stand, taken_sampling
+from tracker.services.evidence.standing import (
+    choose_sampling,
+    stand,
+    taken_sampling,
+    usual_sampling,
+)
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.rows import Row
@@ -24,7 +29,7 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.inputs import find_truths
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.waiting import WaitingQuery
-from tracker.words import INPUT, NO_ANSWER, RANDOM, UNSTATED
+from tracker.words import INPUT, NO_ANSWER, RANDOM
 
 # What a row says of a known key must be what is known; its version and metadata are
 # stored in another form.
@@ -271,7 +276,7 @@ class Election:
             good.get("label"),
             good.get("group"),
             good.get("version", DEFAULT_VERSION),
-            good.get("sampling", UNSTATED),
+            good.get("sampling", usual_sampling(None)),
             keys_of(good, prefix),
         )
         word, seed = self._detector.label_sampling, self._detector.queue_seed
@@ -333,7 +338,7 @@ class Election:
             name = item.get("input") or stored.get(item.get("key", ""))
             if name is None or "label" not in item:
                 continue
-            sampling = item.get("sampling") or UNSTATED
+            sampling = usual_sampling(item.get("sampling"))
             base = stand(sampling, is_replayed=True)
             for waiting in self.waiting.get(hash(name), ()):
                 self._note(base, *waiting)
@@ -352,7 +357,7 @@ class Election:
             "key": key,
             "input": name,
             "group": item.get("group"),
-            "sampling": item.get("sampling") or UNSTATED,
+            "sampling": usual_sampling(item.get("sampling")),
             "is_repeat": is_repeat,
         }
 

@@ -36,7 +36,7 @@ from tracker.storage.queries import lookup
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.queries import Query, add_queries
 from tracker.storage.queries.waiting import find_waiting_by_keys
-from tracker.words import GROUPED, NO_ANSWER, TARGETED, UNSTATED
+from tracker.words import GROUPED, NO_ANSWER, TARGETED
 
 _NOT_OF_QUERIES = ("labeler", "labelled_at", "note", "weight")
 
@@ -201,7 +201,7 @@ class RowWriter:
             "input": rows.get("input"),
             "group": rows.get("group"),
             "label": rows.get("label"),
-            "sampling": rows.get("sampling", UNSTATED),
+            "sampling": rows.get("sampling", standing.usual_sampling(None)),
             "is_repeat": no,
             "is_pooled": [True] * len(ids),
         }
@@ -250,7 +250,7 @@ class RowWriter:
             # Without a mapping for each row, which would take as long as the hash.
             columns = zip(named["id"], named["input"], kinds, strict=True)
             ranks = [
-                random_queue.rank_query(self._detector.queue_seed, name or number)
+                random_queue.hash_to_unit(self._detector.queue_seed, name or number)
                 if random_queue.does_wait(label, sampling, is_repeat=is_repeat)
                 else None
                 for number, name, (label, sampling, is_repeat) in columns
@@ -423,7 +423,7 @@ class RowWriter:
                 "detector_id": self._detector.id,
                 "input": name,
                 "label": label,
-                "sampling": item.get("sampling") or UNSTATED,
+                "sampling": standing.usual_sampling(item.get("sampling")),
                 "labeler": by.name,
                 "labelled_at": item.get("labelled_at", by.at),
                 "created_at": by.at,
@@ -465,7 +465,7 @@ class RowWriter:
             "version_id": version_id,
             "key": key,
             "label": None,
-            "sampling": item.get("sampling") or UNSTATED,
+            "sampling": standing.usual_sampling(item.get("sampling")),
         }
         query |= self._truths.place(version_id, item.get("input"))
         is_spent = query["group"] is not None and self._truths.units.is_spent(query)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
-from tracker.services.evidence.random_queue import rank_query
+from tracker.services.evidence.random_queue import hash_to_unit
 from tracker.services.fields import Input, Instant, LabelText
 from tracker.services.labelling.rechecks import MAY_CHANGE
 from tracker.services.queries.queries import get_query, lock_query
@@ -177,7 +177,7 @@ def choose_gold(
     used = storage.count_used(session, detector.id, names)
     used += sum(query.is_gold for query in own)
     seed = f"gold:{detector.queue_seed}"
-    chance = rank_query(seed, f"{by.person} {instead.id} {used}")
+    chance = hash_to_unit(seed, f"{by.person} {instead.id} {used}")
     if chance >= detector.gold_rate:
         return None
     found = storage.list_open(
@@ -185,7 +185,7 @@ def choose_gold(
     )
     if not found:
         return None
-    number = min(found, key=lambda one: rank_query(seed, f"{by.person} {one}"))
+    number = min(found, key=lambda one: hash_to_unit(seed, f"{by.person} {one}"))
     return find_query_of(session, detector.id, number)
 
 

@@ -21,6 +21,7 @@ from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.services import fields, tasks
 from tracker.services.by import Actor, By
 from tracker.services.detectors import check_class, check_prediction, get_open_detector
+from tracker.services.evidence.standing import usual_sampling
 from tracker.services.evidence.truths import join_input, other_input
 from tracker.services.http_client import check_predictor, post
 from tracker.services.images import MEDIA_TYPES
@@ -40,7 +41,6 @@ from tracker.storage.queries import waiting as storage
 from tracker.storage.queries.queries import Query, find_query, find_query_by_key
 from tracker.storage.queries.waiting import WaitingQuery
 from tracker.storage.tasks import PREDICTION, Task, enqueue, finish, hold, withdraw
-from tracker.words import UNSTATED
 
 
 class QueryCompletion(fields.Input):
@@ -223,7 +223,9 @@ def describe_any(
         metadata=queries.load_metadata(query),
         image=image,
         label=str(query.labels[-1]["label"]) if query.labels else None,
-        sampling=(query.labels and query.labels[-1].get("sampling")) or UNSTATED,
+        sampling=usual_sampling(
+            query.labels[-1].get("sampling") if query.labels else None
+        ),
         agreement=None,
         is_repeat=False,
         is_grouped=False,

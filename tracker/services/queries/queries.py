@@ -12,7 +12,7 @@ from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open, check_prediction
 from tracker.services.evidence.random_queue import draw_rank_of_new
-from tracker.services.evidence.standing import decide_standing, stand
+from tracker.services.evidence.standing import decide_standing, stand, usual_sampling
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import erased_name, name_group
 from tracker.services.wording import missing, show
@@ -32,7 +32,6 @@ from tracker.words import (
     GROUPED,
     NO_ANSWER,
     TARGETED,
-    UNSTATED,
     AgreementWord,
     SamplingWord,
 )
@@ -236,7 +235,7 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
     if group is not None and detector.groups is None:
         note_groups(session, detector.id)
     versions = add_versions(session, detector.id, [new.version], created_at=by.at)
-    version_id, sampling = versions[new.version], new.sampling or UNSTATED
+    version_id, sampling = versions[new.version], usual_sampling(new.sampling)
     query: dict[str, Any] = {
         "id": number,
         "version_id": version_id,
@@ -322,7 +321,7 @@ def _check_same(
     is_as_declared = query.label_id in {None, query.id}
     # What it left out may have been taken over from the truth of its input.
     is_said = new.sampling is not None or query.input is None
-    if is_as_declared and is_said and (new.sampling or UNSTATED) != query.sampling:
+    if is_as_declared and is_said and (usual_sampling(new.sampling)) != query.sampling:
         _refuse_other(new, "sampling", query.sampling)
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)

@@ -173,7 +173,7 @@ class Counts:
         if cell.standing != WITHDRAWN:
             self.cells[cell] = self.cells.get(cell, 0) + number
 
-    def take(self, change: Change) -> None:
+    def count_label(self, change: Change) -> None:
         """Count the label of a change, and no longer the one that it replaces."""
         if change.added is not None:
             self.add(change.added, 1)

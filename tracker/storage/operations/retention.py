@@ -56,7 +56,7 @@ def lock_disposable(
     """
     statement = (
         select(Query.id)
-        .where(*_are_disposable(detector_id, query_ids, reserved_until))
+        .where(*_are_needed_by_nothing(detector_id, query_ids, reserved_until))
         .with_for_update(skip_locked=True)
     )
     return session.scalars(statement).all()
@@ -77,7 +77,7 @@ def delete_disposable(
     own = {"detector_id": detector_id}
     theirs = Reservation.query_id.in_(query_ids), Reservation.until <= reserved_until
     delete_rows(session, Reservation, *theirs, **own)
-    disposable = _are_disposable(detector_id, query_ids, reserved_until)
+    disposable = _are_needed_by_nothing(detector_id, query_ids, reserved_until)
     for beside in (Skip, Judgement):
         gone_too = beside.query_id.in_(select(Query.id).where(*disposable))
         delete_rows(session, beside, gone_too, **own)
@@ -104,7 +104,7 @@ def delete_disposable(
     return len(rows)
 
 
-def _are_disposable(
+def _are_needed_by_nothing(
     detector_id: int, query_ids: Collection[int], reserved_until: datetime
 ) -> list[ColumnElement[bool]]:
     """Return the conditions of queries that nothing needs any more."""

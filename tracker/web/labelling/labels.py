@@ -216,7 +216,7 @@ def find_query_of(
     return storage.find_query_of(session, detector.id, number)
 
 
-def _find_answered(
+def _find_answer_to_change(
     session: Session, detector: Detector, chosen: Chosen, query_id: str | None
 ) -> dict[str, Any] | None:
     """Return the last answer of this visitor, and whether the detector agrees."""
@@ -261,14 +261,14 @@ def _render(  # noqa: PLR0913 - what is shown, and what was asked for.
     asked: Mapping[str, str],
     form: Form,
 ) -> str:
-    again = _find_answered(session, detector, chosen, asked.get("again"))
+    again = _find_answer_to_change(session, detector, chosen, asked.get("again"))
     if again is not None:
         queries = [again["query"], *queries]
         form = form if form.values else Form({"note": again["note"] or ""})
     query, following = [*queries, None, None][:2]
     # Be it in the random queue or not.
     open_one = storage.list_queries(session, detector.id, labelled=False, limit=1)
-    last = again or _find_answered(session, detector, chosen, asked.get("last"))
+    last = again or _find_answer_to_change(session, detector, chosen, asked.get("last"))
     return render_template(
         "labels/label.html",
         detector=detector,
