@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 import time_machine
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from tests.conftest import START, Clock, by
 from tests.processes import wait_until
@@ -21,6 +21,7 @@ from tracker.services.estimates.recount import recount
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors, list_versions
+from tracker.storage.dialect import lacks_statistics
 from tracker.storage.estimates.job_runs import (
     Heartbeat,
     JobRun,
@@ -73,6 +74,20 @@ def sequences(database: Database) -> dict[str, list[int]]:
             ]
             for detector in list_detectors(session)
         }
+
+
+def test_postgresql_knows_how_long_a_history_is_once_it_is_long(database) -> None:
+    if database.is_sqlite:
+        return
+    with database.write() as session:
+        # As before the first snapshot.
+        session.execute(
+            text("UPDATE pg_class SET reltuples = -1 WHERE relname = 'snapshots'")
+        )
+    make_detectors(database, 1, 120)
+    recompute_all(database, worker="w")
+    with database.read() as session:
+        assert not lacks_statistics(session, "snapshots")
 
 
 @pytest.mark.thorough

@@ -22,6 +22,7 @@ from tracker.services.telling.events import FAILING, FoldEvents, tell
 from tracker.storage import tasks as storage
 from tracker.storage.database import Database
 from tracker.storage.detectors import find_detector, load_detectors
+from tracker.storage.dialect import HISTORY_TABLES
 from tracker.storage.estimates import pending
 from tracker.storage.estimates.job_runs import JobRun, add_job_runs
 from tracker.storage.estimates.slices import list_uncounted
@@ -37,6 +38,7 @@ _FEW = 400
 _WRITTEN_AT_ONCE = 16
 # Detectors read together.
 _AT_ONCE = 64
+_MANY_SNAPSHOTS = 100
 
 
 class Recomputed(NamedTuple):
@@ -154,6 +156,9 @@ def _store(
         # A worker keeps a detector until its last piece.
         ended = [str(one.detector_id) for one in folds if one.until is None]
         storage.withdraw(session, storage.RECOMPUTE, *ended)
+    if sum(run.snapshots for run in runs) > _MANY_SNAPSHOTS:
+        # Without statistics PostgreSQL compares each snapshot with each interval.
+        database.settle(is_large=False, tables=HISTORY_TABLES)
     took = seconds + (time.perf_counter() - begun) / len(folds)
     for run in runs:
         log.info(

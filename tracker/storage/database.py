@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from copy import copy
 from typing import Any, TypeVar
@@ -210,8 +210,13 @@ class Database:
                 "Connect to the database itself"
             )
 
-    def settle(self, *, is_large: bool = True) -> None:
-        """Tidy up after a large write, or the first one.
+    def settle(
+        self,
+        *,
+        is_large: bool = True,
+        tables: Sequence[str] = dialect.LARGE_TABLES,
+    ) -> None:
+        """Tidy up after a large write to *tables*, or the first one.
 
         SQLite's log starts over.  PostgreSQL updates its statistics, which it would do
         a minute later, with bad plans until then.  Without any, or with those of a few
@@ -223,7 +228,6 @@ class Database:
             with closing(self.engine.raw_connection()) as connection:
                 connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
             return
-        tables = dialect.LARGE_TABLES
         # The write is done even if this fails.
         with suppress(UnavailableError), self.write() as session:
             if is_large or any(dialect.lacks_statistics(session, t) for t in tables):

@@ -16,6 +16,7 @@ NO_PARAMETERS = True
 _STATISTICS = 25
 _PAGE_BYTES = 8192
 LARGE_TABLES = ("queries", "labels")
+HISTORY_TABLES = ("snapshots", "snapshot_intervals", "snapshot_measures")
 # A table that has so many times the pages that it had is analysed again.
 _MOST_GROWN = 10
 

@@ -137,7 +137,9 @@ _CONNECT_SECONDS = 5
 _BEGIN_SESSION = (
     # A paused process must not hold its locks for ever.
     "SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = '30s';"
-    "SET synchronous_commit = on; SET timezone = 'UTC'; SELECT pg_backend_pid()"
+    "SET synchronous_commit = on; SET timezone = 'UTC';"
+    # It takes longer to compile a statement of a page than to run it.
+    "SET jit = off; SELECT pg_backend_pid()"
 )
 _SHARED = (
     "the pooler between Tracker and PostgreSQL gives each transaction another "
