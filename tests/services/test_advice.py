@@ -15,7 +15,7 @@ from tracker.services.deciding.planning import Goal, build_plan, price_audit
 from tracker.services.estimates.decision import Advice, decide_verdict
 from tracker.services.estimates.intervals import _KEPT, Claim, bound, bound_all
 from tracker.services.evidence.measure import Measure, parse_measure
-from tracker.stats import labels_to_decide
+from tracker.stats import balanced_labels_to_decide
 
 CRACKS = {"crack": {"crack": 7}, "fine": {"fine": 363, "crack": 14}}
 RARE = {"DEFECT": {"DEFECT": 12}, "OK": {"OK": 380, "DEFECT": 8}}
@@ -31,7 +31,7 @@ def advice_on(confusion: Any, target: float, measure: str = "balanced") -> Advic
 
 def test_the_rare_class_is_named_and_not_the_one_that_comes_most() -> None:
     found = advice_on(CRACKS, 0.85)
-    mixed = labels_to_decide([7, 363], [7, 377], 0.85, 0.95)
+    mixed = balanced_labels_to_decide([7, 363], [7, 377], 0.85, 0.95)
     assert mixed is not None
     assert found.name == "crack"
     assert found.labels == pytest.approx(mixed[0], abs=1)

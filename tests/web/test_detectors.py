@@ -19,8 +19,8 @@ from tracker.rounding import outward, roughly
 from tracker.stats import (
     balanced_anytime,
     balanced_interval,
+    balanced_labels_to_decide,
     class_intervals,
-    labels_to_decide,
     labels_to_narrow,
 )
 from tracker.storage.database import Database
@@ -119,7 +119,7 @@ def test_the_list_puts_first_what_needs_somebody(
     assert (head.text, head.attributes["aria-sort"]) == ("labels", "descending")
     assert "Needs a look ·" not in downwards.text
     # Every row says what comes next, with one link at most.
-    more = labels_to_decide([5, 5], [5, 5], 0.9, WHOLE)
+    more = balanced_labels_to_decide([5, 5], [5, 5], 0.9, WHOLE)
     assert more is not None
     of_class = roughly(-(-sum(more) // 2))
     assert f"{of_class} of YES decide it" in page.text
@@ -316,7 +316,7 @@ def test_the_verdict_follows_from_the_interval(
     )
     page = visitor.get(f"/detectors/{published}")
     assert _measure(page)[0].endswith(f"Target {100 * target:.0f} %: {said}.")
-    more = labels_to_decide([23, 41], [28, 44], target, WHOLE)
+    more = balanced_labels_to_decide([23, 41], [28, 44], target, WHOLE)
     assert more is not None
     step = f"about {roughly(sum(more))} queries drawn at random"
     waiting = "No query waits for a label now, so log more first."

@@ -164,7 +164,7 @@ def on_axis(ends: tuple[float, float], begin: float = 0.5) -> tuple[float, float
 
 
 def more_to_decide(counts: dict[str, Count]) -> int:
-    found = stats.labels_to_decide(
+    found = stats.balanced_labels_to_decide(
         [one.correct for one in counts.values()],
         [one.labelled for one in counts.values()],
         TARGET,

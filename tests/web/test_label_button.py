@@ -9,7 +9,7 @@ from tests.conftest import WHOLE
 from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Element, Page
 from tests.web.test_label_queues import answer
-from tracker.stats import balanced_interval, labels_to_decide
+from tracker.stats import balanced_interval, balanced_labels_to_decide
 from tracker.storage.database import Database
 from tracker.storage.queries.queries import find_query
 
@@ -38,7 +38,7 @@ def rows_of(
 
 def needed(counts: dict[str, tuple[int, int]] = KNOWN) -> tuple[int, ...]:
     right, all_ = zip(*counts.values(), strict=True)
-    found = labels_to_decide(right, all_, TARGET, WHOLE)
+    found = balanced_labels_to_decide(right, all_, TARGET, WHOLE)
     assert found is not None
     return found
 

@@ -105,8 +105,8 @@ class MailServer:
     def hand_over(self, message: EmailMessage) -> mail.Failure | None:
         """Send *message*, and return the failure if it was not taken."""
         place, seconds = (self.host, self.port), self.timeout_seconds
-        context = ssl.create_default_context()
         try:
+            context = ssl.create_default_context()
             with (
                 smtplib.SMTP_SSL(*place, timeout=seconds, context=context)
                 if self.security == "tls"

@@ -61,7 +61,8 @@ def load_details(settings: DeviceSettings) -> Any:
 def list_groups(session: Session) -> list[DetectorGroup]:
     """Return the default group, which has no row, and every other group."""
     usual = DetectorGroup(id=0, name=_USUAL_GROUP)
-    return [usual, *list_rows(session, DetectorGroup)]
+    is_other = DetectorGroup.name != _USUAL_GROUP
+    return [usual, *list_rows(session, DetectorGroup, is_other)]
 
 
 def create_group(session: Session, name: str, by: By) -> DetectorGroup | None:

@@ -122,7 +122,9 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
     if version == "*":
         raise invalid("version", version, "weeks are of one version")
     versions = choose_versions(session, detector, version)
-    chosen = parse_measure(measure or detector.measure, detector.classes)
+    chosen = parse_measure(
+        detector.measure if measure is None else measure, detector.classes
+    )
     targets = dict([*map(tuple, detector.also), (detector.measure, detector.target)])
     target = targets.get(str(chosen))
     known_shares = pool(current_counts(session, versions).values()).shares

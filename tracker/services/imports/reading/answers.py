@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, compress, count
 from typing import Any
 
 from tracker.services.imports.reading.column_names import is_of_classes, normal, role_of
@@ -67,9 +67,13 @@ def read_answers(
     if piece.is_strict or not nested:
         yield piece
         return
-    rows = [
-        _unfold(row, nested & row.values.keys(), roles, classes) for row in piece.rows()
-    ]
+    rows = []
+    for row in piece.rows():
+        # An empty cell of a table is there, and says that there was no answer.
+        is_empty = (name not in row.values and piece.has_header for name in piece.names)
+        nulls = (*row.nulls, *compress(piece.names, is_empty))
+        said = nested & row.values.keys()
+        rows.append(_unfold(row._replace(nulls=nulls), said, roles, classes))
     yield from cut_rows(rows)
 
 

@@ -27,6 +27,8 @@ PIECE_ROWS = 2_000
 # Fewer rows where they are long, and fewer where there are many columns.
 PIECE_BYTES = 2**22
 _PIECE_CELLS = 2**17
+# Fewer may all be empty but one in a row.
+_SPARSE_CELLS = 2**13
 LONGEST_ROW = 2**22
 # As many as a sheet of Excel has.
 MOST_COLUMNS = 16_384
@@ -136,22 +138,37 @@ class Piece(NamedTuple):
 
 
 def cut_rows(given: Sequence[Row], **flags: bool) -> Iterator[Piece]:
-    """Yield *given* by the names they have, in pieces that have not too many cells."""
+    """Yield *given* by the names they have, in pieces that are mostly filled."""
     names: dict[str, None] = {}
+    some: list[Row] = []
+    filled = 0
     for row in given:
-        if row.values.keys() - names:
+        more = row.values.keys() - names
+        cells = (len(names) + len(more)) * (len(some) + 1)
+        most = min(8 * _PIECE_CELLS, max(_SPARSE_CELLS, 8 * filled))
+        if some and cells > most:
+            # Rows of JSON may each have names of their own.
+            yield _piece_of(some, names, flags)
+            names, some, filled = {}, [], 0
+        if more or not some:
             names |= dict.fromkeys(row.values)
-    most = max(1, 8 * _PIECE_CELLS // max(1, len(names)))
-    for start in range(0, len(given), most):
-        some = given[start : start + most]
-        odd = {
-            row.number: (row.errors, row.nulls)
-            for row in some
-            if row.errors or row.nulls or not names
-        }
-        values = [[row.values.get(name) for row in some] for name in names]
-        how = {"has_header": False, **flags}
-        yield Piece(some[0].number, list(names), values, **how, odd=odd)
+        some.append(row)
+        filled += len(row.values)
+    if some:
+        yield _piece_of(some, names, flags)
+
+
+def _piece_of(
+    some: Sequence[Row], names: Mapping[str, None], flags: Mapping[str, bool]
+) -> Piece:
+    odd = {
+        row.number: (row.errors, row.nulls)
+        for row in some
+        if row.errors or row.nulls or not names
+    }
+    values = [[row.values.get(name) for row in some] for name in names]
+    how = {"has_header": False, **flags}
+    return Piece(some[0].number, list(names), values, **how, odd=odd)
 
 
 def read_given(values: list[Any], read: Callable[[list[Any]], list[Any]]) -> list[Any]:
