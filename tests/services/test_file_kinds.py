@@ -19,7 +19,7 @@ from tracker.services.imports.checking import RowReader
 from tracker.services.imports.reading import mapping
 from tracker.services.imports.reading.choices import Choices, read_choices
 from tracker.services.imports.reading.files import open_named
-from tracker.services.imports.reading.rows import PIECE_ROWS
+from tracker.services.imports.reading.rows import PIECE_ROWS, Row, cut_rows
 from tracker.services.imports.reports import Outcome
 from tracker.storage.detectors import Detector
 
@@ -609,6 +609,32 @@ def test_a_record_without_the_field_is_a_label_though_others_have_it() -> None:
     content = '{"key": "a", "predicted": "YES"}\n{"key": "a", "label": "NO"}\n'
     rows, _ = read(content, "x.jsonl")
     assert rows == [{"key": "a", "predicted": "YES"}, {"key": "a", "label": "NO"}]
+
+
+SAID = {"key": ["a", "b"], "predicted": [{"label": "YES", "score": 0.9}, None]}
+BY_ROW = [[*one] for one in zip(*SAID.values(), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (as_parquet(pa.table(SAID)), "x.parquet"),
+        (json.dumps({"columns": [*SAID], "data": BY_ROW}), "x.json"),
+        (json.dumps({name: dict(enumerate(v)) for name, v in SAID.items()}), "x.json"),
+        (json.dumps([dict(zip(SAID, row, strict=True)) for row in BY_ROW]), "x.json"),
+    ],
+)
+def test_an_empty_nested_prediction_is_no_answer(content, name) -> None:
+    rows, _ = read(content, name)
+    assert [row["predicted"] for row in rows] == ["YES", "NO_ANSWER"]
+
+
+def test_rows_of_names_of_their_own_are_cut_into_pieces_that_are_not_empty() -> None:
+    wide = [Row(n, {f"c{8 * n + k}": 1 for k in range(8)}) for n in range(2_000)]
+    cells = sum(len(one.names) * one.size for one in cut_rows(wide))
+    # All at once would be 32 million for 16,000 values.
+    assert cells < 2_000_000
+    assert [row for one in cut_rows(wide) for row in one.rows()] == wide
 
 
 def test_a_row_of_nothing_is_no_query_without_an_answer() -> None:

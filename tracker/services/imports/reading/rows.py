@@ -28,7 +28,7 @@ PIECE_ROWS = 2_000
 PIECE_BYTES = 2**22
 _PIECE_CELLS = 2**17
 # Fewer may all be empty but one in a row.
-_SPARSE_CELLS = 2**13
+_SPARSE_CELLS = 2**16
 LONGEST_ROW = 2**22
 # As many as a sheet of Excel has.
 MOST_COLUMNS = 16_384
