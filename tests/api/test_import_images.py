@@ -290,6 +290,11 @@ def test_a_file_that_names_no_images_is_refused(api, door, rows, query, field):
     assert_problem(send(api, rows, IMAGES, query), 422, field=field)
 
 
+def test_an_image_with_a_name_that_no_archive_holds_is_refused(api, door):
+    sent = send(api, ROWS, {"x" * 70_000 + ".png": png("red")})
+    assert_problem(sent, 422, field="images")
+
+
 def test_without_images_the_column_is_any_other(api, door):
     sent = api.send_file(PATH, ROWS)
     assert_problem(sent, 422, field="image")

@@ -88,11 +88,17 @@ def open_images(path: Path) -> Iterator[Images]:
         yield stream
 
 
+# What a zip file can hold.
+_LONGEST_NAME = 2**16 - 1
+
+
 @contextmanager
 def gather_images(sent: Iterable[Any]) -> Iterator[BinaryIO | None]:
     """Give one zip file of the images that were sent, each as a file or all as one."""
     given = [(one.filename or "", cast("BinaryIO", one.stream)) for one in sent]
     named = {name.replace("\\", "/"): stream for name, stream in given if name}
+    if any(len(name.encode()) > _LONGEST_NAME for name in named):
+        raise InvalidInputError.of("images", "the name of an image is too long")
     if len(given) == 1 and zipfile.is_zipfile(given[0][1]):
         yield given[0][1]
     elif not named:
