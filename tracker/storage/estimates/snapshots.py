@@ -203,7 +203,7 @@ def list_intervals_of(  # noqa: PLR0913 - one argument for each filter.
     of: Any = SnapshotInterval if measure == RECALL else SnapshotMeasure
     statement = (
         _rows(measure, method)
-        .where(_of(version), Snapshot.sequence.in_(sequences))
+        .where(_of(version), of.sequence.in_(sequences))
         # It follows from the join; without it PostgreSQL may read a whole version.
         .where(of.detector_id == version.detector_id, of.version_id == version.id)
         .order_by(Snapshot.sequence, of.position)

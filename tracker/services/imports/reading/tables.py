@@ -212,8 +212,9 @@ def cut_lines(
     found = []
     for number, cells in enumerate(lines, start=first):
         if len(cells) == len(names):
+            # Empty ones too: they say which columns there are.
             read = zip(names, _read_cells(cells), strict=True)
-            found.append(rows.Row(number, {name: one for name, one in read if one}))
+            found.append(rows.Row(number, dict(read)))
         else:
             message = f"the row has {len(cells)} cells, but the header has {len(names)}"
             found.append(rows.Row(number, {}).without("row", message))
