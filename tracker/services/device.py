@@ -61,8 +61,7 @@ def load_details(settings: DeviceSettings) -> Any:
 def list_groups(session: Session) -> list[DetectorGroup]:
     """Return the default group, which has no row, and every other group."""
     usual = DetectorGroup(id=0, name=_USUAL_GROUP)
-    is_other = DetectorGroup.name != _USUAL_GROUP
-    return [usual, *list_rows(session, DetectorGroup, is_other)]
+    return [usual, *list_rows(session, DetectorGroup)]
 
 
 def create_group(session: Session, name: str, by: By) -> DetectorGroup | None:

@@ -120,6 +120,7 @@ def _begin_sqlite(connection: Connection) -> None:
                 if is_last or not is_busy:
                     # Once more through SQLAlchemy, which converts the error.
                     connection.exec_driver_sql(begin)
+                    break
                 time.sleep(pause)
                 pause = min(pause * _GROWTH, _LONGEST_SECONDS)
     finally:
