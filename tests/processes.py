@@ -28,13 +28,26 @@ def clean_environ(**settings: str) -> dict[str, str]:
     return kept | settings
 
 
+# Below those that connections get, which could take one from a server.
+_FIRST_PORT, _PORTS = 20_000, 12_000
+_GIVEN: set[int] = set()
+
+
 def free_port() -> int:
-    """A port below those that connections get, which could take it from a server."""
+    """A port that no test of this run was given before.
+
+    Two web servers that begin to listen on one port together share its requests.
+    """
+    environ = os.environ  # noqa: TID251 - of pytest-xdist.
+    worker = int(environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    each = _PORTS // int(environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     while True:
-        port = 20_000 + secrets.randbelow(12_000)
+        port = _FIRST_PORT + worker * each + secrets.randbelow(each)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _GIVEN:
+                _GIVEN.add(port)
+                return port
 
 
 def build_wheel(project: Path, folder: Path) -> Path:

@@ -81,6 +81,7 @@ class Ledger:
 
     labels: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    refused: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     gate: Gate = field(default_factory=Gate)
@@ -127,6 +128,7 @@ class Client:
             if answer.status != 503 or "retry-after" not in answer.headers:
                 said = f"{answer.status} {answer.content[:300]!r} {answer.headers}"
                 self._ledger.problems.append(f"{path} was answered by {said}")
+                self._ledger.refused += 1
                 return answer
             time.sleep(_PAUSE_SECONDS)
 
@@ -193,7 +195,8 @@ def run(
     """
     for name in (PLAIN, CORRECTED):
         new = {"name": name, "question": "Closed?", "label_sampling": "random"}
-        service.ask("POST", "/detectors", new)
+        made = service.ask("POST", "/detectors", new)
+        assert made.is_acknowledgement, made
     client = Client(service, ledger, profile)
     with ThreadPoolExecutor(profile.clients) as pool:
         ledger.gate.move(0.0 if profile.kills else float("inf"))
@@ -222,7 +225,7 @@ def _moments(
         # Not one that is still on its way up: that would prove little.
         service.wait_for(victim)
         ledger.gate.move(share * (number + 1.5))
-        wait_until(partial(_has_acknowledged, ledger, share * (number + 1)), 600)
+        wait_until(partial(_has_answered, ledger, share * (number + 1)), 600)
         if is_silent:
             ledger.gate.wait_for_silence(profile.clients)
         else:
@@ -230,8 +233,9 @@ def _moments(
         yield victim
 
 
-def _has_acknowledged(ledger: Ledger, number: float) -> bool:
-    return len(ledger.labels) >= number
+def _has_answered(ledger: Ledger, number: float) -> bool:
+    # What was refused is not sent again, so it would be waited for in vain.
+    return len(ledger.labels) + ledger.refused >= number
 
 
 def _victims(service: Service) -> Iterator[str]:
