@@ -501,11 +501,14 @@ def _cut(value: Any) -> Any:
 def _flush_name(session: Session, name: str, message: str = "") -> None:
     # The constraint decides, not a SELECT beforehand: two requests may both find
     # the name free.
-    there = f"a detector named {show(name)} exists already; choose another name or "
     try:
         session.flush()
     except IntegrityError as error:
-        raise ConflictError(message or f"{there}archive that one") from error
+        raise ConflictError(
+            message
+            or f"a detector named {show(name)} exists already; choose another name or "
+            "archive that one"
+        ) from error
 
 
 def archive_detector(session: Session, detector: storage.Detector, by: By) -> None:
@@ -516,8 +519,11 @@ def archive_detector(session: Session, detector: storage.Detector, by: By) -> No
 def bring_back_detector(session: Session, detector: storage.Detector, by: By) -> None:
     """Restore a detector; raises ConflictError if another one has taken its name."""
     detector.archived_at, name = None, detector.name
-    there = f"another detector is now named {show(name)}; rename or archive that one"
-    _flush_name(session, name, f"{there} first")
+    _flush_name(
+        session,
+        name,
+        f"another detector is now named {show(name)}; rename or archive that one first",
+    )
     by.record(session, "detector brought back", name)
 
 

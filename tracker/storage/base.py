@@ -188,7 +188,7 @@ def stream(
 
 
 # Where a session keeps what it remembers.
-REMEMBERED = "remembered"
+_REMEMBERED = "remembered"
 
 
 def remember(
@@ -197,11 +197,17 @@ def remember(
     """Return the rows of a *statement*; a read sees one snapshot, so it asks once."""
     if not session.get_bind().get_execution_options().get("tracker_read", False):
         return session.execute(statement, values).all()
-    known: dict[Hashable, Sequence[Any]] = session.info.setdefault(REMEMBERED, {})
+    known: dict[Hashable, Sequence[Any]] = session.info.setdefault(_REMEMBERED, {})
     key = id(statement), *values.values()
     if key not in known:
         known[key] = session.execute(statement, values).all()
     return known[key]
+
+
+def recall(session: Session, statement: Any, *values: Hashable) -> Sequence[Any] | None:
+    """Return the rows of a *statement* that ``remember`` asked for, if it has."""
+    known: dict[Hashable, Sequence[Any]] = session.info.get(_REMEMBERED, {})
+    return known.get((id(statement), *values))
 
 
 _Row = TypeVar("_Row", bound=Base)

@@ -59,9 +59,6 @@ class _Slots:
 
     A web process has far more threads than can work usefully, because each slow client
     takes one.  A thread that is inside may enter again.
-
-    SQLite has one writer at a time.  Without turns, each waiting connection sleeps for
-    up to a tenth of a second before it tries again, and a newcomer may overtake it.
     """
 
     def __init__(self, number: int, refusal: str = _TOO_MANY) -> None:
@@ -111,8 +108,10 @@ class Database:
             looks = {"tracker_looks": True}
         self._look_engine = engine.execution_options(**looks)
         self._reader = _Slots(at_once)
-        one = _Slots(1, _OTHERS_WRITE)
-        self._writer = one if self.is_sqlite else _Slots(at_once)
+        # SQLite has one writer at a time.  Without turns, each waiting connection
+        # sleeps for up to a tenth of a second before it tries again, and a newcomer may
+        # overtake it.
+        self._writer = _Slots(1, _OTHERS_WRITE) if self.is_sqlite else _Slots(at_once)
 
     @property
     def is_sqlite(self) -> bool:

@@ -289,8 +289,7 @@ _NAMED = sa.select(Version).where(
 
 
 def find_version(session: Session, detector_id: int, name: str) -> Version | None:
-    known = session.info.get(base.REMEMBERED, {})
-    versions = known.get((id(_OF_DETECTORS), (detector_id,)))
+    versions = base.recall(session, _OF_DETECTORS, (detector_id,))
     if versions is not None:
         return next((one for (one,) in versions if one.name == name), None)
     chosen = {"detector_id": detector_id, "name": name}
@@ -343,7 +342,7 @@ def hold_open(session: Session, detector_id: int) -> Any:
     minutes.
     """
     names = ("name", "archived_at", "group_by", "label_sampling")
-    statement = sa.select(*(getattr(Detector, name) for name in names))
+    statement = sa.select(*base.columns_of(Detector, *names))
     chosen = statement.where(Detector.id == detector_id)
     found = session.execute(chosen.with_for_update(read=True)).one()
     if found.archived_at is not None:

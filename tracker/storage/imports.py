@@ -373,7 +373,7 @@ def _is_in(column: InstrumentedAttribute[Any], batch: int) -> Any:
 def lock_written(
     session: Session, detector_id: int, batch: int
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the labels of a batch and its queries, also labelled ones, locked."""
+    """Return the queries that a batch added or labelled, locked, and its labels."""
     near = on_postgresql(Label.detector_id == detector_id)
     labels = session.execute(
         sa.select(*Label.__table__.c).where(_is_in(Label.id, batch), near)

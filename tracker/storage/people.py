@@ -182,11 +182,8 @@ def delete_expired(
     base.delete_rows(session, SignIn, old)
 
 
-def count_tries(
-    session: Session, account: str, address: str, *, after: datetime
-) -> tuple[int, int]:
-    """Forget old tries, and count those for an account, and from an address."""
-    base.delete_rows(session, SignInTry, SignInTry.tried_at <= after)
+def count_tries(session: Session, account: str, address: str) -> tuple[int, int]:
+    """Count the tries for an account, and those from an address."""
     of_account = base.count_rows(session, SignInTry, SignInTry.account == account)
     return of_account, base.count_rows(session, SignInTry, SignInTry.address == address)
 
@@ -339,7 +336,7 @@ def digest_of(token: str) -> str:
 
 # Prepared: every API request asks this.
 _KEY_BY_DIGEST = Prepared(
-    sa.select(*(ApiKey.__table__.c[name] for name in ShownKey._fields)).where(
+    sa.select(*base.columns_of(ApiKey, *ShownKey._fields)).where(
         ApiKey.__table__.c.digest == sa.bindparam("digest")
     )
 )

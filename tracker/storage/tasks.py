@@ -200,7 +200,10 @@ def renew(session: Session, tasks: Iterable[Task], *, at: datetime) -> Collectio
 
 
 def hold(session: Session, task: Task, *, locks: bool = True) -> Task:
-    """Return a task as it is now, locked; raises LostTaskError if it was lost."""
+    """Return a task as it is now, locked unless *locks* is false.
+
+    Raises LostTaskError if it was lost.
+    """
     names = ("id", "worker", "attempts")
     its = {name: getattr(task, name) for name in names}
     statement = sa.select(Task).where(_IS_OPEN).filter_by(**its)

@@ -293,17 +293,18 @@ def _describe(
         (now.right, now.judged), (then.right, then.judged), intervals["mix"]
     )
     moved["mix"] = now.rate - then.rate - moved["mix"]
-    shifts = {
-        name: Shift(
+    shifts = {}
+    for name in _NAMES:
+        source = "system" if name == "truth" else name
+        has_moved = is_shown(intervals[_SOURCES[source]])
+        shifts[name] = Shift(
             difference=None if missing[name] else moved[name],
             low=intervals[name][0],
             high=intervals[name][1],
             missing=missing[name],
-            is_shown=is_shown(intervals["truth" if name == "system" else name]),
-            says=_say(name, intervals),
+            is_shown=has_moved,
+            says=_say(source, intervals, has_moved=has_moved),
         )
-        for name in _NAMES
-    }
     return Attribution.from_row(
         found,
         detector=dump_id("det", detector.id),
@@ -350,9 +351,10 @@ def _sum_up(
     return said.strip()
 
 
-def _say(name: str, intervals: Mapping[str, tuple[float, float]]) -> str:
-    source = "system" if name == "truth" else name
-    if is_shown(intervals["truth" if source == "system" else source]):
+def _say(
+    source: str, intervals: Mapping[str, tuple[float, float]], *, has_moved: bool
+) -> str:
+    if has_moved:
         return f"the {source} moved"
     if source == "system" and is_shown(intervals["system"]):
         return (

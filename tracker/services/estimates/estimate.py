@@ -279,8 +279,6 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         is_of_version=version != ALL and not is_part and not include_targeted,
         is_now=span == NOW or (span is None and method == words.DECIDING_METHOD),
     )
-    choices: Any = {"method": method, "level": confidence_level, "target": target}
-    choices |= {"window": window, "as_known_at": as_known_at, "average_of": average_of}
     recent = {"known_at": as_known_at, "last": last, "average_of": average_of}
     counted = narrow_counts(session, detector, versions, chosen, filters, recent)
     one = detector, versions[:1], counted
@@ -291,9 +289,14 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         version if version == ALL else next((v.name for v in versions), None),
         computed_at,
         queries=sum(count_logged(session, versions).values()),
+        method=method,
+        level=confidence_level,
+        target=target,
         is_part=is_part,
         is_foreseen=True,
-        **choices,
+        window=window,
+        as_known_at=as_known_at,
+        average_of=average_of,
     )
     facts = _find_facts(session, detector, versions, found, filters, counted.standings)
     return found.model_copy(update=facts)
@@ -376,7 +379,9 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     target: float | None = None,
     is_part: bool = False,
     is_foreseen: bool = False,
-    **known: Any,
+    window: str | None = None,
+    as_known_at: datetime | None = None,
+    average_of: AverageWord = "labels",
 ) -> Estimate:
     """Return the estimate by counts that are known, by default of what decides."""
     counts, now = counted.counts, counted.now
@@ -388,10 +393,9 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     bets = None if shares is None else shares.parts
     deciding = counted.promised_level(detector, level)
     levels = level, deciding
-    scored = _score(detector, counted, method, levels, known.get("window"), bets)
+    scored = _score(detector, counted, method, levels, window, bets)
     said = scored["labels"], scored["unclear_bounds"]
     estimate = Estimate(
-        **known,
         detector=dump_id("det", detector.id),
         name=detector.name,
         version=version,
@@ -405,13 +409,20 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         **scored,
         target=target,
         **_decide(
-            *(detector, target, counted, level, bets),
+            detector,
+            target,
+            counted,
+            level,
+            bets,
             is_part=is_part,
             is_foreseen=is_foreseen,
         ),
         change=now and now.change,
         span=counted.span,
         class_shares=shares,
+        window=window,
+        as_known_at=as_known_at,
+        average_of=average_of,
     )
     estimate._deciding_level = deciding
     return estimate

@@ -416,8 +416,8 @@ def score_folds(folds: Sequence[Fold]) -> None:
         scored = score_points(points, level)
         for fold in same:
             fold.taken = {key: (points[key], scored[key]) for key in fold.versions}
-        for look in (look for fold in same for look in fold.looks):
-            look.find()
+            for look in fold.looks:
+                look.find()
     calendars = [one for fold in folds for one in fold.calendars.values()]
     intervals = bound_all([one.find_claim() for one in calendars])
     for one, interval in zip(calendars, intervals, strict=True):

@@ -248,13 +248,12 @@ def iter_asked_days(  # noqa: PLR0913 - every filter that the history has.
             correct, trials, method, level, [bets] * len(chunk), measure=measure
         )
         for (day, (_, labelled, _)), scores in zip(chunk, scored, strict=True):
-            when: dict[str, Any] = {"asked_at": midnight_in(day, zone)}
-            when["labels"] = sum(labelled)
-            rows = (
-                HistoryRow(scope=scope, **head, **when, **dict(one))
+            head |= {"asked_at": midnight_in(day, zone), "labels": sum(labelled)}
+            place = version.id, day.toordinal()
+            yield [
+                (place, HistoryRow(scope=scope, **head, **dict(one)))
                 for scope, one in zip(scopes, scores, strict=True)
-            )
-            yield [((version.id, day.toordinal()), row) for row in rows]
+            ]
 
 
 def _head_of(

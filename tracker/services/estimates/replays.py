@@ -79,8 +79,12 @@ class Replay(NamedTuple):
     left: int = 0
 
 
-# A rank, a label and a prediction; None where that is missing.
-_Member = tuple[float, str, str | None]
+class _Member(NamedTuple):
+    """An input of a stream; the prediction is None where it is missing."""
+
+    rank: float
+    label: str
+    predicted: str | None
 
 
 def list_replay(
@@ -121,11 +125,11 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         is_blind = row.asked and (version.unseen or _first_label(row) > row.asked)
         predicted = row.predicted if is_blind else None
         rank = draw_rank(detector.queue_seed, row._mapping)
-        streams.setdefault(place, []).append((rank, row.label, predicted))
+        streams.setdefault(place, []).append(_Member(rank, row.label, predicted))
     taken = [one for some in streams.values() for one in _take_lowest(some)]
-    cells = Counter((label, said) for _, label, said in taken if said)
-    missing = Counter(label for _, label, said in taken if said is None)
-    usable = sum(said is not None for some in streams.values() for *_, said in some)
+    cells = Counter((one.label, one.predicted) for one in taken if one.predicted)
+    missing = Counter(one.label for one in taken if one.predicted is None)
+    usable = sum(one.predicted is not None for some in streams.values() for one in some)
     because = NOT_RANDOM if not put else SEEN
     if usable:
         because = (
@@ -155,17 +159,18 @@ def _first_label(row: Any) -> datetime:
 def _take_lowest(members: Sequence[_Member]) -> list[_Member]:
     """Return the most members of lowest rank of which at most a tenth is missing.
 
-    None, if these are less than half of those that are there: it was put to other
-    inputs.
+    An empty list if these are less than half of those that are there: it was put to
+    other inputs.
     """
-    ordered = sorted(members, key=lambda one: one[0])
+    ordered = sorted(members, key=lambda one: one.rank)
     missing = length = 0
-    for number, (_, _, predicted) in enumerate(ordered, 1):
-        missing += predicted is None
-        if predicted is not None and _MISSING_OF * missing <= number:
+    for number, one in enumerate(ordered, 1):
+        missing += one.predicted is None
+        if one.predicted is not None and _MISSING_OF * missing <= number:
             length = number
     lowest = ordered[:length]
-    there, taken = (sum(said is not None for *_, said in x) for x in (ordered, lowest))
+    there = sum(one.predicted is not None for one in ordered)
+    taken = sum(one.predicted is not None for one in lowest)
     return lowest if 2 * taken >= there else []
 
 

@@ -300,9 +300,8 @@ def count_slice(
     value = one.text if one.number is None else one.number
     # The others have one value that is written in several ways.
     is_slice = read_value({one.name: value}, one.name) == one.text
-    if one.name not in list_counted(detector) or one.text in {OTHER, "null"}:
-        return None
-    if not is_slice:
+    is_counted = one.name in list_counted(detector)
+    if not is_slice or not is_counted or one.text in {OTHER, "null"}:
         return None
     rows = load_projections(
         session,

@@ -26,7 +26,7 @@ def draw_seed() -> str:
 
 
 def hash_to_unit(seed: str, place: int | str) -> float:
-    """Return the uniform rank of a query by its id, or by its input where it has one.
+    """Return a uniform number from 0 up to 1 for an id, or for a text such as an input.
 
     Of an input it is the same in every version: what one version's queue has labelled
     is, up to some rank, a random part of another's queries too.

@@ -193,8 +193,8 @@ def take_over(
 
     A query that has a label of its own keeps its standing, and its class is corrected.
     """
-    taken = taken_sampling(query, given.sampling)
-    return _stand_in_group(query, given, *taken, units)
+    sampling, is_replayed = taken_sampling(query, given.sampling)
+    return _stand_in_group(query, given, sampling, is_replayed, units)
 
 
 def taken_sampling(query: Mapping[str, Any], given: str) -> tuple[str, bool]:
@@ -218,8 +218,16 @@ def _stand_in_group(
             base = stand(sampling, is_replayed=is_replayed)
             standing = standing if units.place(query, base) else GROUPED
         is_spent = units.is_spent(query)
-    decided = sampling, standing, is_replayed, found.agreement
-    return Decision(found.label, *decided, found.is_open, found.is_scored, is_spent)
+    return Decision(
+        label=found.label,
+        sampling=sampling,
+        standing=standing,
+        is_replayed=is_replayed,
+        agreement=found.agreement,
+        is_open=found.is_open,
+        is_scored=found.is_scored,
+        is_spent=is_spent,
+    )
 
 
 def stand(

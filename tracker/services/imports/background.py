@@ -130,14 +130,17 @@ def add_import(
     else:
         session.add(file_import)
         session.flush()
-        pieces = storage.cut_pieces(*filter(None, [order.file.stream, images]))
-        for position, content in enumerate(pieces):
+        for position, content in enumerate(_cut_pieces(order, images)):
             storage.add_piece(session, _key_of(file_import), position, content)
             file_import.bytes += len(content)
     session.flush()
     _enqueue(session, IMPORT, _key_of(file_import), order.by.at)
     order.save(session)
     return file_import
+
+
+def _cut_pieces(order: writing.Order, images: BinaryIO | None) -> Iterator[bytes]:
+    return storage.cut_pieces(*filter(None, [order.file.stream, images]))
 
 
 def _enqueue(
@@ -197,8 +200,7 @@ def arriving(
         key = _key_of(file_import)
         _keep_arriving(session, key, at=clock())
     try:
-        pieces = storage.cut_pieces(*filter(None, [order.file.stream, images]))
-        for position, content in enumerate(pieces):
+        for position, content in enumerate(_cut_pieces(order, images)):
             with database.write() as session:
                 _keep_arriving(session, key, at=clock())
                 storage.add_piece(session, key, position, content)

@@ -29,7 +29,7 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.inputs import find_truths
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.waiting import WaitingQuery
-from tracker.words import INPUT, NO_ANSWER, RANDOM
+from tracker.words import INPUT, NO_ANSWER, RANDOM, UNSTATED
 
 # What a row says of a known key must be what is known; its version and metadata are
 # stored in another form.
@@ -276,7 +276,7 @@ class Election:
             good.get("label"),
             good.get("group"),
             good.get("version", DEFAULT_VERSION),
-            good.get("sampling", usual_sampling(None)),
+            good.get("sampling", UNSTATED),
             keys_of(good, prefix),
         )
         word, seed = self._detector.label_sampling, self._detector.queue_seed

@@ -36,7 +36,7 @@ from tracker.storage.queries import lookup
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.queries import Query, add_queries
 from tracker.storage.queries.waiting import find_waiting_by_keys
-from tracker.words import GROUPED, NO_ANSWER, TARGETED
+from tracker.words import GROUPED, NO_ANSWER, TARGETED, UNSTATED
 
 _NOT_OF_QUERIES = ("labeler", "labelled_at", "note", "weight")
 
@@ -201,7 +201,7 @@ class RowWriter:
             "input": rows.get("input"),
             "group": rows.get("group"),
             "label": rows.get("label"),
-            "sampling": rows.get("sampling", standing.usual_sampling(None)),
+            "sampling": rows.get("sampling", UNSTATED),
             "is_repeat": no,
             "is_pooled": [True] * len(ids),
         }
@@ -492,10 +492,11 @@ class RowWriter:
         compares = self._opinions.are_compared(query, is_named=is_named)
         sampling = standing.choose_word_sampling(query, said, are_compared=compares)
         extra = "note", "labelled_at", "weight"
-        more: dict[str, Any] = {name: item.get(name) for name in extra}
-        more |= {"replaces_id": query["label_id"], "is_repeat": query["is_repeat"]}
-        ids = self._id(number), query["id"], self._detector.id
-        label = label_row(*ids, given, sampling, by, **more)
+        own: dict[str, Any] = {name: item.get(name) for name in extra}
+        own |= {"replaces_id": query["label_id"], "is_repeat": query["is_repeat"]}
+        label = label_row(
+            self._id(number), query["id"], self._detector.id, given, sampling, by, **own
+        )
         self._opinions.note(label)
         decision = standing.decide_standing(
             query,

@@ -335,13 +335,13 @@ class SecondPass:
     """Writes the rows of one file that the first pass found right."""
 
     def __init__(
-        self, found: Checked, written: Written = Written(), *, skips: bool = False
+        self, found: Checked, written: Written | None = None, *, skips: bool = False
     ) -> None:
         """Go on after what is *written*.
 
         Raises RejectedImportError if nothing is, and a row is bad and it does not skip.
         """
-        self.written = written
+        self.written = written or Written()
         self._found = found
         self.detector = found.detector
         self._by = found.by
@@ -358,6 +358,8 @@ class SecondPass:
         self.batches: list[int] = []
         # Whether all rows are written in one transaction, and so all or none.
         self._is_one = not self.written.rows_done
+        # Whether the first try of a piece takes its keys for new.
+        self._are_new = False
 
     @property
     def rows(self) -> int:
@@ -378,17 +380,16 @@ class SecondPass:
             assert whole is not None
             are_new = not self._found.repeats_keys and whole.is_new()
             for piece in whole.cut(most):
-                tries = iter((are_new,))
-                self.written = run(partial(self._work, piece, note, tries))
+                self._are_new = are_new
+                self.written = run(partial(self._work, piece, note))
                 self.batches += self.written.batches
                 yield self.written
 
-    def _work(
-        self, piece: CheckedPiece, note: Note, tries: Iterator[bool], session: Session
-    ) -> Written:
+    def _work(self, piece: CheckedPiece, note: Note, session: Session) -> Written:
         # The last piece waits for the disk, and brings all of them there.
         dialect.commit_without_waiting(session)
-        written = self._write_piece(session, piece, are_new=next(tries, False))
+        are_new, self._are_new = self._are_new, False
+        written = self._write_piece(session, piece, are_new=are_new)
         self._hold_open(session)
         note(session, written)
         return written

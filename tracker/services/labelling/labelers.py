@@ -200,7 +200,7 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
 
 
 def count_confirmed(session: Session, detector: Detector) -> dict[str, tuple[int, int]]:
-    """Count by labeler the labels that trusted second ones confirm, and those."""
+    """Count by labeler the labels that trusted ones confirm, and how many got one."""
     found, confirmed = Counter[str](), Counter[str]()
     for row in storage.list_rechecked(session, detector.id):
         if row.is_trusted:
@@ -371,8 +371,11 @@ def add_judgements(
             query = find_query_by_key(session, detector.id, new.key)
             if query is None:
                 if new.predicted is None:
-                    message = "there is no such query; log it first, or send its "
-                    raise invalid("key", new.key, f"{message}prediction")
+                    raise invalid(
+                        "key",
+                        new.key,
+                        "there is no such query; log it first, or send its prediction",
+                    )
                 said = new.model_dump(include={"key", "predicted", "version"})
                 logged = NewQuery(**said, asked_at=new.judged_at)
                 query, _ = log_query(session, detector, logged, by)

@@ -169,7 +169,12 @@ def _build_row(
 ) -> dict[str, Any]:
     batch = add_batch(session, query.detector_id, created_at=by.at)
     return label_row(
-        *(first_id(batch), query.id, query.detector_id, new.label, sampling, by),
+        first_id(batch),
+        query.id,
+        query.detector_id,
+        new.label,
+        sampling,
+        by,
         replaces_id=query.label_id,
         note=new.note,
         labelled_at=new.labelled_at,

@@ -13,7 +13,6 @@ import re
 import struct
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -41,6 +40,7 @@ from tracker.services import detectors, fields
 from tracker.services.estimates.weeks import Cut
 from tracker.services.images import MEDIA_TYPES
 from tracker.services.queries.queries import NewTags
+from tracker.services.sandbox.channel import BROKEN_ZIP
 from tracker.services.sandbox.readers import reading
 from tracker.services.telling.webhooks import EventTypes
 from tracker.services.wording import describe_errors, show, show_name
@@ -363,17 +363,7 @@ _LONGEST_ROW_BYTES = 64 * 2**20
 # Bytes of rows written at once; most rows have a few hundred.
 _CHUNK_BYTES = 4 * 2**20
 # Errors of the library for a zip that contradicts itself.
-_SIGNS_OF_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    KeyError,
-    RuntimeError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
+_SIGNS_OF_DAMAGE = (*BROKEN_ZIP, KeyError, TypeError, ValueError, struct.error)
 
 
 @dataclass(frozen=True, slots=True)

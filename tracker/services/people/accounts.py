@@ -247,7 +247,10 @@ def set_password(
 
 
 def _set_password(account: storage.Account, password: str) -> None:
-    """Raise InvalidInputError for a password that is short, long or easy to guess."""
+    """Set a password.
+
+    Raises InvalidInputError for one that is short, long or easy to guess.
+    """
     if not FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS:
         raise InvalidInputError.of(
             "password",

@@ -14,7 +14,7 @@ from tracker.services.fields import is_storable
 from tracker.services.people.accounts import check_is_free, check_name, parse_name
 from tracker.services.wording import check_one_of, dump_instant, invalid, missing
 from tracker.storage import people as storage
-from tracker.storage.base import find_row, list_detector_ids
+from tracker.storage.base import find_row, list_detector_ids, set_detector_ids
 from tracker.storage.inserting import Asked
 from tracker.storage.people import ApiKey, ShownKey, digest_of
 from tracker.words import KEY_ROLES
@@ -62,9 +62,8 @@ def create_key(  # noqa: PLR0913 - name, role, access and expiry.
     session.add(key)
     session.flush()
     given = list(detectors or ())
-    for reference in given:
-        detector_id = get_detector(session, reference).id
-        session.add(storage.ApiKeyDetector(api_key_id=key.id, detector_id=detector_id))
+    ids = [get_detector(session, reference).id for reference in given]
+    set_detector_ids(session, storage.ApiKeyDetector, ids, api_key_id=key.id)
     ends = None if expires_at is None else dump_instant(expires_at)
     by.record(
         session, "key made", name, role=role, detectors=given, expires=ends, owner=owner

@@ -104,9 +104,8 @@ def begin_try(session: Session, name: str, by: By) -> None:
     tried_at = by.at
     name_digest = digest_of(name)
     network = network_of(by.address)
-    of_account, of_address = storage.count_tries(
-        session, name_digest, network, after=tried_at - TRIES_WITHIN
-    )
+    delete_rows(session, SignInTry, SignInTry.tried_at <= tried_at - TRIES_WITHIN)
+    of_account, of_address = storage.count_tries(session, name_digest, network)
     if of_account >= TRIES_PER_ACCOUNT or of_address >= TRIES_PER_ADDRESS:
         first = storage.find_oldest_try(session, name_digest, network)
         raise TooManyTriesError((first or tried_at) + TRIES_WITHIN - tried_at)

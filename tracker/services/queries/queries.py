@@ -209,8 +209,15 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     storage.add_query(session, query)
     labels = []
     if query.label is not None:
-        of_query = number, number, detector.id, query.label, query.sampling, by
-        row = label_row(*of_query, is_repeat=query.is_repeat)
+        row = label_row(
+            number,
+            number,
+            detector.id,
+            query.label,
+            query.sampling,
+            by,
+            is_repeat=query.is_repeat,
+        )
         labels = [row | {"standing": query.standing}]
         add_labels(session, labels)
     truths.units.write()
@@ -321,13 +328,15 @@ def _check_same(
     is_as_declared = query.label_id in {None, query.id}
     # What it left out may have been taken over from the truth of its input.
     is_said = new.sampling is not None or query.input is None
-    if is_as_declared and is_said and (usual_sampling(new.sampling)) != query.sampling:
+    if is_as_declared and is_said and usual_sampling(new.sampling) != query.sampling:
         _refuse_other(new, "sampling", query.sampling)
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)
-    there = f"a query with the key {show(new.key)} already exists with"
     if image != query.image and not has_image_erased:
-        raise ConflictError(f"{there} a different image")
+        raise ConflictError(
+            f"a query with the key {show(new.key)} already exists with a different "
+            "image"
+        )
     if new.label is not None:
         given = [label.label for label in list_labels(session, query)]
         if new.label not in given:

@@ -21,10 +21,7 @@ _MOST_BYTES = 128 * 2**20
 # Processor time after the limit until the system ends the process.
 GRACE_SECONDS = 2
 # What reading a zip file that is damaged, or of an unknown kind, raises.
-BROKEN_ZIP = (
-    *(EOFError, NotImplementedError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
-)
+BROKEN_ZIP = (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from tracker.storage.base import Base, BigId, Name, delete_rows, remember
+from tracker.storage.base import Base, BigId, Name, delete_rows, equal, remember
 from tracker.storage.detectors import Version, is_of_version, of_version
 from tracker.storage.dialect import upsert
 from tracker.storage.estimates.cells import Counts, pool
@@ -87,13 +87,12 @@ def load_by_name(  # noqa: PLR0913 - one argument for each filter.
     key: str | None = None,
     until: str | None = None,
 ) -> dict[int, dict[str, dict[str, Any]]]:
-    """Return the states of a projection by version and key, at most *until* a key."""
+    """Return the states of a projection by version and key, with keys up to *until*."""
     columns = Projection.version_id, Projection.key, Projection.state
-    chosen = [Projection.detector_id.in_(detector_ids), Projection.name == name]
+    among = Projection.detector_id.in_(detector_ids)
+    chosen = [among, *equal(Projection, name=name, key=key)]
     if version_ids is not None:
         chosen.append(Projection.version_id.in_(version_ids))
-    if key is not None:
-        chosen.append(Projection.key == key)
     if until is not None:
         chosen.append(Projection.key <= until)
     found: dict[int, dict[str, dict[str, Any]]] = {}
@@ -108,7 +107,10 @@ def load_due_versions(
     ids: Collection[int],
     test: sa.ColumnElement[bool],
 ) -> list[tuple[Version, bool, bool]]:
-    """Return versions and those with a calendar due, whether it is, and the *test*."""
+    """Return versions, and those with a calendar that is due.
+
+    With each comes whether it is due, and whether *test* holds.
+    """
     is_due = sa.exists().where(
         is_of_version(Projection), Projection.name == CALENDAR, Projection.key == DUE
     )
@@ -142,18 +144,19 @@ def list_all_projections(
 
 def store_projections(session: Session, rows: Mapping[Row, Kept]) -> None:
     """Set *rows*, and leave the others as they are."""
-    names = ("detector_id", "version_id", "name")
-    places = (dict(zip(names, place, strict=False)) for place in sorted(rows))
-    kept = (rows[place]._asdict() for place in sorted(rows))
-    upsert(session, Projection, [a | b for a, b in zip(places, kept, strict=True)])
+    new = [
+        {"detector_id": detector, "version_id": version, "name": name, **kept._asdict()}
+        for (detector, version, name, _), kept in sorted(rows.items())
+    ]
+    upsert(session, Projection, new)
 
 
 def delete_projections(
     session: Session, detector_id: int, name: str, *, key: str | None = None
 ) -> None:
     """Delete the rows of a projection of all versions, or those under one key."""
-    which = {"detector_id": detector_id, "name": name}
-    delete_rows(session, Projection, **which | ({} if key is None else {"key": key}))
+    which = equal(Projection, detector_id=detector_id, name=name, key=key)
+    delete_rows(session, Projection, *which)
 
 
 # Built once: every estimate begins with this.

@@ -1,4 +1,4 @@
-"""The keys that a detector is cut by, and queries that no slice has a label of."""
+"""The keys that a detector is cut by, and counts of unlabelled queries."""
 
 from collections.abc import Iterable
 from datetime import datetime

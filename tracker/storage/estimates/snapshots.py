@@ -13,8 +13,6 @@ from tracker.storage.estimates.job_runs import JobRun
 from tracker.storage.inserting import insert_rows
 from tracker.words import EXACT, RECALL
 
-BALANCED = 0
-
 
 class Snapshot(Base):
     """One version's estimate as it stood after some number of labels."""
@@ -94,11 +92,16 @@ class SnapshotMeasure(_Scored, Base):
     position: Mapped[int] = mapped_column(sa.SmallInteger, primary_key=True)
 
 
-def add_snapshots(session: Session, *of_tables: Sequence[dict[str, Any]]) -> None:
+def add_snapshots(
+    session: Session,
+    snapshots: Sequence[dict[str, Any]],
+    intervals: Sequence[dict[str, Any]],
+    measures: Sequence[dict[str, Any]],
+) -> None:
     """Insert snapshots, their intervals and their measures."""
-    tables = Snapshot, SnapshotInterval, SnapshotMeasure
-    for rows_of, rows in zip(tables, of_tables, strict=True):
-        insert_rows(session, rows_of, rows)
+    insert_rows(session, Snapshot, snapshots)
+    insert_rows(session, SnapshotInterval, intervals)
+    insert_rows(session, SnapshotMeasure, measures)
 
 
 def _of(version: Version) -> sa.ColumnElement[bool]:
@@ -172,7 +175,7 @@ def iter_intervals(  # noqa: PLR0913 - one argument for each filter.
     until: datetime | None = None,
     after: tuple[int, int] | None = None,
 ) -> Iterator[Any]:
-    """Stream the history of *versions* in a time window, or behind *after*."""
+    """Stream the history of *versions* in a time window, behind *after* if given."""
     place = (Snapshot.version_id, Snapshot.sequence)
     statement = _rows(measure, method).where(
         Snapshot.detector_id.in_({one.detector_id for one in versions}),

@@ -43,7 +43,8 @@ _IS_HELD = has(Reservation) | has(Skip)
 # Drawn by the random queue for this labeler, whatever the label says of it.
 _IS_DRAWN = has(
     Reservation,
-    *(Reservation.labeler == bindparam("labeler"), Reservation.queue == RANDOM),
+    Reservation.labeler == bindparam("labeler"),
+    Reservation.queue == RANDOM,
 )
 _OF_QUERY = columns_of(Query, *LabelledQuery._fields)
 _OF_DETECTOR = columns_of(Detector, *LabelledDetector._fields)

@@ -56,7 +56,8 @@ class RandomQueue(_Waiting):
         """Return what is true of the queries that wait here."""
         found = [
             *equal(Query, detector_id=self.detector_id, version_id=self.version_id),
-            *(Query.queue_rank < self.rate, ~Query.is_gold),
+            Query.queue_rank < self.rate,
+            ~Query.is_gold,
         ]
         if self.labeler is not None:
             found.append(~_has_label_by(self.detector_id, self.labeler))
@@ -174,8 +175,10 @@ class TargetedQueue(_Waiting):
         own = {"detector_id": self.detector_id, "version_id": self.version_id}
         found = [
             *equal(Query, **own, predicted=self.predicted),
-            *(Query.label.is_(None), ~Query.is_repeat),
-            *(Query.erased_at.is_(None), ~Query.is_gold),
+            Query.label.is_(None),
+            ~Query.is_repeat,
+            Query.erased_at.is_(None),
+            ~Query.is_gold,
         ]
         if self.min_confidence is not None:
             found.append(Query.confidence >= self.min_confidence)

@@ -33,7 +33,10 @@ def alembic_config(database: Database | None = None) -> Config:
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Upgrade the schema, also twice at once; raises ConfigurationError."""
+    """Upgrade the schema; two upgrades at once are harmless.
+
+    Raises ConfigurationError if that cannot be done.
+    """
     current = current_revision(database)
     if current is not None and not _is_known(current):
         raise ConfigurationError(_describe(current))
