@@ -132,8 +132,9 @@ def create_app(
     limit_open_requests(app, total=settings.web_connections)
     application = app.wsgi_app
     if settings.proxies:
-        believed = {"x_for": settings.proxies, "x_proto": settings.proxies, "x_host": 0}
-        application = ProxyFix(application, **believed)
+        application = ProxyFix(
+            application, x_for=settings.proxies, x_proto=settings.proxies, x_host=0
+        )
     app.wsgi_app = partial(_with_small_host, application)  # type: ignore[method-assign]
     authenticate_requests(app)
     add_session_cookie(app, settings)

@@ -77,7 +77,7 @@ class Tracker:
         sending = Server(self._server.url, given_key, timeout=timeout)
         self._sender = Sender(self._spool, sending)
         self._exit_seconds = exit_seconds
-        # How many rows of the spool had been refused by then.
+        # Rows that were refused before this tracker was made.
         self._refused_before = self.refused
         self._is_used = False
         self._new_keys()

@@ -58,7 +58,8 @@ def test_nobody_and_too_weak_a_role_are_refused(device, call, tables):
         else:
             assert answer.status_code not in {401, 403, 500}
     after = tables()
-    after.pop("audit_events"), before.pop("audit_events")
+    after.pop("audit_events")
+    before.pop("audit_events")
     assert after == before
 
 

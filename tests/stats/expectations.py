@@ -14,10 +14,8 @@ def class_coverage(interval, n, accuracy, confidence_level):
     k = np.arange(n + 1)
     low, high = interval(k, n, confidence_level)
     chances = binom.pmf(k, n, truth[..., np.newaxis])
-    above, below = (
-        beyond(bound, truth[..., np.newaxis])
-        for beyond, bound in ((np.greater, low), (np.less, high))
-    )
+    above = low > truth[..., np.newaxis]
+    below = high < truth[..., np.newaxis]
     return Coverage(
         (chances * ~(above | below)).sum(axis=-1),
         (chances * above).sum(axis=-1),

@@ -113,7 +113,7 @@ def test_the_log_is_filtered_by_person_and_by_action(
     assert [row.text for row in rows] == ["eve", "eve"]
     both = visitor.get("/activity?who=web&what=detector+changed")
     assert len(both.find("th", scope="row")) == 50
-    [earlier] = [a for a in both.find("a") if a.text == "Earlier"]
+    [earlier] = [a for a in both.find("a") if a.text == "Older"]
     rest = visitor.get(earlier.attributes["href"])
     assert len(rest.find("th", scope="row")) == 10
     assert "signed in" not in rest.find("tbody")[0].text

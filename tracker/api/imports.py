@@ -69,7 +69,6 @@ PREFER = {
 _PIECE = 2**16
 
 _NEW_QUERY = {"$ref": "#/components/schemas/NewQuery"}
-_FILE = {"type": "string", "format": "binary"}
 
 
 def _parts(**properties: Any) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def _parts(**properties: Any) -> dict[str, Any]:
     }
 
 
-_PICTURE = _FILE | {"description": "A file: PNG, JPEG or WebP, at most 10 MiB."}
+_PICTURE = BYTES | {"description": "A file: PNG, JPEG or WebP, at most 10 MiB."}
 NEW_QUERY_BODY = {
     "required": True,
     "content": {
@@ -95,7 +94,7 @@ NEW_QUERY_BODY = {
 }
 _IMAGES = {
     "type": "array",
-    "items": _FILE,
+    "items": BYTES,
     "description": "One zip file, or up to 900 images, by their names.",
 }
 IMPORT_BODY = {
@@ -103,7 +102,7 @@ IMPORT_BODY = {
     "content": {
         "application/json": {"schema": {"$ref": "#/components/schemas/ImportBody"}},
         "multipart/form-data": _parts(
-            file=_FILE | {"description": "The rows; the name says what it is."},
+            file=BYTES | {"description": "The rows; the name says what it is."},
             images=_IMAGES,
         ),
         **{kind: {"schema": BYTES} for kind in files.BY_MEDIA_TYPE},

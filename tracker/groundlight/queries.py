@@ -81,8 +81,9 @@ def _dump_query(session: Session, query: AnyQuery) -> dict[str, Any]:
         # Without a confidence the SDK would wait for one until its time is up.
         result = detectors.dump_result(settings, label, 1.0, "USER")
     elif isinstance(query, Query):
-        answer = (query.predicted, query.confidence, "ALGORITHM")
-        result = detectors.dump_result(settings, *answer)
+        result = detectors.dump_result(
+            settings, query.predicted, query.confidence, "ALGORITHM"
+        )
     return {
         "id": dump_id("iq", query.id),
         "type": "image_query",

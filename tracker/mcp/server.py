@@ -302,8 +302,16 @@ def build_server(database: Database, key: str, clock: Clock) -> Any:
                 "the API key in TRACKER_KEY is unknown, revoked or expired"
             )
     tools = (
-        *(desk.list_detectors, desk.estimate, desk.history, desk.compare, desk.plan),
-        *(desk.slices, desk.judges, desk.mistakes, desk.events, desk.explain),
+        desk.list_detectors,
+        desk.estimate,
+        desk.history,
+        desk.compare,
+        desk.plan,
+        desk.slices,
+        desk.judges,
+        desk.mistakes,
+        desk.events,
+        desk.explain,
     )
     made = []
     for function in tools:

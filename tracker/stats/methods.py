@@ -58,8 +58,8 @@ _GUARANTEED = (
         formula=FORMULA,
     ),
 )
-# Of a class, of the balanced accuracy where the class limits are not combined, and
-# what it is.
+# For each name: the class interval, the balanced one (None: the class limits are
+# combined), and a description.
 _APPROXIMATIONS: dict[str, tuple[IntervalFunction, IntervalFunction | None, str]] = {
     "wilson": (
         approximate.wilson,

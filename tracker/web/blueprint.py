@@ -71,7 +71,7 @@ def lead_to(endpoint: str, *, says: str = "", **names: Any) -> Response:
 
 @contextmanager
 def reading(detector_id: str) -> Iterator[tuple[Session, Detector]]:
-    """Read a detector, and what else its page shows, of one moment."""
+    """Open a read transaction, and yield it with the detector."""
     with database().read() as session:
         yield session, get_detector(session, detector_id)
 

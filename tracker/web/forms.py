@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
 from tracker.errors import ConflictError, FieldError, InvalidInputError
 from tracker.services.detectors import DetectorChange, NewDetector
 from tracker.services.fields import parse_input
+from tracker.services.wording import invalid
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector
+from tracker.storage.estimates.cells import midnight_in
 
 _PERCENT = "is not a percentage above 0 and below 100, such as 95"
 _PERCENT_FIELDS = {
@@ -162,6 +165,14 @@ def parse_percent(text: str) -> float | str | None:
         return float(Decimal(cleaned) / 100)
     except (ArithmeticError, ValueError):
         return text
+
+
+def parse_day(name: str, text: str, zone: tzinfo) -> datetime:
+    """Return when a day begins in *zone*; raises InvalidInputError."""
+    try:
+        return midnight_in(date.fromisoformat(text), zone)
+    except (ValueError, OverflowError):
+        raise invalid(name, text, "it must be a day, such as 2026-01-31") from None
 
 
 def _strip(text: str) -> str | None:

@@ -1,8 +1,6 @@
 """Importing a file in the browser."""
 
 from collections.abc import Callable
-from functools import partial
-from os import SEEK_END
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
@@ -25,7 +23,7 @@ from tracker.services.imports.writing import Order, importing
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.imports import list_imports
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, pages, reading
 from tracker.web.forms import Form, failed_form
 from tracker.words import REJECT, SKIP
 
@@ -63,13 +61,16 @@ def _carry_out(
     saves = bool(request.form.get("save_mapping"))
     order = Order(detector_id, file, by(), on_error, saves)
     try:
-        if file.size + (images.seek(0, SEEK_END) if images else 0) > LARGE_BYTES:
+        if background.size_of(order, images) > LARGE_BYTES:
             clock = context().clock
             with background.arriving(database(), order, images, clock=clock) as arrived:
-                add = partial(
-                    background.add_import, order=order, images=images, arrived=arrived
+                import_id = database().run(
+                    lambda session: (
+                        background.add_import(
+                            session, order, images, arrived=arrived
+                        ).id
+                    )
                 )
-                import_id = database().run(lambda session: add(session).id)
             return lead_to("follow_import", import_id=dump_id("imp", import_id))
         order = take_images(database(), order, images, context().images)
         with importing(database(), order) as carry_out:
@@ -137,8 +138,8 @@ def undo_import(import_id: str) -> ResponseReturnValue:
 @requires("editor")
 def preview_import(detector_id: str) -> ResponseReturnValue:
     """Show the columns of a file, what each is taken for, and its first rows."""
-    with database().read() as session:
-        return _preview(detectors.get_detector(session, detector_id))
+    with reading(detector_id) as (_, detector):
+        return _preview(detector)
 
 
 def _preview(detector: Detector | None) -> str:
@@ -264,13 +265,11 @@ def remove_mapping(detector_id: str) -> ResponseReturnValue:
     with database().write() as session:
         detector = detectors.get_open_detector(session, detector_id)
         files.save_mapping(session, detector, choices.Mapping(), by())
-    flash("Removed.")
-    return lead_to("show_import", detector_id=detector_id)
+    return lead_to("show_import", says="Removed.", detector_id=detector_id)
 
 
 def _render(detector_id: str, form: Form, report: reports.Outcome | None = None) -> str:
-    with database().read() as session:
-        detector = detectors.get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         return render_template(
             "imports/import.html",
             detector=detector,

@@ -170,7 +170,7 @@ def show_settings() -> ResponseReturnValue:
 def show_server() -> ResponseReturnValue:
     """Show the settings of the server with what each means; no secret is shown."""
     settings = context().settings
-    variables: tuple[list[Any], list[Any]] = ([], [])
+    changed, usual = list[Any](), list[Any]()
     for name, field in Settings.model_fields.items():
         is_usual = getattr(settings, name) == field.get_default()
         variable = {
@@ -178,8 +178,7 @@ def show_server() -> ResponseReturnValue:
             "value": _show(settings, name),
             "meaning": field.description or "",
         }
-        variables[is_usual].append(variable)
-    changed, usual = variables
+        (usual if is_usual else changed).append(variable)
     return render_template("settings/server.html", changed=changed, usual=usual)
 
 

@@ -9,7 +9,14 @@ from pydantic import Field, RootModel
 from sqlalchemy.orm import Session
 
 from tracker import http, shapes, words
-from tracker.api.parameters import DrawLimit, IdPath, Page, Parameters, dump_newest
+from tracker.api.parameters import (
+    DrawLimit,
+    IdPath,
+    Page,
+    Parameters,
+    dump_newest,
+    optional,
+)
 from tracker.api.queries import address_of_image
 from tracker.api.routes import answers, build_routes
 from tracker.services.by import By
@@ -49,9 +56,7 @@ class AuditList(Page):
 
     prefix = "aud"
 
-    every: Cut | None = Field(
-        default=None, description="Only those that schedules made of each such span."
-    )
+    every: Cut | None = optional("Only those that schedules made of each such span.")
 
 
 class DrawsWanted(Parameters):
@@ -60,9 +65,7 @@ class DrawsWanted(Parameters):
     count: DrawLimit = Field(
         default=1, description="The number of draws, from 1 to 100."
     )
-    labeler: KeyName | None = Field(
-        default=None, description="The labeler; by default the name of the key."
-    )
+    labeler: KeyName | None = optional("The labeler; by default the name of the key.")
 
 
 class AuditPage(shapes.Shape):
@@ -222,8 +225,9 @@ def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
         items = []
         for draw in audit_draws.draw_next(session, audit, asked_by, count=query.count):
             one = get_query_by_number(session, detector.id, draw.query_id)
-            of_draw = one, words.TARGETED, draw.until
-            found = describe_next(detector, *of_draw, image=address_of_image(one))
+            found = describe_next(
+                detector, one, words.TARGETED, draw.until, image=address_of_image(one)
+            )
             items.append(AuditDraw(**dict(found), draw=draw.number))
         return AuditDraws(items=items, next=None).dump()
 

@@ -29,17 +29,17 @@ class NextWanted(queues.QueueChoice, parameters.Parameters):
 
     repeated: ClassVar[frozenset[str]] = frozenset({"where"})
 
-    min_confidence: parameters.ShareText | None = Field(
-        default=None, description="Targeted queue: only queries at least as confident."
+    min_confidence: parameters.ShareText | None = parameters.optional(
+        "Targeted queue: only queries at least as confident."
     )
-    max_confidence: parameters.ShareText | None = Field(
-        default=None, description="Targeted queue: only queries at most as confident."
+    max_confidence: parameters.ShareText | None = parameters.optional(
+        "Targeted queue: only queries at most as confident."
     )
-    labeler: KeyName | None = Field(
-        default=None, description="The labeler; by default the name of the key."
+    labeler: KeyName | None = parameters.optional(
+        "The labeler; by default the name of the key."
     )
-    skip: parameters.QueryReference | None = Field(
-        default=None, description="The id of a query to skip first."
+    skip: parameters.QueryReference | None = parameters.optional(
+        "The id of a query to skip first."
     )
 
 

@@ -40,17 +40,17 @@ _STUDY_BODY = {
 class StudyDescription(parameters.Parameters):
     """What is said of a study whose rounds come as CSV; JSON says it in the body."""
 
-    name: fields.StudyName | None = Field(
-        default=None, description="For text/csv: the name of the study."
+    name: fields.StudyName | None = parameters.optional(
+        "For text/csv: the name of the study."
     )
-    kind: studies.Kind | None = Field(
-        default=None, description="For text/csv: the kind of the rounds."
+    kind: studies.Kind | None = parameters.optional(
+        "For text/csv: the kind of the rounds."
     )
-    version: fields.VersionName | None = Field(
-        default=None, description="For text/csv: the version that was studied."
+    version: fields.VersionName | None = parameters.optional(
+        "For text/csv: the version that was studied."
     )
-    note: fields.Note | None = Field(
-        default=None, description="For text/csv: a note on how the study was done."
+    note: fields.Note | None = parameters.optional(
+        "For text/csv: a note on how the study was done."
     )
 
 

@@ -59,12 +59,6 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         gc.collect()
         gc.freeze()
     multiprocessing.set_start_method("fork" if _IS_COPIED else "spawn")
-    most = _CONNECTIONS_PER_REQUEST * ready.connections
-    # Granian has raised the limit of open files to the system's maximum.
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files != resource.RLIM_INFINITY:
-        left = files - _FILES_PER_REQUEST * ready.connections
-        most = min(most, max(left, ready.connections))
     server = Server(
         f"{_APP}:build_app",
         factory=True,
@@ -75,7 +69,7 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         # A thread for each open request, so that slow clients hold up nobody; opening
         # a transaction limits how many of them work.
         blocking_threads=ready.connections,
-        backpressure=most,
+        backpressure=_count_connections(ready.connections),
         respawn_failed_workers=True,
         respawn_interval=0.5,
         workers_kill_timeout=_GRACE_SECONDS,
@@ -85,6 +79,16 @@ def web(host: str, port: int, parent: int | None, *, prepared: bool) -> None:
         log_dictconfig={"handlers": {"console": _TO_STDERR, "access": _TO_STDERR}},
     )
     server.serve()
+
+
+def _count_connections(requests: int) -> int:
+    """Return how many connections may be open while so many requests are worked on."""
+    most = _CONNECTIONS_PER_REQUEST * requests
+    # Granian has raised the limit of open files to the system's maximum.
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return most
+    return min(most, max(files - _FILES_PER_REQUEST * requests, requests))
 
 
 def _import_app() -> None:

@@ -77,9 +77,9 @@ class SpanAccuracy(Shape):
     high: float
     basis: Basis = Field(
         description="queries: the interval is for all queries of the span, however "
-        "few were drawn; labels: for the average over its labelled queries, and where "
-        "every query gets its label for all its queries, had those without one been "
-        "wrong, or right."
+        "few were drawn; labels: it is for the average over the labelled queries or, "
+        "where every query gets its label, it bounds the accuracy over all queries of "
+        "the span."
     )
     is_closed: bool = Field(
         description="Whether the span has ended and none of its queries arrived today "

@@ -179,6 +179,11 @@ def _new_import(
     return order.to_row(detector, choices=said, bytes=0)
 
 
+def size_of(order: writing.Order, images: BinaryIO | None) -> int:
+    """Return how many bytes a file has together with its *images*."""
+    return order.file.size + (0 if images is None else images.seek(0, io.SEEK_END))
+
+
 @contextmanager
 def arriving(
     database: Database, order: writing.Order, images: BinaryIO | None, *, clock: Clock
@@ -188,8 +193,7 @@ def arriving(
     Give the key for ``add_import``, None where the file is left to that.  Nobody sees
     the import before, and what is not taken up at the end of the block is deleted.
     """
-    size = order.file.size + (images.seek(0, io.SEEK_END) if images is not None else 0)
-    if not database.is_sqlite or size < writing.LARGE_BYTES:
+    if not database.is_sqlite or size_of(order, images) < writing.LARGE_BYTES:
         yield None
         return
     with database.write() as session:

@@ -41,10 +41,11 @@ def foresee(strata: Strata, known: Ints, goal: Goal, level: float) -> Forecast:
     Labels that are known correct that; a forecast is no promise, and another seed
     would give a somewhat different one.
     """
-    asked = strata, known, goal, level
-    chosen, even = (
-        foresee_labels(*asked, is_even=is_even, runs=_runs(strata, is_even=is_even))
-        for is_even in (False, True)
+    chosen = foresee_labels(
+        strata, known, goal, level, runs=_runs(strata, is_even=False)
+    )
+    even = foresee_labels(
+        strata, known, goal, level, is_even=True, runs=_runs(strata, is_even=True)
     )
     return Forecast(chosen, even)
 

@@ -29,8 +29,8 @@ _CAUTION = 30.0
 _MOST_CARRIED = 400.0
 
 
-# What is believed before any label, give or take: the log odds of being wrong are the
-# first times what the confidence says, and the second where there is none.
+# The prior of the log odds of being wrong: a factor of what the confidence says, and
+# the value without a confidence.
 CAUTIOUS, AS_SAID = (0.8, 0.0), (1.0, -2.2)
 
 
@@ -216,8 +216,9 @@ def _logistic(
     # The log odds in the middle of each bin, 0 without a confidence.
     z = np.where(none, 0, strata.bins) / BINS_PER_LOGIT
     of_class = strata.predicted[:, None] == np.arange(strata.classes)
-    terms = [(np.ones_like(z), 0.0, 1.0), (z, before[0], _SLOPE_SPREAD)]
-    terms += [(none, before[1], 1.0)]
+    scale, unsure = before
+    terms = [(np.ones_like(z), 0.0, 1.0), (z, scale, _SLOPE_SPREAD)]
+    terms += [(none, unsure, 1.0)]
     terms += [(one, 0.0, _CLASS_SPREAD) for one in of_class.T]
     for differs, is_missing in zip(*_votes(strata), strict=True):
         terms += [(differs, _JUDGE_SLOPE, _JUDGE_SPREAD)]

@@ -9,7 +9,7 @@ import numpy as np
 from ..arguments import Floats, tail_share
 from ..exact import Interval
 from .betting import GRID, BalancedBets, ClassBets, balanced_ends, refuted_to
-from .ledger import OPEN, Ledger, build_rows
+from .ledger import OPEN, Ledger, Rows, build_rows
 from .strata import Ints
 
 # What part of the error of the balanced accuracy pays for the class intervals
@@ -111,14 +111,23 @@ def look(
     now = course.narrowed(ledger.settled, certain)
     correct, labelled = ledger.totals(len(ledger.labels), len(ledger.rounds) - 1)
     measures, balanced = now.intervals()
-    # Ratios of what is unbiased for right and for all labels of a class.
-    rows = course.rows
+    return Look(
+        measures,
+        balanced,
+        _estimates(course.rows, measures),
+        correct,
+        labelled,
+        ledger.settled,
+        tuple(course.standings),
+    )
+
+
+def _estimates(rows: Rows, measures: Interval) -> Floats:
+    """Return ratios of what is unbiased for right and for all labels of a class."""
     worth = 1.0 / rows.spreads[:, :-1]
     right, of = (worth * rows.right).sum(axis=0), (worth * rows.of).sum(axis=0)
     ratio = np.divide(right, of, out=np.full(len(of), np.nan), where=of > 0)
-    estimates, stood = np.clip(ratio, *measures), tuple(course.standings)
-    counts = correct, labelled, ledger.settled
-    return Look(measures, balanced, estimates, *counts, stood)
+    return np.asarray(np.clip(ratio, *measures))
 
 
 def look_at_aim(

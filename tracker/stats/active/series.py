@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -145,9 +144,15 @@ def _as_share(ledger: Ledger, is_counted: Ints) -> Ledger:
         q = np.clip(chances / UNIT, rare, 1.0 - rare)
         inverse = float(left @ frozen.weights) * (left / frozen.weights)
         spread = max(1e-9, inverse @ (q * (1.0 - q)) / int(strata.sizes.sum()))
-        model: dict[str, Any] = {"wrong": UNIT - chances, "directions": np.zeros(2)}
-        model["rows"] = np.tile([0, UNIT], (len(strata.sizes), 1))
-        rounds.append(replace(frozen, **model, spreads=np.full(4, spread)))
+        rounds.append(
+            replace(
+                frozen,
+                wrong=UNIT - chances,
+                directions=np.zeros(2),
+                rows=np.tile([0, UNIT], (len(strata.sizes), 1)),
+                spreads=np.full(4, spread),
+            )
+        )
     labels = np.where(ledger.labels == OPEN, OPEN, ~is_counted[ledger.labels])
     known = tuple(map(fold, ledger.known))
     folded = Strata(2, np.zeros_like(strata.sizes), *strata[2:])

@@ -87,8 +87,10 @@ def build_strata(
         )
         if len(first) <= _MOST_STRATA:
             break
-    of_first = said[first], bins[first], sizes.astype(np.int64), columns[first]
-    return Strata(classes, *of_first), index.astype(np.int64)
+    strata = Strata(
+        classes, said[first], bins[first], sizes.astype(np.int64), columns[first]
+    )
+    return strata, index.astype(np.int64)
 
 
 def _in_range(values: Ints, least: int, end: int) -> bool:

@@ -372,8 +372,14 @@ def _strongest_of(
     look, evidence = best
     number, since = look.number, int(look.days[np.argmax(evidence)])
     first, last = _located(number, start, errors)
-    ends = min(first, since), max(last, since)
-    return AccuracyChange(look.direction, number.scope, since, *ends, look.reference)
+    return AccuracyChange(
+        look.direction,
+        number.scope,
+        since,
+        min(first, since),
+        max(last, since),
+        look.reference,
+    )
 
 
 def _located(number: _Number, start: int | None, errors: _Errors) -> tuple[int, int]:

@@ -66,11 +66,8 @@ class Split(NamedTuple):
 
     def log_marginal(self) -> Floats:
         """Return the log likelihood averaged over accuracies by Beta(1/2, 1/2)."""
-        before, since = (
-            betaln(right + 0.5, counted - right + 0.5) - betaln(0.5, 0.5)
-            for right, counted in (self[:2], self[2:])
-        )
-        return total_of(before + since)
+        before = _log_marginal(self.right_before, self.before)
+        return total_of(before + _log_marginal(self.right_since, self.since))
 
     def log_ratio(self) -> Floats:
         """Return the log likelihood ratio of a change in each class against none.
@@ -214,6 +211,10 @@ def _within(chance: Floats) -> Floats:
 
 def _log_chance(right: Floats, counted: Floats, chance: Floats) -> Floats:
     return np.asarray(xlogy(right, chance) + xlogy(counted - right, 1.0 - chance))
+
+
+def _log_marginal(right: Floats, counted: Floats) -> Floats:
+    return np.asarray(betaln(right + 0.5, counted - right + 0.5) - betaln(0.5, 0.5))
 
 
 def _log_likelihood(right: Floats, counted: Floats) -> Floats:

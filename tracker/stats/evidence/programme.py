@@ -18,6 +18,7 @@ _ROUNDING = 1e-12
 # Terms that are so many nats below the largest, after so many steps, are dropped, which
 # only loses evidence.
 _NEGLIGIBLE = {1: 60.0, 4: 25.0, 8: 25.0}
+# At the start, and after the last terms were dropped.
 _LOOKS_AT_FLOOR = 0, 9
 
 _MOST_STEPS, _MOST_HALVINGS, _LEAST_LEFT = 40, 6, 0.125
@@ -156,7 +157,7 @@ def _search(bets: Bets, start: Floats, aim: _Aim) -> Floats:
     bets = bets.lowered()
     best = np.full(len(start), bets.floor if aim.mean is None else -np.inf)
     p, rows = np.where(bets.labelled > 0, start, bets.floor), np.arange(len(start))
-    # To allocate room for each sum would cost more than the sum.
+    # Allocated once for all sums.
     room = np.empty((3, bets.scores.size))
     value = _value(bets, p, room)
     for step in range(_MOST_STEPS):

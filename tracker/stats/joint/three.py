@@ -108,10 +108,8 @@ def three_class_limit(k: tuple[int, ...], n: tuple[int, ...], error: float) -> f
     # Below the box's lowest corner there is nothing left to refute.
     floor = math.nextafter(math.fsum(window.low for window in outcomes.windows), 0.0)
     # A proof takes long, and is begun where it will most likely do.
-    glances, proofs = (
-        Search(floor, outcomes.estimate, classes=3, tolerance=tolerance)
-        for tolerance in (_NEAR, _TOLERANCE)
-    )
+    glances = Search(floor, outcomes.estimate, classes=3, tolerance=_NEAR)
+    proofs = Search(floor, outcomes.estimate, classes=3, tolerance=_TOLERANCE)
     glances.run(partial(_seen, outcomes), outcomes.allowed, outcomes.score)
     guess = glances.place_of(outcomes.allowed * (1.0 - _USUAL_EXCESS))
     total = proofs.run(largest_chance, outcomes.allowed, guess)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 
 from flask import Response, render_template, request
@@ -18,14 +18,13 @@ from tracker.services.exports import Rows
 from tracker.services.fields import parse_input
 from tracker.services.wording import invalid
 from tracker.storage.base import parse_whole
-from tracker.storage.detectors import Detector, list_versions, zone_of
-from tracker.storage.estimates.cells import midnight_in
+from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.labelers import list_judges
 from tracker.web.blueprint import lead_to, pages, reading
 from tracker.web.downloads import download
 from tracker.web.drawing.differences import Bar, build_axis, draw_change
 from tracker.web.drawing.words import narrow
-from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.forms import Form, failed_form, filled_in, parse_day
 
 # The days of the week then and of the week now, and who answered in it.
 _WEEKS = (
@@ -58,8 +57,8 @@ def start_investigation(detector_id: str) -> ResponseReturnValue:
         database().run(begin)
     except (InvalidInputError, ConflictError) as error:
         form = failed_form(request.form, error, conflict_field="since")
-        with database().read() as session:
-            return _render(session, get_detector(session, detector_id), form), 422
+        with reading(detector_id) as (session, detector):
+            return _render(session, detector, form), 422
     return lead_to("show_attribution", detector_id=detector_id)
 
 
@@ -74,8 +73,8 @@ def download_anchors(detector_id: str, suffix: str) -> Response:
         )
         return [one.dump() | {"needs": ", ".join(one.needs)} for one in found.items]
 
-    with database().read() as session:
-        attribution.get_attribution(session, get_detector(session, detector_id), number)
+    with reading(detector_id) as (session, detector):
+        attribution.get_attribution(session, detector, number)
     return download(detector_id, "anchors", suffix, _COLUMNS, rows)
 
 
@@ -99,7 +98,8 @@ def _propose(session: Session, detector: Detector) -> dict[str, str]:
             found |= zip(week, map(date.isoformat, days), strict=False)
     for since, until, *who in _WEEKS:
         if {since, until} <= found.keys():
-            span = (read_day(detector, one, found[one]) for one in (since, until))
+            zone = detector.zone
+            span = (parse_day(one, found[one], zone) for one in (since, until))
             answering = attribution.find_answering(session, detector, *span)
             found |= zip(who, answering or (), strict=False)
     return found
@@ -108,18 +108,10 @@ def _propose(session: Session, detector: Detector) -> dict[str, str]:
 def _read_form(detector: Detector, typed: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = filled_in(typed, *_DAYS, *_WHO, "anchors")
     for name in {*_DAYS} & values.keys():
-        values[name] = read_day(detector, name, values[name]).isoformat()
+        values[name] = parse_day(name, values[name], detector.zone).isoformat()
     if "anchors" in values:
         values["anchors"] = parse_whole(values["anchors"])
     return values
-
-
-def read_day(detector: Detector, name: str, text: str) -> datetime:
-    """Return when a day begins where the days of the workspace do."""
-    try:
-        return midnight_in(date.fromisoformat(text), zone_of(detector.time_zone))
-    except (ValueError, OverflowError):
-        raise invalid(name, text, "it must be a day, such as 2026-01-31") from None
 
 
 def _render(session: Session, detector: Detector, form: Form) -> str:

@@ -68,13 +68,13 @@ _OF_LABELS |= {"beyond", "scope"}
 _WINDOW = "500"
 # Of so many spans below the target the mistakes are counted.
 _MOST_BELOW = 12
-_WINDOWS = [
-    ("200", "last 200 labels"),
-    ("500", "last 500 labels"),
-    ("2000", "last 2,000 labels"),
-    ("7d", "last 7 days"),
-    ("30d", "last 30 days"),
-]
+_WINDOWS = {
+    "200": "last 200 labels",
+    "500": "last 500 labels",
+    "2000": "last 2,000 labels",
+    "7d": "last 7 days",
+    "30d": "last 30 days",
+}
 # Beyond so many classes the table shows one of them, which the visitor chooses.
 _MOST_COLUMNS = 2
 
@@ -286,7 +286,7 @@ def _compare(
     return {
         "window": window,
         # One that was typed into the address stands beside the usual ones.
-        "windows": list(dict([(window, window), *_WINDOWS]).items()),
+        "windows": {window: window} | _WINDOWS,
         "moments": moments,
         "first": 1,
         "newest": 0 if version is None else version.sequence,

@@ -46,12 +46,11 @@ from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit
 from tracker.web.blueprint import allow_style, cut_page, lead_to, pages
-from tracker.web.deciding.attribution import read_day
 from tracker.web.downloads import download
 from tracker.web.drawing import readings as drawing
 from tracker.web.drawing.closing import draw_closing
 from tracker.web.drawing.words import day, exactly
-from tracker.web.forms import Form, failed_form, filled_in
+from tracker.web.forms import Form, failed_form, filled_in, parse_day, parse_percent
 from tracker.words import BALANCED, PRECISION
 
 # A difference of fewer of the labels is within the luck of a simulation.
@@ -86,7 +85,9 @@ def _read(session: Session, audit: Audit, *, at: datetime) -> dict[str, Any]:
     shown = {0, len(history) // 2, len(history) - 1}
     expected = used + found.labels_left
     closing = draw_closing(
-        *(steps, comparison.at_random(steps), goal_of(audit)),
+        steps,
+        comparison.at_random(steps),
+        goal_of(audit),
         expected=expected if is_open else None,
         at_random=needed if is_open else None,
     )
@@ -233,7 +234,7 @@ def _read_form(detector: Detector, typed: Mapping[str, str]) -> NewAudit:
     values.setdefault("name", f"Audit of {now():%Y-%m-%d %H:%M:%S}")
     for name in ("since", "until"):
         if name in values:
-            values[name] = read_day(detector, name, values[name])
+            values[name] = parse_day(name, values[name], detector.zone)
     if "plan" in typed and "every" in values:
         values.setdefault("since", _LIKE.get(values.pop("every"), "7d"))
         values.setdefault("version", "*")
@@ -256,11 +257,11 @@ def read_share(typed: Mapping[str, str], name: str = "points") -> float:
     """Return a number in hundredths; raises InvalidInputError."""
     points = "a number of points, such as 3"
     what = points if name == "points" else "a percentage, such as 90"
-    number = typed.get(name, "").strip().replace(",", ".")
-    try:
-        return float(number) / 100.0
-    except ValueError:
-        raise invalid(name, number, f"it must be {what}") from None
+    text = typed.get(name, "").strip()
+    share = parse_percent(text)
+    if isinstance(share, float):
+        return share
+    raise invalid(name, text, f"it must be {what}")
 
 
 def _render_list(

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from tracker.http import account, by, database, now, requires
 from tracker.services.by import By
-from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.measures import score_named
 from tracker.services.evidence.measure import read_measure
@@ -26,7 +26,7 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling import queues as storage
 from tracker.storage.labelling.audits import Audit
 from tracker.storage.labelling.labelers import Assignment
-from tracker.web.blueprint import answer_live, pages
+from tracker.web.blueprint import answer_live, pages, reading
 from tracker.web.drawing import readings
 from tracker.web.forms import filled_in
 from tracker.web.labelling.audits import read_aimed
@@ -112,8 +112,7 @@ def reserve_next(
 @requires("labeler")
 def show_progress(detector_id: str) -> ResponseReturnValue:
     """Show how far labelling has come."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         chosen = choose_queue(session, detector, request.args)
         progress = build_progress(session, detector, chosen)
         return answer_live(
@@ -168,11 +167,11 @@ def _read_versions(
     pooled = estimate
     if len(versions) > 1:
         pooled = get_estimate(session, detector, version="*", computed_at=now())
-    reading = _read_measured(detector, estimate)
+    measured = _read_measured(detector, estimate)
     return {
         "estimate": estimate,
-        "reading": reading,
-        "axis": readings.build_axis([reading], detector.target),
+        "reading": measured,
+        "axis": readings.build_axis([measured], detector.target),
         "labels": pooled.labels + pooled.unclear + pooled.targeted_left_out,
         "versions": len(versions),
         "audit_left": None,
@@ -183,21 +182,21 @@ def _read_measured(detector: Detector, estimate: Estimate) -> readings.Reading:
     measure, found = read_measure(detector.measure), estimate.decision
     if measure.kind == BALANCED:
         return readings.read_balanced(estimate)
-    reading = readings.read(score_named(estimate, measure), name=measure.name, tone=0)
+    measured = readings.read(score_named(estimate, measure), name=measure.name, tone=0)
     if found is None:
-        return reading
+        return measured
     score = Accuracy(accuracy=found.accuracy, low=found.low, high=found.high)
-    return replace(reading, score=score, beside=found.target)
+    return replace(measured, score=score, beside=found.target)
 
 
 def _read_audit(session: Session, queue: storage.AuditQueue) -> dict[str, Any]:
     audit = session.get_one(Audit, (queue.detector_id, queue.audit_id))
     found = get_audit_estimate(session, audit, computed_at=now())
-    reading = read_aimed(audit, found)
+    aimed = read_aimed(audit, found)
     return {
         "estimate": found,
-        "reading": reading,
-        "axis": readings.build_axis([reading], audit.target),
+        "reading": aimed,
+        "axis": readings.build_axis([aimed], audit.target),
         "labels": found.labels + found.unclear,
         "versions": 1,
         "audit_left": found.labels_left,

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import by, database, requires
 from tracker.rounding import outward
-from tracker.services.detectors import get_detector, get_open_detector
+from tracker.services.detectors import get_open_detector
 from tracker.services.fields import parse_input
 from tracker.services.labelling import golds
 from tracker.services.labelling import labelers as services
@@ -18,7 +18,7 @@ from tracker.shapes import Score
 from tracker.storage.base import parse_whole
 from tracker.storage.labelling.golds import count_golds
 from tracker.storage.people import list_people_who_label
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, pages, reading
 from tracker.web.drawing.readings import Reading, read, tone_of
 from tracker.web.drawing.words import sentence
 from tracker.web.forms import Form
@@ -33,8 +33,7 @@ MOST_LISTED = 100
 @requires("editor")
 def show_labelers(detector_id: str) -> ResponseReturnValue:
     """Show how labelers agree, and how often each of them errs."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         report = services.get_labelers(session, detector)
         assignments = services.list_assignments(session, detector, by())
         names = list_people_who_label(session, detector.id)
@@ -141,8 +140,7 @@ def _back_to_query(query_id: str) -> ResponseReturnValue:
 @requires("viewer")
 def show_judges(detector_id: str) -> ResponseReturnValue:
     """Show how each judge agrees with the labels."""
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         version = request.args.get("version") or None
         report = services.get_judges(session, detector, version=version)
     return render_template(

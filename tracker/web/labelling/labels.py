@@ -26,7 +26,7 @@ from sqlalchemy.orm import Session
 from tracker.charts.words import plural
 from tracker.errors import ConflictError, FieldError, InvalidInputError, NotFoundError
 from tracker.http import account, by, database, requires
-from tracker.services.detectors import check_class, get_detector, get_open_detector
+from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.estimates.report import Report
 from tracker.services.evidence.standing import SettledError, is_closed
 from tracker.services.fields import parse_input
@@ -42,7 +42,7 @@ from tracker.storage.labelling.labelers import Assignment, list_asked
 from tracker.storage.labelling.queues import RecheckQueue, list_queued
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, pages, reading
 from tracker.web.detector_list import list_reports
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
@@ -121,8 +121,7 @@ def label_next(detector_id: str) -> ResponseReturnValue:
                 "meanwhile."
             )
             return _send_to(url_for("pages.show_query", query_id=str(last)))
-    with database().read() as session:
-        detector = get_detector(session, detector_id)
+    with reading(detector_id) as (session, detector):
         address = choose_queue(session, detector, typed).address
     following = dict[str, Any](address, detector_id=detector_id, last=last)
     return lead_to("show_next", **following)
@@ -203,8 +202,9 @@ def _show(
                     "pages.show_next", detector_id=following, stream="all"
                 )
                 return _send_to(address)
-        shown = session, detector, chosen, queries, progress
-        return _render(*shown, asked=asked, form=form)
+        return _render(
+            session, detector, chosen, queries, progress, asked=asked, form=form
+        )
 
 
 def find_query_of(
@@ -321,8 +321,7 @@ def label_grid(detector_id: str) -> ResponseReturnValue:
     said = f"{plural(len(stored), 'label')} saved."
     if scored and "queue" not in _chosen():
         said += f" The detector agreed on {agreed} of {len(scored)}."
-    flash(said)
-    return lead_to("show_grid", detector_id=detector_id, **_chosen())
+    return lead_to("show_grid", says=said, detector_id=detector_id, **_chosen())
 
 
 def _chosen() -> dict[str, Any]:

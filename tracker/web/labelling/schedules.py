@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median_high
 from typing import Any
 
-from flask import flash, render_template, request
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -180,8 +180,11 @@ def edit_schedule(schedule_id: str) -> ResponseReturnValue:
             errors["points"] = errors.pop("half_width")
         form = Form(typed, errors)
         return _render(schedule_id, form), 422
-    flash("Saved. It holds for the audits that are not begun yet.")
-    return lead_to("look_at_schedule", schedule_id=schedule_id)
+    return lead_to(
+        "look_at_schedule",
+        says="Saved. It holds for the audits that are not begun yet.",
+        schedule_id=schedule_id,
+    )
 
 
 _COLUMNS = (

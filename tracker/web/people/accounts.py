@@ -313,13 +313,9 @@ def show_audit_log() -> ResponseReturnValue:
             is_first=before is None,
             asked=asked.model_dump(exclude_none=True),
             # The chosen filter stays in the list even if its events are old.
-            people=_choices("anybody", {asked.who, *(who for who, _ in doings)}),
-            actions=_choices("anything", {asked.what, *(what for _, what in doings)}),
+            people=sorted(filter(None, {asked.who, *(who for who, _ in doings)})),
+            actions=sorted(filter(None, {asked.what, *(what for _, what in doings)})),
         )
-
-
-def _choices(anything: str, known: set[str | None]) -> list[tuple[str, str]]:
-    return [("", anything), *((one, one) for one in sorted(filter(None, known)))]
 
 
 @pages.get("/activity.<suffix>")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import date, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
@@ -10,11 +10,11 @@ from werkzeug.datastructures import MultiDict
 
 from tracker.http import context, now
 from tracker.services.estimates.query_lists import QueryFilter, find_and_count
-from tracker.services.wording import invalid
 from tracker.storage.detectors import Detector, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labels import count_current_since
 from tracker.storage.queries.finding import SORTS
+from tracker.web.forms import parse_day
 
 # A page counts no further, so that it takes no longer with ten million queries.
 MOST_COUNTED = 10_000
@@ -101,7 +101,7 @@ class Filter:
             **chosen,
             key=f"{self.key.rstrip('*')}*" if self.key else None,
             is_counted=_COUNTED.get(self.counted),
-            labelled_since=_parse_day(self.labelled_from)
+            labelled_since=parse_day("labelled_from", self.labelled_from, _zone())
             if self.labelled_from
             else None,
             where=where,
@@ -133,14 +133,6 @@ def count_this_week(session: Session, detector_id: int | None) -> Week:
     monday = today - timedelta(days=today.weekday())
     since = midnight_in(monday, _zone())
     return Week(monday, *count_current_since(session, detector_id, since=since))
-
-
-def _parse_day(text: str) -> datetime:
-    try:
-        return midnight_in(date.fromisoformat(text), _zone())
-    except (ValueError, OverflowError) as error:
-        message = "it must be a date, such as 2026-11-01"
-        raise invalid("labelled_from", text, message) from error
 
 
 def count_mistakes(

@@ -103,8 +103,15 @@ def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValu
     if suffix == "json":
         return _cached(jsonify(face.dump()))
     left, right = (_LETTER * len(text) + 10 for text in (face.label, face.message))
-    sizes = {"left": left, "right": right, "fill": _FILLS[face.color]}
-    answer = make_response(render_template("badges/badge.svg", **sizes, face=face))
+    answer = make_response(
+        render_template(
+            "badges/badge.svg",
+            left=left,
+            right=right,
+            fill=_FILLS[face.color],
+            face=face,
+        )
+    )
     answer.mimetype = "image/svg+xml"
     return _cached(answer)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flask import flash, render_template, request
+from flask import render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
@@ -67,8 +67,8 @@ def choose_mail() -> ResponseReturnValue:
         own = get_account(session, account().name)
         services.choose_mail(session, own, choice, by())
         is_asked = services.is_being_asked(session, own.id)
-    flash("Saved. Open the link in the mail we send you." if is_asked else "Saved.")
-    return lead_to("show_mail")
+    says = "Saved. Open the link in the mail we send you." if is_asked else "Saved."
+    return lead_to("show_mail", says=says)
 
 
 @pages.post("/account/mail/ask")
