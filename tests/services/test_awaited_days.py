@@ -43,15 +43,20 @@ def test_labels_of_mistakes_that_come_first_prove_no_change(
     assert told(bench) == []
 
 
-def test_a_change_is_told_once_its_days_have_all_labels(
-    bench: Bench, recompute: Callable[[], None]
-) -> None:
+def label_a_fall_but_one(bench: Bench) -> dict[str, Any]:
+    """Label all of a fall but one query of its first day, and return that one."""
     aim(bench, target=0.9, label_sampling="all")
     rows = rows_of(((80, 0.98, 30), (20, 0.6, 30)))
     log_days(bench, rows)
-    # One of the day of the fall.
     late = rows[80 * 30]
     give(bench, [one for one in rows if one is not late])
+    return late
+
+
+def test_a_change_is_told_once_its_days_have_all_labels(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    late = label_a_fall_but_one(bench)
     recompute()
     waits = bench.estimate()
     assert (waits.change, told(bench)) == (None, [])
@@ -71,12 +76,7 @@ def test_a_change_is_told_once_its_days_have_all_labels(
 def test_a_targeted_label_leaves_its_day_open(
     bench: Bench, recompute: Callable[[], None]
 ) -> None:
-    aim(bench, target=0.9, label_sampling="all")
-    rows = rows_of(((80, 0.98, 30), (20, 0.6, 30)))
-    log_days(bench, rows)
-    # One of the day of the fall.
-    late = rows[80 * 30]
-    give(bench, [one for one in rows if one is not late])
+    late = label_a_fall_but_one(bench)
     give(bench, [late], sampling="targeted")
     recompute()
     assert (bench.estimate().change, told(bench)) == (None, [])
