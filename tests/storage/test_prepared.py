@@ -78,7 +78,7 @@ def test_it_runs_once_for_each_of_several_values(
     with database.write() as session:
         _ADD.run(session, *(batch(detector_id, number) for number in (1, 2)))
     with database.read() as session:
-        assert _IDS.all(session, {}) == [(1,), (2,)]
+        assert _IDS.run(session, {}) == [(1,), (2,)]
 
 
 def test_it_sees_what_the_session_has_not_written_yet(
@@ -92,7 +92,7 @@ def test_it_sees_what_the_session_has_not_written_yet(
 
 def test_listeners_are_told_of_it(database: Database) -> None:
     with noted_statements(database) as statements, database.read() as session:
-        _IDS.all(session, {})
+        _IDS.run(session, {})
     assert [one for one in statements if one.startswith("SELECT pending_batches.id")]
 
 
@@ -103,7 +103,7 @@ def test_what_breaks_a_constraint_is_an_integrity_error(
     with pytest.raises(IntegrityError), database.write() as session:
         _ADD.run(session, *twice)
     with database.read() as session:
-        assert _IDS.all(session, {}) == []
+        assert _IDS.run(session, {}) == []
 
 
 def test_a_list_among_the_values_is_refused(reading: Session) -> None:
@@ -134,4 +134,4 @@ def test_a_connection_that_is_lost_meanwhile_is_said_to_be(
     with database.write() as session:
         _ADD.run(session, batch(detector_id, 1))
     with database.read() as session:
-        assert _IDS.all(session, {}) == [(1,)]
+        assert _IDS.run(session, {}) == [(1,)]

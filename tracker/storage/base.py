@@ -56,12 +56,6 @@ def text_list(**options: Any) -> MappedColumn[list[Any]]:
     return mapped_column(TextList, default=list, server_default=empty, **options)
 
 
-def _in_utc(instant: datetime) -> datetime:
-    if instant.tzinfo is None:
-        raise ValueError(f"naive instant {instant!r}: give it a time zone")
-    return instant.astimezone(UTC)
-
-
 class UtcDateTime(sa.TypeDecorator[datetime]):
     """An aware instant, stored and returned in UTC; naive ones are refused."""
 
@@ -79,7 +73,9 @@ class UtcDateTime(sa.TypeDecorator[datetime]):
         def write(value: datetime | None) -> datetime | str | None:
             if value is None:
                 return None
-            instant = _in_utc(value)
+            if value.tzinfo is None:
+                raise ValueError(f"naive instant {value!r}: give it a time zone")
+            instant = value.astimezone(UTC)
             # Cuts the offset, which follows the first 26 characters.
             return instant.isoformat(" ", "microseconds")[:26] if is_sqlite else instant
 

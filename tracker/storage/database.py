@@ -4,7 +4,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from copy import copy
 from typing import Any, TypeVar
 
@@ -36,6 +36,7 @@ _NO_ROOM = "the disk of the database is full"
 _NO_WRITES = "the database takes no writes: it is a standby, or read-only"
 _UNOPENED = "; its disk may be read-only, or its folder owned by somebody else"
 _Result = TypeVar("_Result")
+DATABASE_ERRORS = (DBAPIError, PoolTimeoutError)
 # An UPDATE or DELETE does not search the loaded rows for what it changes.
 _WRITING: dict[str, Any] = {
     "expire_on_commit": False,
@@ -66,21 +67,31 @@ class _Slots:
         self._inside = threading.local()
         self._refusal = refusal
 
-    def __enter__(self) -> None:
-        depth = getattr(self._inside, "depth", 0)
-        if depth == 0 and not self._free.acquire(timeout=opening.BUSY_SECONDS):
-            raise UnavailableError(self._refusal)
+    @contextmanager
+    def hold(
+        self, database: "Database", *, writes: bool = False, waits: bool = True
+    ) -> Iterator[None]:
+        """Hold a slot during the block, and translate the errors of the database.
+
+        Raises UnavailableError if none gets free, or at once unless it *waits*.
+        """
+        depth = getattr(self._inside, "depth", 0) if waits else 0
+        seconds = opening.BUSY_SECONDS if waits else 0
+        if depth == 0 and not self._free.acquire(timeout=seconds):
+            raise UnavailableError(self._refusal if waits else _OTHERS_WRITE)
         self._inside.depth = depth + 1
-
-    def take_if_free(self) -> None:
-        if not self._free.acquire(blocking=False):
-            raise UnavailableError(_OTHERS_WRITE)
-        self._inside.depth = 1
-
-    def __exit__(self, *_error: object) -> None:
-        self._inside.depth -= 1
-        if self._inside.depth == 0:
-            self._free.release()
+        try:
+            yield
+        except DATABASE_ERRORS as error:
+            found = find_unavailable(error, writes=writes)
+            if found is None:
+                raise
+            database.is_damaged |= isinstance(found, DamagedError)
+            raise found from error
+        finally:
+            self._inside.depth -= 1
+            if self._inside.depth == 0:
+                self._free.release()
 
 
 class Database:
@@ -130,13 +141,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a read-only transaction that sees one snapshot."""
-        with self._reader, translated(self), Session(self._read_engine) as session:
+        with self._reader.hold(self), Session(self._read_engine) as session:
             yield session
 
     @contextmanager
     def look(self) -> Iterator[Connection]:
         """Open a connection without a transaction, which saves two round trips."""
-        with self._reader, translated(self), self._look_engine.connect() as connection:
+        with self._reader.hold(self), self._look_engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -144,8 +155,7 @@ class Database:
         """Open a transaction that is committed when the block ends."""
         engine = self.engine.execution_options(**options) if options else self.engine
         with (
-            self._writer,
-            translated(self, writes=True),
+            self._writer.hold(self, writes=True),
             Session(engine, **_WRITING) as session,
             session.begin(),
         ):
@@ -158,13 +168,12 @@ class Database:
         For writes that can wait for the next request, such as a key's last use, so that
         no reader waits for an import.
         """
-        self._writer.take_if_free()
-        with ExitStack() as stack:
-            stack.push(self._writer.__exit__)
-            stack.enter_context(translated(self, writes=True))
-            engine = self.engine.execution_options(tracker_waits=False)
-            session = stack.enter_context(Session(engine, **_WRITING))
-            stack.enter_context(session.begin())
+        engine = self.engine.execution_options(tracker_waits=False)
+        with (
+            self._writer.hold(self, writes=True, waits=False),
+            Session(engine, **_WRITING) as session,
+            session.begin(),
+        ):
             yield session
 
     def run(self, work: Callable[[Session], _Result], **options: bool) -> _Result:
@@ -275,31 +284,25 @@ def open_database(url: str, *, at_once: int = 8, must_exist: bool = False) -> Da
     )
 
 
-@contextmanager
-def translated(
-    database: "Database | None" = None, *, writes: bool = False
-) -> Iterator[None]:
-    """Raise UnavailableError if the database is away or busy.
+def find_unavailable(
+    error: Exception, *, writes: bool = False
+) -> UnavailableError | None:
+    """Return the error of a database that is away, busy or damaged; None for a bug.
 
-    With *writes* also if it refuses writes; in a read that is a bug.
+    With *writes* also of one that refuses writes; in a read that is a bug.
     """
-    try:
-        yield
-    except (OperationalError, PoolTimeoutError) as error:
-        said = getattr(error, "orig", None)
+    said = getattr(error, "orig", None)
+    if isinstance(error, OperationalError | PoolTimeoutError):
         if getattr(said, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
-            raise
-        raise _translate(error, said, writes=writes) from error
-    except DBAPIError as error:
-        if writes and getattr(error.orig, "sqlstate", None) == opening.READ_ONLY:
-            raise UnavailableError(_NO_WRITES) from error
-        if error.connection_invalidated:
-            raise UnavailableError("the connection to the database was lost") from error
-        if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _DAMAGES:
-            if database is not None:
-                database.is_damaged = True
-            raise DamagedError(describe_damage(first_line(error))) from error
-        raise
+            return None
+        return _translate(error, said, writes=writes)
+    if writes and getattr(said, "sqlstate", None) == opening.READ_ONLY:
+        return UnavailableError(_NO_WRITES)
+    if getattr(error, "connection_invalidated", False):
+        return UnavailableError("the connection to the database was lost")
+    if getattr(said, "sqlite_errorcode", 0) & 0xFF in _DAMAGES:
+        return DamagedError(describe_damage(first_line(error)))
+    return None
 
 
 def _translate(error: Exception, said: Any, *, writes: bool) -> UnavailableError:

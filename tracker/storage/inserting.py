@@ -37,22 +37,14 @@ class Prepared:
         self._columns = list(columns) or None
         self._compiled: dict[str, _Compiled] = {}
 
-    def all(self, session: Asked, values: Mapping[str, Any]) -> list[Any]:
-        compiled, cursor = self._execute(session, [values])
-        rows = compiled.read(cursor.fetchall())
-        cursor.close()
-        return rows
-
     def first(self, session: Asked, values: Mapping[str, Any]) -> Any:
-        return next(iter(self.all(session, values)), None)
+        return next(iter(self.run(session, values)), None)
 
-    def run(self, session: Asked, *values: Mapping[str, Any]) -> None:
-        self._execute(session, values)[1].close()
+    def run(self, session: Asked, *values: Mapping[str, Any]) -> list[Any]:
+        """Run the statement for each of *values*, with the listeners of SQLAlchemy.
 
-    def _execute(
-        self, session: Asked, values: Sequence[Mapping[str, Any]]
-    ) -> tuple["_Compiled", Any]:
-        """Run the statement for each of *values*, with the listeners of SQLAlchemy."""
+        Return its rows, if it has any, with values of their column types.
+        """
         if isinstance(session, Connection):
             connection = session
         else:
@@ -63,7 +55,7 @@ class Prepared:
             compiled = _compile(self._statement, self._columns, connection.dialect)
             self._compiled[connection.dialect.name] = compiled
         text, is_many = compiled.text, len(values) > 1
-        written: Any = list(map(compiled.write, values))
+        written: Any = compiled.write(values)
         written = written if is_many else written[0]
         cursor: Any = connection.connection.cursor()
         try:
@@ -72,7 +64,12 @@ class Prepared:
             (cursor.executemany if is_many else cursor.execute)(text, written)
         except connection.dialect.loaded_dbapi.Error as error:
             connection._handle_dbapi_exception(error, text, None, cursor, None)
-        return compiled, cursor
+        rows = list(map(list, cursor.fetchall())) if cursor.description else []
+        cursor.close()
+        for place, read in compiled.readers.items():
+            for row in rows:
+                row[place] = read(row[place])
+        return list(map(tuple, rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +85,17 @@ class _Compiled:
     # By the place of their column.
     readers: Mapping[int, _Process]
 
-    def write(self, values: Mapping[str, Any]) -> Any:
-        """Return *values* converted for the driver."""
-        given = {**self.own, **values}
-        for name, write in self.writers.items():
-            given[name] = write(given[name])
-        if self.places is None:
-            return given
-        return tuple(map(given.__getitem__, self.places))
-
-    def read(self, rows: list[Any]) -> list[Any]:
-        """Return *rows* of the driver with values of their column types."""
-        if not self.readers:
-            return rows
-        found = list(map(list, rows))
-        for row in found:
-            for place, read in self.readers.items():
-                row[place] = read(row[place])
-        return list(map(tuple, found))
+    def write(self, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
+        """Return the values of *rows*, converted for the driver."""
+        written: list[Any] = []
+        for values in rows:
+            given: Any = {**self.own, **values}
+            for name, write in self.writers.items():
+                given[name] = write(given[name])
+            if self.places is not None:
+                given = tuple(map(given.__getitem__, self.places))
+            written.append(given)
+        return written
 
 
 def _compile(

@@ -217,7 +217,7 @@ def iter_queries_of(
     """Yield the queries of a detector with these *inputs*, locked, by id."""
     if len(inputs) == 1:
         chosen = {"detector_id": detector_id, "input": inputs[0]}
-        yield from map(Sharing._make, _OF_INPUT.all(session, chosen))
+        yield from map(Sharing._make, _OF_INPUT.run(session, chosen))
         return
     for start in range(0, len(inputs), _AT_ONCE):
         piece = list(inputs[start : start + _AT_ONCE])

@@ -8,13 +8,17 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy.exc import ProgrammingError
 
 from tracker import storage
 from tracker.errors import ConfigurationError
 from tracker.files import shipped_folder
 from tracker.storage.base import Base
-from tracker.storage.database import Database, first_line, translated
+from tracker.storage.database import (
+    DATABASE_ERRORS,
+    Database,
+    find_unavailable,
+    first_line,
+)
 
 # Importing the tables completes the metadata.
 for _module in walk_packages(storage.__path__, "tracker.storage."):
@@ -41,10 +45,12 @@ def upgrade(database: Database, revision: str = "head") -> None:
     if current is not None and not _is_known(current):
         raise ConfigurationError(_describe(current))
     try:
-        with translated():
-            command.upgrade(alembic_config(database), revision)
-    except ProgrammingError as error:
-        if getattr(error.orig, "sqlstate", None) != _FORBIDDEN:
+        command.upgrade(alembic_config(database), revision)
+    except DATABASE_ERRORS as error:
+        found = find_unavailable(error)
+        if found is not None:
+            raise found from error
+        if getattr(getattr(error, "orig", None), "sqlstate", None) != _FORBIDDEN:
             raise
         raise ConfigurationError(
             f"the database does not let its user create tables ({first_line(error)}); "

@@ -46,7 +46,7 @@ def find_units(
     if len(groups) == 1:
         ((erased, name),) = groups.items()
         chosen = {"detector_id": detector_id, "name": name, "erased": erased}
-        return _OF_GROUP.all(session, chosen)
+        return _OF_GROUP.run(session, chosen)
     names = [*groups.values(), *groups]
     return look_up(session, detector_id, _UNITS, Query.group, names)
 
