@@ -50,8 +50,8 @@ from tracker.http import (
     UnsupportedMediaTypeError,
     add_response_headers,
     add_session_cookie,
+    admit,
     authenticate_if_signed_in,
-    authenticate_requests,
     context,
     database,
     dump_errors,
@@ -136,7 +136,7 @@ def create_app(
             application, x_for=settings.proxies, x_proto=settings.proxies, x_host=0
         )
     app.wsgi_app = partial(_with_small_host, application)  # type: ignore[method-assign]
-    authenticate_requests(app)
+    app.before_request(admit)
     add_session_cookie(app, settings)
     add_response_headers(app, settings)
     csrf = CSRFProtect(app)

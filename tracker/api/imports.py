@@ -22,7 +22,6 @@ from tracker.api.routes import (
     answers,
     answers_later,
     build_routes,
-    read_json_object,
 )
 from tracker.errors import InvalidInputError
 from tracker.services.by import By
@@ -365,10 +364,8 @@ def get_import(path: IdPath) -> Response:
     return response
 
 
-def read_new_query() -> tuple[NewQuery, CleanImage | None]:
-    """Return the query in the body, and its image, which is not stored yet."""
-    if request.mimetype != "multipart/form-data":
-        return parse_input(NewQuery, read_json_object()), None
+def read_query_and_image() -> tuple[NewQuery, CleanImage]:
+    """Return the query in a form, and its image, which is not stored yet."""
     _check_parts("query", "image")
     part = _only_part("query")
     try:
@@ -425,8 +422,7 @@ def receive_rows() -> Iterator[tuple[files.RowFile, BinaryIO | None]]:
         request.max_content_length = most
         raw, document = request.get_data(), None
         if len(raw) <= files.SMALL:
-            http.read_json_body()
-            document = request.get_json()
+            document = http.read_json_body()
         sha256 = hashlib.sha256(raw).hexdigest()
         yield files.RowFile("json", sha256, io.BytesIO(raw), document), None
     elif request.mimetype in files.BY_MEDIA_TYPE:

@@ -3,19 +3,20 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from flask import Response, url_for
+from flask import Response, request, url_for
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import http
 from tracker.api import parameters, shapes
-from tracker.api.imports import NEW_QUERY_BODY, read_new_query
+from tracker.api.imports import NEW_QUERY_BODY, read_query_and_image
 from tracker.api.parameters import optional
 from tracker.api.routes import answers, answers_file, build_routes
 from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates import query_lists
+from tracker.services.fields import parse_input
 from tracker.services.images import MEDIA_TYPES
 from tracker.services.labelling import predictions
 from tracker.services.labelling.golds import see_as
@@ -111,17 +112,19 @@ def log_query(path: parameters.IdPath) -> Response:
     200 and the stored query; anything else is a 409.  A prediction for the key of a
     query that waits for it completes that query.  An erased image is not stored again.
     """
-    new, image = read_new_query()
-    name = None if image is None else name_of(*image)
-    is_erased = False
-    if image is not None and new.key is not None:
-        with http.database().read() as session:
-            detector = get_open_detector(session, path.id)
-            is_erased = services.is_image_erased(session, detector, new.key)
-    stored = None
-    # Before its query.
-    if image is not None and not is_erased:
-        stored = http.context().images.put(image.content, image.suffix)
+    name = stored = None
+    if request.mimetype == "multipart/form-data":
+        new, image = read_query_and_image()
+        name, is_erased = name_of(*image), False
+        if new.key is not None:
+            with http.database().read() as session:
+                detector = get_open_detector(session, path.id)
+                is_erased = services.is_image_erased(session, detector, new.key)
+        # Before its query.
+        if not is_erased:
+            stored = http.context().images.put(image.content, image.suffix)
+    else:
+        new = parse_input(services.NewQuery, http.read_json_body(is_object=True))
 
     def log(session: Session) -> tuple[Shape, int]:
         detector = get_open_detector(session, path.id)

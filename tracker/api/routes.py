@@ -13,7 +13,7 @@ from tracker.api.parameters import NoParameters
 from tracker.errors import FieldError, InvalidInputError
 from tracker.http import BadParametersError, dump_errors, problem, read_json_body
 from tracker.services.versions import UnknownVersionError
-from tracker.services.wording import describe_errors, invalid
+from tracker.services.wording import describe_errors
 from tracker.shapes import Shape
 
 PREFIX = "/api/v1"
@@ -126,23 +126,14 @@ def _content(shape: type[Shape]) -> dict[str, Any]:
 def check_request() -> None:
     """Refuse unknown parameters, and parse the body of a view that takes one."""
     takes = current_app.view_functions[str(request.endpoint)].__annotations__
-    if "query" not in takes:
+    if "query" not in takes and request.args:
         NoParameters.model_validate(request.args.to_dict())
     repeated: frozenset[str] = getattr(takes.get("query"), "repeated", frozenset())
     for name, values in request.args.lists():
         if len(values) > 1 and name not in repeated:
             raise BadParametersError.of(name, "is given more than once")
     if "body" in takes and request.method in {"POST", "PATCH"}:
-        read_json_object()
-
-
-def read_json_object() -> dict[str, Any]:
-    """Parse the body, a JSON object."""
-    read_json_body()
-    value = request.get_json()
-    if not isinstance(value, dict):
-        raise invalid("body", value, "it must be a JSON object")
-    return value
+        read_json_body(is_object=True)
 
 
 def on_invalid_body(error: ValidationError) -> None:

@@ -87,8 +87,7 @@ def _reword_problem(response: Response) -> Response:
 
 def read_body(model: type[AnyBody]) -> AnyBody:
     """Parse the JSON object in the body as *model*."""
-    http.read_json_body()
-    value = request.get_json()
+    value = http.read_json_body()
     if not isinstance(value, dict):
         raise InvalidInputError.of("non_field_errors", "Invalid data: send an object.")
     return parse_input(model, value)

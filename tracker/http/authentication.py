@@ -2,26 +2,21 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from flask import Flask, Request, Response, current_app, g, request  # noqa: TID251 - keeps the actor.
 from flask import session as cookie
-from flask.sessions import (
-    SecureCookieSession,
-    SecureCookieSessionInterface,
-    SessionMixin,
-)
+from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 from sqlalchemy.orm import Session
 
 from tracker.errors import ForbiddenError, TrackerError, UnavailableError
-from tracker.http.limits import count_in_minute, limit_rate
+from tracker.http.limits import REFUSED, count_in_minute, limit_rate, refuse
 from tracker.http.requests import (
+    DEVICE_API,
     by,
     context,
     database,
-    find_account,
     is_api_request,
-    is_device_request,
     now,
 )
 from tracker.services.by import Actor
@@ -32,11 +27,7 @@ from tracker.services.labelling.auditing.audits import get_audit
 from tracker.services.labelling.predictions import find_any
 from tracker.services.labelling.studies import get_study
 from tracker.services.people.accounts import actor_of_account
-from tracker.services.people.keys import (
-    actor_of_key,
-    find_valid_key,
-    is_use_to_be_noted,
-)
+from tracker.services.people.keys import KEY_USED_EVERY, find_valid_key
 from tracker.services.people.sign_ins import LONGEST, find_signed_in, is_to_be_noted
 from tracker.services.telling.badges import get_badge
 from tracker.services.telling.webhooks import get_webhook
@@ -91,12 +82,6 @@ class CookieSessions(SecureCookieSessionInterface):
         if "Cookie" not in request.headers:
             return self.session_class()
         return super().open_session(app, request)
-
-    def save_session(
-        self, app: Flask, session: SessionMixin, response: Response
-    ) -> None:
-        if session or session.accessed or session.modified:
-            super().save_session(app, session, response)
 
 
 def add_session_cookie(app: Flask, settings: Settings) -> None:
@@ -160,40 +145,30 @@ def required_role(app: Flask, endpoint: str) -> str | None:
     return role if isinstance(role, str) else None
 
 
-def authenticate_requests(app: Flask) -> None:
-    # Requests without the right role count towards the rate limit too.
-    for step in (_authenticate, limit_rate, _authorize):
-        app.before_request(step)
-
-
-def _authenticate() -> None:
-    if request.endpoint is None:
-        return
-    if required_role(current_app, request.endpoint) == PUBLIC:
+def admit() -> Response | None:
+    """Authenticate and authorise a request, unless a limit refuses it."""
+    refused, endpoint = request.environ.get(REFUSED), request.endpoint
+    if refused is not None and request.path != "/healthz":
+        return refuse(refused)
+    if endpoint is None:
+        return None
+    role = required_role(current_app, endpoint)
+    if role == PUBLIC:
         # The body is from anybody: forms to sign in are small.
         request.max_content_length = _MAX_PUBLIC_BYTES
-        return
+        return None
     # Prometheus reads metrics with a key; people read them signed in.
     is_collected = request.path == "/metrics" and "Authorization" in request.headers
     shows_a_key = is_api_request() or is_collected
-    g.account = _find_key() if shows_a_key else _find_signed_in()
-
-
-def _authorize() -> None:
-    asking = find_account()
-    if asking is None:
-        return
-    role = required_role(current_app, str(request.endpoint))
+    g.account = asking = _find_key() if shows_a_key else _find_signed_in()
+    # Requests without the right role count towards the rate limit too.
+    limited = limit_rate(asking)
+    if limited is not None:
+        return limited
     if role is None:
         raise ForbiddenError("this route has no access rule (a bug in Tracker)")
     if not asking.may(role):
-        if count_in_minute("refusals") <= _MOST_REFUSALS:
-            with database().write() as session:
-                what = f"{request.method} {request.path}"[:200]
-                by().record(session, "refused", what)
-        wanted = f"{LOGGER} or {EDITOR}" if role == LOGGER else role
-        message = f"the role {asking.role} may not do this; it takes {wanted}"
-        raise ForbiddenError(message)
+        _forbid(asking, role)
     if asking.detectors is not None and request.view_args:
         # The first noun and name in the path, such as "detectors" and "door".
         path = str(request.url_rule).partition("<")[0].rstrip("/")
@@ -201,10 +176,21 @@ def _authorize() -> None:
         with database().read() as session:
             check_sees(session, asking, path.rpartition("/")[2], reference)
     g.is_authorized = True
+    return None
+
+
+def _forbid(asking: Actor, role: str) -> NoReturn:
+    if count_in_minute("refusals") <= _MOST_REFUSALS:
+        with database().write() as session:
+            what = f"{request.method} {request.path}"[:200]
+            by().record(session, "refused", what)
+    wanted = f"{LOGGER} or {EDITOR}" if role == LOGGER else role
+    message = f"the role {asking.role} may not do this; it takes {wanted}"
+    raise ForbiddenError(message)
 
 
 def _find_key() -> Actor:
-    if is_device_request():
+    if request.path.startswith(f"{DEVICE_API}/"):
         text = request.headers.get("x-api-token", "").strip()
         if not text:
             raise UnauthorizedError("send the key in the header x-api-token")
@@ -213,15 +199,16 @@ def _find_key() -> Actor:
         text = text.strip()
         if scheme.lower() != "bearer" or not text:
             raise UnauthorizedError("send the header Authorization: Bearer KEY")
+    at = now()
     with database().look() as connection:
-        key = find_valid_key(connection, text, at=now())
-        if key is None:
-            raise UnauthorizedError("the API key is unknown, revoked or expired")
-        actor = actor_of_key(connection, key)
-    if is_use_to_be_noted(key, at=now()):
+        found = find_valid_key(connection, text, at=at)
+    if found is None:
+        raise UnauthorizedError("the API key is unknown, revoked or expired")
+    actor, last_used_at = found
+    if last_used_at is None or at - last_used_at >= KEY_USED_EVERY:
         # If the database is busy, the next request notes it.
         with suppress(UnavailableError), database().write_if_free() as session:
-            touch_key(session, key.id, used_at=now())
+            touch_key(session, actor.row, used_at=at)
     return actor
 
 

@@ -2,9 +2,9 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import Any
 
 from flask import Response, current_app, request
 from pydantic import BaseModel
@@ -15,7 +15,6 @@ from tracker.http.responses import problem
 from tracker.services import idempotency, wording
 from tracker.shapes import Shape
 
-_Result = TypeVar("_Result")
 _LONGEST_KEY = 200
 _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _RETRY_SECONDS = "1"
@@ -50,12 +49,43 @@ def answer_idempotently(
     sending the request again returns it.  Two requests are the same if their method,
     address and *content* (the parsed body, or its hash) are.
     """
-    key = _read_key(header)
+    key = request.headers.get(header)
     if key is None:
         with before() as given:
-            answer, status = database().run(_behind(work, given))
-        return _respond(current_app.json.dumps(answer.dump()), status)
-    digest, asked_by = _digest(*content), by()
+            more = () if given is None else (given,)
+            answer, status = database().run(work, *more)
+        body = current_app.json.dumps(answer.dump())
+        return Response(body, status, mimetype="application/json")
+    if len(key) > _LONGEST_KEY or not _VISIBLE.fullmatch(key):
+        raise BadParametersError.of(
+            header,
+            f"{wording.show(key)} must be 1 to {_LONGEST_KEY} visible ASCII characters",
+        )
+    try:
+        body, status = _answer_once(work, content, key, before)
+    except idempotency.StillRunningError:
+        return problem(
+            409,
+            "Request in progress",
+            f"a request with the {header} {wording.show(key)} is still running",
+            headers={"Retry-After": _RETRY_SECONDS},
+        )
+    return Response(body, status, mimetype="application/json")
+
+
+def _answer_once(
+    work: Callable[..., tuple[Shape, int]],
+    content: Sequence[BaseModel | str | None],
+    key: str,
+    before: Callable[[], AbstractContextManager[Any]],
+) -> tuple[str, int]:
+    """Return the stored body and status, or those of *work*; see above."""
+    parts = [
+        part.model_dump_json() if isinstance(part, BaseModel) else str(part)
+        for part in content
+    ]
+    asked = "\n".join((request.method, request.full_path, *parts))
+    digest, asked_by = hashlib.sha256(asked.encode()).hexdigest(), by()
 
     def find_or_run(session: Session, *given: Any) -> tuple[str, int]:
         stored = idempotency.begin_answer(session, key, asked_by, digest=digest)
@@ -71,28 +101,15 @@ def answer_idempotently(
             )
         return stored.body, stored.status
 
-    try:
-        with _lock_key(asked_by.name, key):
-            if before is not nullcontext:
-                with database().read() as session:
-                    stored = idempotency.find_answer(
-                        session, key, asked_by, digest=digest
-                    )
-                if stored is not None:
-                    return _respond(stored.body, stored.status)
-            with before() as given:
-                return _respond(*database().run(_behind(find_or_run, given)))
-    except idempotency.StillRunningError:
-        return problem(
-            409,
-            "Request in progress",
-            f"a request with the {header} {wording.show(key)} is still running",
-            headers={"Retry-After": _RETRY_SECONDS},
-        )
-
-
-def _behind(work: Callable[..., _Result], given: Any) -> Callable[[Session], _Result]:
-    return work if given is None else lambda session: work(session, given)
+    with _lock_key(asked_by.name, key):
+        if before is not nullcontext:
+            with database().read() as session:
+                stored = idempotency.find_answer(session, key, asked_by, digest=digest)
+            if stored is not None:
+                return stored.body, stored.status
+        with before() as given:
+            more = () if given is None else (given,)
+            return database().run(find_or_run, *more)
 
 
 @contextmanager
@@ -110,26 +127,3 @@ def _lock_key(owner: str, key: str) -> Iterator[None]:
         yield
     finally:
         del taken[owner, key]
-
-
-def _read_key(header: str) -> str | None:
-    key = request.headers.get(header)
-    if key is None or (len(key) <= _LONGEST_KEY and _VISIBLE.fullmatch(key)):
-        return key
-    raise BadParametersError.of(
-        header,
-        f"{wording.show(key)} must be 1 to {_LONGEST_KEY} visible ASCII characters",
-    )
-
-
-def _digest(*content: BaseModel | str | None) -> str:
-    parts = [
-        part.model_dump_json() if isinstance(part, BaseModel) else str(part)
-        for part in content
-    ]
-    asked = "\n".join((request.method, request.full_path, *parts))
-    return hashlib.sha256(asked.encode()).hexdigest()
-
-
-def _respond(body: str, status: int) -> Response:
-    return Response(body, status, mimetype="application/json")

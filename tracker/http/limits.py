@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 from math import ceil
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from flask import Flask, Response, after_this_request, current_app, request
+from flask import Flask, Response, after_this_request, current_app
 from werkzeug.wsgi import ClosingIterator
 
 from tracker.errors import TooManyError
-from tracker.http.requests import account, context, find_account, is_api_request, now
+from tracker.http.requests import account, context, is_api_request, now
 from tracker.http.responses import problem
-from tracker.services.by import network_of
+from tracker.services.by import Actor, network_of
 
 _WINDOW_SECONDS = 60
 # The name of the limit in the fields of draft-ietf-httpapi-ratelimit-headers-11.
@@ -50,10 +50,10 @@ def count_in_minute(what: str) -> int:
     return counter.add(account().name, minute=minute)
 
 
-def limit_rate() -> Response | None:
+def limit_rate(asking: Actor) -> Response | None:
     """Refuse requests of a key beyond its rate limit."""
-    most, asking = context().settings.requests_per_minute, find_account()
-    if most == 0 or asking is None or asking.kind != "key":
+    most = context().settings.requests_per_minute
+    if most == 0 or asking.kind != "key":
         return None
     sent = count_in_minute("requests")
     wait = max(ceil(_WINDOW_SECONDS - now().timestamp() % _WINDOW_SECONDS), 1)
@@ -79,7 +79,7 @@ def limit_rate() -> Response | None:
 
 
 # The error of a refused request, in its WSGI environment.
-_REFUSED = "tracker.refused"
+REFUSED = "tracker.refused"
 
 
 class ConcurrencyLimit:
@@ -144,21 +144,17 @@ def limit_open_requests(app: Flask, *, total: int) -> None:
                 address = network_of(environ.get("REMOTE_ADDR", ""))
                 stack.enter_context(limit.hold(address))
             except TooManyError as error:
-                environ[_REFUSED] = error
+                environ[REFUSED] = error
             pieces = application(environ, start)
             held = stack.pop_all()
         # The server closes it even if the client has hung up.
         return ClosingIterator(pieces, held.close)
 
     app.wsgi_app = answer  # type: ignore[method-assign,assignment]
-    app.before_request(_refuse)
 
 
-def _refuse() -> Response | None:
+def refuse(refused: TooManyError) -> Response:
     """Answer a refused request before a byte of its body is read."""
-    refused = request.environ.get(_REFUSED)
-    if refused is None or request.path == "/healthz":
-        return None
     # A connection that stays open would need the rest of the body read.
     headers = {"Retry-After": "10", "Connection": "close"}
     if is_api_request():

@@ -15,6 +15,7 @@ from tracker.errors import InvalidInputError, TrackerError
 from tracker.files import Parts
 from tracker.services.by import NOBODY, Actor, By
 from tracker.services.fields import load_json
+from tracker.services.wording import invalid
 from tracker.settings import Settings
 from tracker.storage.database import Database
 from tracker.storage.images import ImageStore
@@ -37,11 +38,7 @@ class UnsupportedMediaTypeError(TrackerError):
 
 
 def is_api_request() -> bool:
-    return request.path.startswith("/api/") or is_device_request()
-
-
-def is_device_request() -> bool:
-    return request.path.startswith(f"{DEVICE_API}/")
+    return request.path.startswith(("/api/", f"{DEVICE_API}/"))
 
 
 class ServerRequest(Request):
@@ -85,8 +82,8 @@ class StrictJSONProvider(JSONProvider):
         return load_json(s)
 
 
-def read_json_body() -> None:
-    """Parse a JSON body strictly, for ``request.get_json`` to return."""
+def read_json_body(*, is_object: bool = False) -> Any:
+    """Parse a JSON body strictly; ``request.get_json`` then returns it too."""
     if request.mimetype != "application/json":
         raise UnsupportedMediaTypeError(
             f"the body is {request.mimetype or 'of no type'}; send application/json"
@@ -102,6 +99,9 @@ def read_json_body() -> None:
     # Flask caches the parsed body for (silent, not silent); the validation asks
     # silently and must not parse again in its lenient way.
     request._cached_json = (value, value)
+    if is_object and not isinstance(value, dict):
+        raise invalid("body", value, "it must be a JSON object")
+    return value
 
 
 # This module and authentication keep things for the length of a request.
@@ -162,4 +162,4 @@ def find_account() -> Actor | None:
 
 
 def by() -> By:
-    return By(find_account() or NOBODY, now(), request.remote_addr or "")
+    return By(g.get("account") or NOBODY, now(), request.remote_addr or "")

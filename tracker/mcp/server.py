@@ -39,7 +39,7 @@ from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.fields import read_when
 from tracker.services.labelling.labelers import get_judges
 from tracker.services.labelling.rechecks import find_label_errors
-from tracker.services.people.keys import actor_of_key, find_valid_key
+from tracker.services.people.keys import find_valid_key
 from tracker.services.queries.queries import describe_query
 from tracker.services.telling.events import describe_event
 from tracker.services.versions import choose_versions
@@ -85,10 +85,10 @@ class Desk:
         """Open a read as the account of the key; our errors become ToolError."""
         try:
             with self.database.read() as session:
-                key = find_valid_key(session, self.key, at=self.clock())
-                if key is None:
+                found = find_valid_key(session, self.key, at=self.clock())
+                if found is None:
                     raise UnknownKeyError("the API key is unknown, revoked or expired")
-                yield session, actor_of_key(session, key)
+                yield session, found[0]
         except TrackerError as error:
             raise ToolError(str(error)) from error
 

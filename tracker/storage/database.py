@@ -176,8 +176,10 @@ class Database:
         ):
             yield session
 
-    def run(self, work: Callable[[Session], _Result], **options: bool) -> _Result:
-        """Run *work* in a write, and retry if that can help.
+    def run(
+        self, work: Callable[..., _Result], *given: Any, **options: bool
+    ) -> _Result:
+        """Run *work* on the session of a write and *given*; retry if that can help.
 
         If two requests bring the same new key or version, the constraint refuses the
         second, whose retry finds the first one's row.  If they deadlock, the one that
@@ -186,11 +188,11 @@ class Database:
         for tried in range(1, _TRIES):
             try:
                 with suppress(IntegrityError), self.write(**options) as session:
-                    return work(session)
+                    return work(session, *given)
             except _CollisionError:
                 time.sleep(_PAUSE_SECONDS * 2**tried)
         with self.write(**options) as session:
-            return work(session)
+            return work(session, *given)
 
     def run_piece(self, work: Callable[[Session], _Result]) -> _Result:
         """Run *work* as ``run``, as one of many consecutive writes.

@@ -14,7 +14,6 @@ from tracker.api.routes import (
     answers,
     answers_file,
     build_routes,
-    read_json_object,
 )
 from tracker.services import detectors, exports, fields
 from tracker.services.imports.rounds import read_rounds
@@ -107,7 +106,7 @@ def _read_new_study(query: StudyDescription) -> studies.NewStudy:
             raise parameters.wrong_parameter(
                 name, value, "in JSON it stands in the body"
             )
-        return studies.parse_study(read_json_object())
+        return studies.parse_study(http.read_json_body(is_object=True))
     if request.mimetype != "text/csv":
         raise http.UnsupportedMediaTypeError(
             f"the body is {request.mimetype or 'of no media type'}; send text/csv or "

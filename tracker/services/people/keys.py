@@ -16,7 +16,7 @@ from tracker.services.wording import check_one_of, dump_instant, invalid, missin
 from tracker.storage import people as storage
 from tracker.storage.base import find_row, list_detector_ids, set_detector_ids
 from tracker.storage.inserting import Asked
-from tracker.storage.people import ApiKey, ShownKey, digest_of
+from tracker.storage.people import ApiKey, digest_of
 from tracker.words import KEY_ROLES
 
 _ALPHABET = string.ascii_letters + string.digits
@@ -26,7 +26,7 @@ _DAYS = {"d": 1, "w": 7}
 # Ten years; a key without an expiry lasts longer.
 _MOST_DAYS = 3_650
 # Not noted at every request: each would be a write.
-_USED_EVERY = timedelta(minutes=1)
+KEY_USED_EVERY = timedelta(minutes=1)
 
 
 def create_key(  # noqa: PLR0913 - name, role, access and expiry.
@@ -84,25 +84,22 @@ def _parse_expiry(text: str, *, at: datetime) -> datetime:
     return at + timedelta(days=days)
 
 
-def find_valid_key(session: Asked, text: str, *, at: datetime) -> ShownKey | None:
+def find_valid_key(
+    session: Asked, text: str, *, at: datetime
+) -> tuple[Actor, datetime | None] | None:
+    """Return the actor of a key that is valid, and when it was last used."""
     # Looked up by its hash, so that timing tells an attacker nothing.
     key = storage.find_key_by_digest(session, digest_of(text))
     if key is None or key.revoked_at is not None:
         return None
-    return None if key.expires_at is not None and key.expires_at <= at else key
-
-
-def actor_of_key(session: Asked, key: ShownKey) -> Actor:
+    if key.expires_at is not None and key.expires_at <= at:
+        return None
     seen = None
     if not key.has_all_detectors:
         seen = frozenset(
             list_detector_ids(session, storage.ApiKeyDetector, api_key_id=key.id)
         )
-    return Actor(key.name, key.role, "key", key.id, seen)
-
-
-def is_use_to_be_noted(key: ShownKey, *, at: datetime) -> bool:
-    return key.last_used_at is None or at - key.last_used_at >= _USED_EVERY
+    return Actor(key.name, key.role, "key", key.id, seen), key.last_used_at
 
 
 def revoke_key(session: Session, name: str, by: By) -> None:
