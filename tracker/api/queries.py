@@ -137,7 +137,8 @@ def log_query(path: parameters.IdPath) -> Response:
 
 
 def _describe(session: Session, query: AnyQuery) -> services.Query:
-    return predictions.describe_any(session, query, image=address_of_image(query))
+    image = address_of_image(query)
+    return services.describe_query(session, query, image=image)
 
 
 def address_of_image(query: AnyQuery) -> str | None:

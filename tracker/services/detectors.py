@@ -542,9 +542,12 @@ def get_by_id(
 
 def get_detector(session: Session, id_or_name: str) -> storage.Detector:
     """Return a detector by its id, or by its name unless archived."""
-    detector_id, detector = parse_id("det", id_or_name), None
-    if detector_id is not None:
-        detector = storage.find_detector(session, detector_id)
+    detector = None
+    # No name begins like an id.
+    if id_or_name.startswith("det_"):
+        detector_id = parse_id("det", id_or_name)
+        if detector_id is not None:
+            detector = storage.find_detector(session, detector_id)
     elif fields.is_storable(id_or_name):
         detector = storage.find_detector_by_name(session, id_or_name)
     if detector is None:

@@ -126,7 +126,7 @@ class LabelledDetector(NamedTuple):
 AnyDetector = Detector | LabelledDetector
 
 # A cache in a session's info: the names of versions by id, which never change.
-_NAMES = "versions"
+VERSION_NAMES = "versions"
 
 
 class Version(base.Base):
@@ -252,7 +252,7 @@ def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
 
 def name_version(session: Session, detector_id: int, version_id: int) -> str:
     """Return the name of a version, cached in the session."""
-    names: dict[int, str] = session.info.setdefault(_NAMES, {})
+    names: dict[int, str] = session.info.setdefault(VERSION_NAMES, {})
     if version_id not in names:
         named = sa.select(Version.name).where(
             Version.detector_id == detector_id, Version.id == version_id
@@ -315,7 +315,7 @@ def add_versions(
         row = _ID_OF_NAME.first(session, {"detector_id": detector_id, "name": name})
         if row is not None:
             ids[name] = row[0]
-    known = session.info.setdefault(_NAMES, {})
+    known = session.info.setdefault(VERSION_NAMES, {})
     known |= {number: name for name, number in ids.items()}
     for name in [name for name in wanted if name not in ids]:
         version = Version(detector_id=detector_id, name=name, created_at=created_at)

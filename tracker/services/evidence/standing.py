@@ -166,11 +166,6 @@ def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom
     return _stand_in_group(query, found, sampling, is_replayed, units)
 
 
-def usual_sampling(said: str | None) -> str:
-    """Return the sampling of a new query whose label came with *said*, if anything."""
-    return said or UNSTATED
-
-
 def choose_sampling(query: Mapping[str, Any], said: str | None) -> str:
     """Choose why *query* counts as chosen, for a label that came with *said*."""
     if query["standing"] is None:
@@ -210,13 +205,14 @@ def _stand_in_group(
     is_replayed: bool,
     units: Units | None,
 ) -> Decision:
-    standing, is_spent = stand(sampling, found, is_replayed=is_replayed), False
-    if query["is_repeat"]:
-        standing = REPEAT
+    base = base_standing(sampling, is_replayed=is_replayed)
+    standing, is_spent = REPEAT if query["is_repeat"] else base, False
+    counts = standing not in {REPEAT, TARGETED}
+    if counts and not found.is_scored:
+        standing = OPEN if found.is_open else DISPUTED
     if units is not None and query["group"] is not None:
-        if standing not in {REPEAT, TARGETED}:
-            base = stand(sampling, is_replayed=is_replayed)
-            standing = standing if units.place(query, base) else GROUPED
+        if counts and not units.place(query, base):
+            standing = GROUPED
         is_spent = units.is_spent(query)
     return Decision(
         label=found.label,

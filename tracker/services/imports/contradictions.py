@@ -17,7 +17,6 @@ from tracker.services.evidence.standing import (
     choose_sampling,
     stand,
     taken_sampling,
-    usual_sampling,
 )
 from tracker.services.fields import dump_metadata
 from tracker.services.imports.checking import Columns
@@ -338,7 +337,7 @@ class Election:
             name = item.get("input") or stored.get(item.get("key", ""))
             if name is None or "label" not in item:
                 continue
-            sampling = usual_sampling(item.get("sampling"))
+            sampling = item.get("sampling") or UNSTATED
             base = stand(sampling, is_replayed=True)
             for waiting in self.waiting.get(hash(name), ()):
                 self._note(base, *waiting)
@@ -357,7 +356,7 @@ class Election:
             "key": key,
             "input": name,
             "group": item.get("group"),
-            "sampling": usual_sampling(item.get("sampling")),
+            "sampling": item.get("sampling") or UNSTATED,
             "is_repeat": is_repeat,
         }
 

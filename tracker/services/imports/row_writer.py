@@ -423,7 +423,7 @@ class RowWriter:
                 "detector_id": self._detector.id,
                 "input": name,
                 "label": label,
-                "sampling": standing.usual_sampling(item.get("sampling")),
+                "sampling": item.get("sampling") or UNSTATED,
                 "labeler": by.name,
                 "labelled_at": item.get("labelled_at", by.at),
                 "created_at": by.at,
@@ -465,7 +465,7 @@ class RowWriter:
             "version_id": version_id,
             "key": key,
             "label": None,
-            "sampling": standing.usual_sampling(item.get("sampling")),
+            "sampling": item.get("sampling") or UNSTATED,
         }
         query |= self._truths.place(version_id, item.get("input"))
         is_spent = query["group"] is not None and self._truths.units.is_spent(query)

@@ -21,7 +21,6 @@ from tracker.errors import ConflictError, InvalidInputError, NotFoundError
 from tracker.services import fields, tasks
 from tracker.services.by import Actor, By
 from tracker.services.detectors import check_class, check_prediction, get_open_detector
-from tracker.services.evidence.standing import usual_sampling
 from tracker.services.evidence.truths import join_input, other_input
 from tracker.services.http_client import check_predictor, post
 from tracker.services.images import MEDIA_TYPES
@@ -207,32 +206,6 @@ def find_any(
     return found
 
 
-def describe_any(
-    session: Session, query: Query | WaitingQuery, *, image: str | None
-) -> queries.Query:
-    """Return a query as it is answered, with a prediction or without."""
-    if isinstance(query, Query):
-        return queries.describe_query(session, query, image=image)
-    return queries.Query.from_row(
-        query,
-        id=dump_id("iq", query.id),
-        detector=dump_id("det", query.detector_id),
-        predicted=None,
-        waiting=True,
-        confidence=None,
-        metadata=queries.load_metadata(query),
-        image=image,
-        label=str(query.labels[-1]["label"]) if query.labels else None,
-        sampling=usual_sampling(
-            query.labels[-1].get("sampling") if query.labels else None
-        ),
-        agreement=None,
-        is_repeat=False,
-        is_grouped=False,
-        tags=[],
-    )
-
-
 def complete_query(
     session: Session, query_id: str, new: QueryCompletion, by: By
 ) -> Query:
@@ -299,7 +272,8 @@ def complete_waiting(
             image_url=waiting.image_url,
         ),
         by,
-        number=waiting.id,
+        waiting.id,
+        None,
         image=waiting.image,
     )
     for given in waiting.labels:

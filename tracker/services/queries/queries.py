@@ -1,6 +1,7 @@
 """Logging queries one at a time, finding them, and erasing what they held."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -10,16 +11,16 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, GoneError, NotFoundError, TrackerError
 from tracker.services import fields
 from tracker.services.by import By
-from tracker.services.detectors import check_class, check_is_open, check_prediction
+from tracker.services.detectors import check_class, check_is_open
 from tracker.services.evidence.random_queue import draw_rank_of_new
-from tracker.services.evidence.standing import decide_standing, stand, usual_sampling
+from tracker.services.evidence.standing import decide_standing
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import erased_name, name_group
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape
 from tracker.storage.base import delete_rows, dump_id, parse_id
 from tracker.storage.detectors import Detector, add_versions, name_version
-from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.estimates.pending import add_batch_of
 from tracker.storage.estimates.slices import count_slices_again
 from tracker.storage.labelling import audits, golds, inputs, labelers, rechecks
 from tracker.storage.labelling.reservations import Reservation, Skip
@@ -31,7 +32,9 @@ from tracker.storage.queries.waiting import WaitingQuery, find_waiting
 from tracker.words import (
     GROUPED,
     NO_ANSWER,
+    REPEAT,
     TARGETED,
+    UNSTATED,
     AgreementWord,
     SamplingWord,
 )
@@ -129,25 +132,39 @@ class Query(Shape):
     tags: list[str] = Field(description="What people marked it with, in order.")
 
 
-def said(predicted: str) -> str | None:
-    return None if predicted == NO_ANSWER else predicted
-
-
 def describe_query(
-    session: Session, query: storage.Query, *, image: str | None
+    session: Session, query: storage.Query | WaitingQuery, *, image: str | None
 ) -> Query:
     """Return a query as it is answered, with the address of its *image*."""
+    known: dict[str, Any] = {
+        "id": dump_id("iq", query.id),
+        "detector": dump_id("det", query.detector_id),
+        "metadata": load_metadata(query),
+        "image": image,
+    }
+    if isinstance(query, storage.Query):
+        return Query.from_row(
+            query,
+            **known,
+            version=name_version(session, query.detector_id, query.version_id),
+            predicted=None if query.predicted == NO_ANSWER else query.predicted,
+            waiting=False,
+            is_grouped=query.standing == GROUPED,
+            tags=storage.load_tags(query.tags),
+        )
+    label = query.labels[-1] if query.labels else {}
     return Query.from_row(
         query,
-        id=dump_id("iq", query.id),
-        detector=dump_id("det", query.detector_id),
-        version=name_version(session, query.detector_id, query.version_id),
-        predicted=said(query.predicted),
-        metadata=load_metadata(query),
-        image=image,
-        waiting=False,
-        is_grouped=query.standing == GROUPED,
-        tags=storage.load_tags(query.tags),
+        **known,
+        predicted=None,
+        waiting=True,
+        confidence=None,
+        label=label.get("label"),
+        sampling=label.get("sampling") or UNSTATED,
+        agreement=None,
+        is_repeat=False,
+        is_grouped=False,
+        tags=[],
     )
 
 
@@ -164,8 +181,8 @@ def log_query(
     The same *key* again gives back the stored query; raises ConflictError if the
     content differs.
     """
-    if new.predicted is not None:
-        check_prediction(detector, new.predicted, field="predicted")
+    if new.predicted is not None and new.predicted != NO_ANSWER:
+        check_class(detector, new.predicted, field="predicted", may_be_unclear=False)
     if new.label is not None:
         check_class(detector, new.label, field="label", may_be_unclear=True)
     if new.key is not None:
@@ -174,22 +191,38 @@ def log_query(
             check_is_there(query)
             _check_same(session, query, new, image)
             return query, False
-    number = first_id(add_batch(session, detector.id, created_at=by.at))
-    return add_query(session, detector, new, by, number=number, image=image), True
+    place = add_batch_of(session, detector.id, new.version, created_at=by.at)
+    return add_query(session, detector, new, by, *place, image=image), True
 
 
-def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
+def add_query(  # noqa: PLR0913, PLR0917 - what log_query takes, and the ids.
     session: Session,
     detector: Detector,
     new: NewQuery,
     by: By,
-    *,
     number: int,
+    version_id: int | None,
+    *,
     image: str | None,
 ) -> storage.Query:
-    """Add a query that has been checked, under the first id of a pending batch."""
-    truths = Truths(session, detector, by)
-    known = _place_new(session, detector, new, by, truths, number)
+    """Add a query that has been checked, under the first id of a pending batch.
+
+    Its version is added unless it has the *version_id*.
+    """
+    group, truths = new.group, None
+    if group is None and detector.group_by is not None:
+        group = name_group(detector.group_by, new.metadata)
+    if new.input is not None or group is not None:
+        truths = Truths(session, detector, by)
+        # Before a row of another query with the same input is held.
+        truths.hold([new.input], [group])
+    if group is not None and detector.groups is None:
+        note_groups(session, detector.id)
+    if version_id is None:
+        named = add_versions(session, detector.id, [new.version], created_at=by.at)
+        version_id = named[new.version]
+    place = {"id": number, "version_id": version_id, "group": group}
+    known = _place_new(detector, new, by, truths, place)
     query = storage.Query(
         **known,
         detector_id=detector.id,
@@ -220,6 +253,8 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
         )
         labels = [row | {"standing": query.standing}]
         add_labels(session, labels)
+    if truths is None:
+        return query
     truths.units.write()
     if query.input is None:
         return query
@@ -228,45 +263,41 @@ def add_query(  # noqa: PLR0913 - what log_query takes, and the id.
     return get_query_by_number(session, detector.id, number)
 
 
-def _place_new(  # noqa: PLR0913, PLR0917 - what is added, and what is known.
-    session: Session,
+def _place_new(
     detector: Detector,
     new: NewQuery,
     by: By,
-    truths: Truths,
-    number: int,
+    truths: Truths | None,
+    place: Mapping[str, Any],
 ) -> dict[str, Any]:
-    group = new.group or name_group(detector.group_by, new.metadata)
-    # Before a row of another query with the same input is held.
-    truths.hold([new.input], [group])
-    if group is not None and detector.groups is None:
-        note_groups(session, detector.id)
-    versions = add_versions(session, detector.id, [new.version], created_at=by.at)
-    version_id, sampling = versions[new.version], usual_sampling(new.sampling)
+    sampling, units = new.sampling or UNSTATED, None
     query: dict[str, Any] = {
-        "id": number,
-        "version_id": version_id,
+        **place,
         "key": new.key,
         "input": new.input,
-        "group": group,
         "sampling": sampling,
         "standing": None,
         "is_replayed": False,
         "agreement": None,
         "queue_rank": None,
         "rank": None,
-    } | truths.place(version_id, new.input)
+        "is_repeat": False,
+        "is_pooled": True,
+    }
+    if truths is not None:
+        query |= truths.place(query["version_id"], new.input)
+        units = truths.units
     if new.label is not None:
         words = {} if sampling == TARGETED else {by.name: new.label}
         found = decide_standing(
-            query, detector, new.label, said=sampling, words=words, units=truths.units
+            query, detector, new.label, said=sampling, words=words, units=units
         )
         query |= {"standing": found.standing, "agreement": found.agreement}
         if found.is_open and not found.is_spent:
             query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
-    elif group is None or not truths.units.is_spent(query):
-        query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
-        query["rank"] = truths.keep_rank(query)
+    elif query["group"] is None or units is None or not units.is_spent(query):
+        rank = query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
+        query["rank"] = rank if truths is None else truths.keep_rank(query)
     return query
 
 
@@ -292,7 +323,7 @@ def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.
         "replaces_id": replaces_id,
         "label": label,
         "truth": None,
-        "standing": stand(sampling, is_repeat=is_repeat),
+        "standing": REPEAT if is_repeat else sampling,
         "sampling": sampling,
         "note": note,
         "labeler": by.name,
@@ -311,7 +342,7 @@ def _check_same(
     stored = {
         "input": query.input,
         "group": query.group if query.is_group_given else None,
-        "predicted": said(query.predicted),
+        "predicted": None if query.predicted == NO_ANSWER else query.predicted,
         "confidence": query.confidence,
         "version": version,
         "metadata": load_metadata(query),
@@ -328,7 +359,7 @@ def _check_same(
     is_as_declared = query.label_id in {None, query.id}
     # What it left out may have been taken over from the truth of its input.
     is_said = new.sampling is not None or query.input is None
-    if is_as_declared and is_said and usual_sampling(new.sampling) != query.sampling:
+    if is_as_declared and is_said and (new.sampling or UNSTATED) != query.sampling:
         _refuse_other(new, "sampling", query.sampling)
     if new.asked_at is not None and new.asked_at != query.asked_at:
         _refuse_other(new, "asked_at", query.asked_at)

@@ -20,7 +20,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from tracker.storage import base
 from tracker.storage.base import Base, BigId, UtcDateTime, on_postgresql, owner
-from tracker.storage.detectors import Detector, Version
+from tracker.storage.detectors import VERSION_NAMES, Detector, Version
 from tracker.storage.inserting import Prepared, insert_rows
 from tracker.storage.tasks import RECOMPUTE, Task, enqueue_each
 from tracker.words import STALE
@@ -48,6 +48,15 @@ class PendingBatch(Base):
 _BATCHES = cast(sa.Table, PendingBatch.__table__)
 _ADD = Prepared(
     sa.insert(_BATCHES).returning(_BATCHES.c.id), columns=("detector_id", "created_at")
+)
+
+_ITS_VERSION = sa.select(Version.id).where(
+    Version.detector_id == sa.bindparam("of_detector"),
+    Version.name == sa.bindparam("version"),
+)
+_ADD_AND_FIND = Prepared(
+    sa.insert(_BATCHES).returning(_BATCHES.c.id, _ITS_VERSION.scalar_subquery()),
+    columns=("detector_id", "created_at"),
 )
 
 
@@ -78,6 +87,21 @@ def make_pending(
     """Let the job fold in a batch that was drawn; once, with what is to be folded."""
     row: dict[str, Any] = {"id": batch, "detector_id": detector_id, "next_id": None}
     insert_rows(session, PendingBatch, [row | {"created_at": created_at}])
+
+
+def add_batch_of(
+    session: Session, detector_id: int, version: str, *, created_at: datetime
+) -> tuple[int, int | None]:
+    """Add a batch, and return its first id and the id of a version, if there is one.
+
+    One statement: every query that a program logs asks this.
+    """
+    given = {"of_detector": detector_id, "version": version}
+    values = {"detector_id": detector_id, "created_at": created_at}
+    number, version_id = _ADD_AND_FIND.first(session, values | given)
+    if version_id is not None:
+        session.info.setdefault(VERSION_NAMES, {})[version_id] = version
+    return first_id(number), version_id
 
 
 def first_id(batch: int) -> int:
