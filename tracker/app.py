@@ -1,14 +1,13 @@
 """Assemble the web application: ``create_app`` connects all parts."""
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask, Response, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -130,12 +129,10 @@ def create_app(
     app.extensions["tracker-public-endpoints"] = frozenset({"static"})
     # Inside of what reads the addresses that proxies tell.
     limit_open_requests(app, total=settings.web_connections)
-    application = app.wsgi_app
     if settings.proxies:
-        application = ProxyFix(
-            application, x_for=settings.proxies, x_proto=settings.proxies, x_host=0
+        app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
+            app.wsgi_app, x_for=settings.proxies, x_proto=settings.proxies, x_host=0
         )
-    app.wsgi_app = partial(_with_small_host, application)  # type: ignore[method-assign]
     app.before_request(admit)
     add_session_cookie(app, settings)
     add_response_headers(app, settings)
@@ -146,15 +143,6 @@ def create_app(
     for kind, handler in _HANDLERS.items():
         app.register_error_handler(kind, handler)
     return app
-
-
-def _with_small_host(
-    application: WSGIApplication, environ: WSGIEnvironment, start: StartResponse
-) -> Iterable[bytes]:
-    # A name is the same in any case (RFC 9110, 4.2.3), and the list compares letters.
-    if "HTTP_HOST" in environ:
-        environ["HTTP_HOST"] = environ["HTTP_HOST"].lower()
-    return application(environ, start)
 
 
 def _on_tracker_error(error: TrackerError) -> ResponseReturnValue:

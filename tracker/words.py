@@ -51,6 +51,15 @@ ROLES = VIEWER, LABELER, EDITOR, ADMIN = ("viewer", "labeler", "editor", "admin"
 # A key with this role logs and sees nothing; editors log, too.  No account has it.
 LOGGER = "logger"
 KEY_ROLES = (LOGGER, *ROLES)
+# The roles that each role has.
+HAS_ROLES: dict[str | None, set[str]] = {
+    None: set(),
+    LOGGER: {LOGGER},
+    VIEWER: {VIEWER},
+    LABELER: {VIEWER, LABELER},
+    EDITOR: {VIEWER, LABELER, EDITOR, LOGGER},
+    ADMIN: {VIEWER, LABELER, EDITOR, LOGGER, ADMIN},
+}
 ActorKind = Literal["account", "key", "command", "nobody"]
 
 # Methods that intervals are stored by, and the one that a verdict goes by.
@@ -150,12 +159,3 @@ AgreementWord = Annotated[str, one_of(AGREEMENTS)]
 OnErrorWord = Annotated[str, one_of(ON_ERROR)]
 MeasureWord = Annotated[str, one_of(MEASURES)]
 EventWord = Annotated[str, one_of(EVENTS)]
-
-
-def has_role(role: str | None, wanted: str) -> bool:
-    """Return whether *role* is *wanted* or a stronger one; None is no role."""
-    if role is None or role == wanted:
-        return role is not None
-    if LOGGER in {role, wanted}:
-        return role != LOGGER and has_role(role, EDITOR)
-    return ROLES.index(role) >= ROLES.index(wanted)

@@ -341,8 +341,9 @@ def replace_a_later_label(bench: Bench) -> None:
     query = bench.log("YES", key="k")
     from tracker.services.queries.queries import label_row
     from tracker.storage.estimates.pending import add_batch, first_id
+    from tracker.storage.inserting import insert_rows
     from tracker.storage.labelling.current import set_current_labels
-    from tracker.storage.labels import add_labels
+    from tracker.storage.labels import Label
 
     with bench.database.write() as session:
         early = first_id(add_batch(session, bench.detector.id, created_at=START))
@@ -360,7 +361,7 @@ def replace_a_later_label(bench: Bench) -> None:
             by("x"),
             replaces_id=stored.label_id,
         )
-        add_labels(session, [row])
+        insert_rows(session, Label, [row])
         values = {name: row[name] for name in ("label", "sampling", "standing")}
         values |= {"is_replayed": False, "keeps_rank": False, "agreement": None}
         current = {"query_id": query.id, "label_id": early} | values

@@ -13,8 +13,9 @@ from tests.storage.test_query_plans import explain, label_row, noting, query_row
 from tracker.storage.database import Database
 from tracker.storage.detectors import add_versions
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import find_firsts, find_truths
-from tracker.storage.labels import add_labels
+from tracker.storage.labels import Label
 from tracker.storage.queries.groups import find_groups_of, find_units, list_labels_of
 from tracker.storage.queries.lookup import (
     find_queries_by_input,
@@ -94,7 +95,7 @@ def analyse(bench: Bench, others: int) -> None:
         other_id = other.detector.id
         with bench.database.write() as session:
             for id_ in fill(session, other, queries=1):
-                add_labels(session, [label_row(other_id, id_)])
+                insert_rows(session, Label, [label_row(other_id, id_)])
     with bench.database.write() as session:
         session.execute(text("ANALYZE"))
 
@@ -110,7 +111,7 @@ def test_rows_are_looked_up_one_by_one_in_tables_analysed_before_the_detector_ha
     with database.write() as session:
         ids = fill(session, bench, queries=20_000)
         labels = [label_row(detector_id, id_) for id_ in ids if id_ % 2]
-        add_labels(session, labels)
+        insert_rows(session, Label, labels)
         some = ids[::100]
         inputs = [f"i{id_ // 2}" for id_ in some]
         groups = [f"g{id_}" for id_ in some]

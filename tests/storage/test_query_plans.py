@@ -25,6 +25,7 @@ from tracker.storage.estimates.counts import (
 from tracker.storage.estimates.label_changes import iter_pending_changes
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.estimates.weeks import count_hours
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.audits import Audit, mark_known
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.queues import RandomQueue, TargetedQueue
@@ -35,7 +36,7 @@ from tracker.storage.labelling.reservations import (
     reserve_query,
 )
 from tracker.storage.labels import (
-    add_labels,
+    Label,
     iter_label_rows,
     list_labels,
 )
@@ -71,7 +72,7 @@ def fill(database: Database, *, queries: int = QUERIES) -> dict[int, int]:
                 [query_row(detector_id, versions[names[id_ % 2]], id_) for id_ in ids],
             )
             rows = [label_row(detector_id, id_) for id_ in ids if id_ % 2]
-            add_labels(session, rows)
+            insert_rows(session, Label, rows)
     # PostgreSQL does so by itself, SQLite never.
     if not database.is_sqlite:
         with database.write() as session:
@@ -328,6 +329,6 @@ def test_a_label_of_another_detector_than_its_query_is_refused(
     query = one.log("YES")
     row = label_row(other.detector.id, 1, query_id=query.id)
     with pytest.raises(IntegrityError), database.write() as session:
-        add_labels(session, [row])
+        insert_rows(session, Label, [row])
     with database.write() as session:
-        add_labels(session, [row | {"detector_id": one.detector.id}])
+        insert_rows(session, Label, [row | {"detector_id": one.detector.id}])

@@ -131,7 +131,9 @@ def log_query(path: parameters.IdPath) -> Response:
         query, is_new = predictions.log_any(
             session, detector, new, http.by(), image=stored
         )
-        return _describe(session, query), 201 if is_new else 200
+        address = address_of_image(query)
+        described = services.describe_query(session, query, image=address)
+        return described, 201 if is_new else 200
 
     return http.answer_idempotently(log, name, new)
 

@@ -139,6 +139,10 @@ def limit_open_requests(app: Flask, *, total: int) -> None:
     application = app.wsgi_app
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        # A name is the same in any case (RFC 9110, 4.2.3), and the list of trusted
+        # hosts compares letters.
+        if "HTTP_HOST" in environ:
+            environ["HTTP_HOST"] = environ["HTTP_HOST"].lower()
         with ExitStack() as stack:
             try:
                 address = network_of(environ.get("REMOTE_ADDR", ""))

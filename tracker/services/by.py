@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.storage.people import AuditEvent
-from tracker.words import ActorKind, has_role
+from tracker.words import HAS_ROLES, ActorKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Actor:
     detectors: frozenset[int] | None = None
 
     def may(self, role: str) -> bool:
-        return has_role(self.role, role)
+        return role in HAS_ROLES[self.role]
 
     def sees(self, detector_id: int) -> bool:
         return self.detectors is None or detector_id in self.detectors

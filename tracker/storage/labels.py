@@ -11,7 +11,6 @@ from tracker.storage import base
 from tracker.storage.base import Base, BigId, Name, index_some, on_postgresql, stream
 from tracker.storage.detectors import Detector, Version, is_of_version
 from tracker.storage.dialect import is_sqlite
-from tracker.storage.inserting import insert_rows
 from tracker.storage.queries.queries import (
     AnyQuery,
     Query,
@@ -76,10 +75,6 @@ def is_correction(label: Any, replaced: Any) -> sa.ColumnElement[bool]:
         replaced.standing.not_in((OPEN, DISPUTED, WITHDRAWN)),
         truth_of(label) != truth_of(replaced),
     )
-
-
-def add_labels(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(session, Label, rows)
 
 
 def add_labels_of(

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage import base
 from tracker.storage.base import Base, BigId, Name, owner, stream, text_list
 from tracker.storage.inserting import Asked, Prepared
-from tracker.words import ADMIN, KEY_ROLES, LABELER, ROLES, has_role
+from tracker.words import ADMIN, HAS_ROLES, KEY_ROLES, LABELER, ROLES
 
 
 class Account(Base):
@@ -83,7 +83,7 @@ def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
     )
     statement = sa.select(Account.name).where(
         Account.disabled_at.is_(None),
-        Account.role.in_([role for role in ROLES if has_role(role, LABELER)]),
+        Account.role.in_([role for role in ROLES if LABELER in HAS_ROLES[role]]),
         Account.has_all_detectors | (Account.role == ADMIN) | was_given.exists(),
     )
     return session.scalars(statement.order_by(Account.name)).all()

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from tracker.errors import ConflictError
 from tracker.services.by import Actor
-from tracker.services.evidence.populations import RANDOM_ENOUGH, base_standing
+from tracker.services.evidence.populations import RANDOM_ENOUGH, REPLAYED_STANDINGS
 from tracker.services.evidence.units import Units
 from tracker.storage.detectors import AnyDetector
 from tracker.words import (
@@ -205,7 +205,7 @@ def _stand_in_group(
     is_replayed: bool,
     units: Units | None,
 ) -> Decision:
-    base = base_standing(sampling, is_replayed=is_replayed)
+    base = REPLAYED_STANDINGS[sampling] if is_replayed else sampling
     standing, is_spent = REPEAT if query["is_repeat"] else base, False
     counts = standing not in {REPEAT, TARGETED}
     if counts and not found.is_scored:
@@ -238,7 +238,7 @@ def stand(
         return REPEAT
     if sampling != TARGETED and found is not None and not found.is_scored:
         return OPEN if found.is_open else DISPUTED
-    return base_standing(sampling, is_replayed=is_replayed)
+    return REPLAYED_STANDINGS[sampling] if is_replayed else sampling
 
 
 def keeps_rank(standing: str, label_sampling: str | None, *, is_open: bool) -> bool:

@@ -22,10 +22,11 @@ from tracker.services.wording import missing, show
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import AnyDetector, Detector
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling import inputs as storage
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.inputs import find_references, put_references
-from tracker.storage.labels import add_labels, find_labels
+from tracker.storage.labels import Label, find_labels
 from tracker.storage.queries.groups import find_groups_of
 from tracker.storage.queries.queries import Query, lock_query, set_pooled
 
@@ -358,7 +359,7 @@ class Truths:
                 | dump_decision(decision, self._detector)
             )
         if labels:
-            add_labels(self._session, labels)
+            insert_rows(self._session, Label, labels)
             set_current_labels(self._session, self._detector_id, current)
         self.units.write()
 

@@ -27,11 +27,11 @@ from tracker.services.imports.row_keys import keys_of
 from tracker.services.queries.queries import DEFAULT_VERSION, label_row
 from tracker.storage.detectors import Detector, add_versions, list_versions
 from tracker.storage.estimates.pending import add_batch, first_id
-from tracker.storage.inserting import insert_columns
+from tracker.storage.inserting import insert_columns, insert_rows
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.labelers import add_verdicts
 from tracker.storage.labelling.rechecks import Recheck, find_rechecks
-from tracker.storage.labels import Label, add_labels, add_labels_of, iter_words
+from tracker.storage.labels import Label, add_labels_of, iter_words
 from tracker.storage.queries import lookup
 from tracker.storage.queries.groups import note_groups
 from tracker.storage.queries.queries import Query, add_queries
@@ -361,7 +361,7 @@ class RowWriter:
         self.report.queries_added += len(new)
         self.report.labels_added += len(labels)
         add_queries(self._session, new)
-        add_labels(self._session, labels)
+        insert_rows(self._session, Label, labels)
         if changed:
             set_current_labels(self._session, self._detector.id, [*changed.values()])
         self._judge(verdicts, same)

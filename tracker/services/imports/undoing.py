@@ -20,8 +20,9 @@ from tracker.storage.base import delete_rows, dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates import pending
 from tracker.storage.imports import DONE, FAILED, UNDONE, FileImport
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import Reference
-from tracker.storage.labels import add_labels
+from tracker.storage.labels import Label
 from tracker.storage.queries.groups import list_labels_of
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import set_pooled
@@ -121,7 +122,7 @@ class _Undo:
                 if query.is_pooled and query.input is not None:
                     self._unpooled.add(query.input)
             changed.append(found)
-        add_labels(session, new)
+        insert_rows(session, Label, new)
         storage.restore(session, detector_id, changed)
         storage.clear_beside(session, detector_id, gone)
         written = {"detector_id": detector_id, "batch": batch}

@@ -21,9 +21,10 @@ from tracker.services.evidence.random_queue import draw_rank
 from tracker.services.evidence.units import Units, erased_name, name_group
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.current import set_current_labels
 from tracker.storage.labelling.inputs import lock_groups
-from tracker.storage.labels import add_labels
+from tracker.storage.labels import Label
 from tracker.storage.queries import groups as names
 from tracker.storage.queries.queries import set_columns
 
@@ -141,7 +142,7 @@ def _stand_again(
             decision = standing.Decision(**kept, standing=query["now"], is_open=is_open)
             known = {"query_id": query["id"], "label_id": label_id}
             current.append(known | standing.dump_decision(decision, detector))
-        add_labels(session, labels)
+        insert_rows(session, Label, labels)
         set_current_labels(session, detector.id, current)
     units.write()
 

@@ -22,6 +22,7 @@ from tracker.storage import labels as storage
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.audits import is_awaited
 from tracker.storage.labelling.current import (
     FIND,
@@ -134,7 +135,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     )
     is_said = decision.label == new.label
     row |= {"standing": decision.standing, "truth": None if is_said else decision.label}
-    storage.add_labels(session, [row])
+    insert_rows(session, storage.Label, [row])
     if labelled.is_assigned:
         count_assigned_label(session, row)
     counts = standing.dump_decision(decision, detector)

@@ -1,7 +1,6 @@
 """Logging queries one at a time, finding them, and erasing what they held."""
 
 import json
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -22,9 +21,10 @@ from tracker.storage.base import delete_rows, dump_id, parse_id
 from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch_of
 from tracker.storage.estimates.slices import count_slices_again
+from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling import audits, golds, inputs, labelers, rechecks
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.labels import Label, add_labels, erase_notes, list_labels
+from tracker.storage.labels import Label, erase_notes, list_labels
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries import waiting
 from tracker.storage.queries.groups import note_groups
@@ -150,7 +150,7 @@ def describe_query(
             predicted=None if query.predicted == NO_ANSWER else query.predicted,
             waiting=False,
             is_grouped=query.standing == GROUPED,
-            tags=storage.load_tags(query.tags),
+            tags=[] if query.tags is None else storage.load_tags(query.tags),
         )
     label = query.labels[-1] if query.labels else {}
     return Query.from_row(
@@ -209,11 +209,56 @@ def add_query(  # noqa: PLR0913, PLR0917 - what log_query takes, and the ids.
 
     Its version is added unless it has the *version_id*.
     """
-    group, truths = new.group, None
+    known, truths = _place_new(session, detector, new, by, number, version_id)
+    row: dict[str, Any] = {
+        **known,
+        "detector_id": detector.id,
+        "is_group_given": None if new.group is None else True,
+        "predicted": NO_ANSWER if new.predicted is None else new.predicted,
+        "confidence": new.confidence,
+        "asked_at": new.asked_at or by.at,
+        "created_at": by.at,
+        "image": image,
+        "image_url": new.image_url,
+        "label_id": None if new.label is None else number,
+        "label": new.label,
+        "is_gold": False,
+        "tags": None,
+        "erased_at": None,
+        "image_erased_at": None,
+    }
+    details = None if new.metadata is None else fields.dump_metadata(new.metadata)
+    insert_rows(session, storage.Query, [row | {"metadata": details}])
+    labels = []
+    if new.label is not None:
+        own = {"is_repeat": row["is_repeat"]}
+        given = new.label, row["sampling"]
+        label = label_row(number, number, detector.id, *given, by, **own)
+        labels = [label | {"standing": row["standing"]}]
+        insert_rows(session, Label, labels)
+    if truths is not None:
+        truths.units.write()
+    if truths is None or new.input is None:
+        return storage.Query(**row, details=details)
+    truths.arrive([row], labels)
+    # With the label that it took over.
+    return get_query_by_number(session, detector.id, number)
+
+
+def _place_new(  # noqa: PLR0913, PLR0917 - what add_query takes.
+    session: Session,
+    detector: Detector,
+    new: NewQuery,
+    by: By,
+    number: int,
+    version_id: int | None,
+) -> tuple[dict[str, Any], Truths | None]:
+    group, truths, units = new.group, None, None
     if group is None and detector.group_by is not None:
         group = name_group(detector.group_by, new.metadata)
     if new.input is not None or group is not None:
         truths = Truths(session, detector, by)
+        units = truths.units
         # Before a row of another query with the same input is held.
         truths.hold([new.input], [group])
     if group is not None and detector.groups is None:
@@ -221,61 +266,13 @@ def add_query(  # noqa: PLR0913, PLR0917 - what log_query takes, and the ids.
     if version_id is None:
         named = add_versions(session, detector.id, [new.version], created_at=by.at)
         version_id = named[new.version]
-    place = {"id": number, "version_id": version_id, "group": group}
-    known = _place_new(detector, new, by, truths, place)
-    query = storage.Query(
-        **known,
-        detector_id=detector.id,
-        is_group_given=None if new.group is None else True,
-        predicted=NO_ANSWER if new.predicted is None else new.predicted,
-        confidence=new.confidence,
-        asked_at=new.asked_at or by.at,
-        created_at=by.at,
-        details=None if new.metadata is None else fields.dump_metadata(new.metadata),
-        image=image,
-        image_url=new.image_url,
-        label_id=None if new.label is None else number,
-        label=new.label,
-        is_gold=False,
-        erased_at=None,
-    )
-    storage.add_query(session, query)
-    labels = []
-    if query.label is not None:
-        row = label_row(
-            number,
-            number,
-            detector.id,
-            query.label,
-            query.sampling,
-            by,
-            is_repeat=query.is_repeat,
-        )
-        labels = [row | {"standing": query.standing}]
-        add_labels(session, labels)
-    if truths is None:
-        return query
-    truths.units.write()
-    if query.input is None:
-        return query
-    truths.arrive([known | {"label_id": query.label_id}], labels)
-    # With the label that it took over.
-    return get_query_by_number(session, detector.id, number)
-
-
-def _place_new(
-    detector: Detector,
-    new: NewQuery,
-    by: By,
-    truths: Truths | None,
-    place: Mapping[str, Any],
-) -> dict[str, Any]:
-    sampling, units = new.sampling or UNSTATED, None
     query: dict[str, Any] = {
-        **place,
+        "id": number,
+        "version_id": version_id,
         "key": new.key,
         "input": new.input,
-        "sampling": sampling,
+        "group": group,
+        "sampling": new.sampling or UNSTATED,
         "standing": None,
         "is_replayed": False,
         "agreement": None,
@@ -285,20 +282,19 @@ def _place_new(
         "is_pooled": True,
     }
     if truths is not None:
-        query |= truths.place(query["version_id"], new.input)
-        units = truths.units
+        query |= truths.place(version_id, new.input)
     if new.label is not None:
-        words = {} if sampling == TARGETED else {by.name: new.label}
-        found = decide_standing(
-            query, detector, new.label, said=sampling, words=words, units=units
-        )
+        said = query["sampling"]
+        words = {} if said == TARGETED else {by.name: new.label}
+        given = {"said": said, "words": words, "units": units}
+        found = decide_standing(query, detector, new.label, **given)
         query |= {"standing": found.standing, "agreement": found.agreement}
         if found.is_open and not found.is_spent:
             query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
-    elif query["group"] is None or units is None or not units.is_spent(query):
+    elif group is None or units is None or not units.is_spent(query):
         rank = query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
         query["rank"] = rank if truths is None else truths.keep_rank(query)
-    return query
+    return query, truths
 
 
 def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.

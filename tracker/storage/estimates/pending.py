@@ -101,7 +101,7 @@ def add_batch_of(
     number, version_id = _ADD_AND_FIND.first(session, values | given)
     if version_id is not None:
         session.info.setdefault(VERSION_NAMES, {})[version_id] = version
-    return first_id(number), version_id
+    return number << _BATCH_BITS, version_id
 
 
 def first_id(batch: int) -> int:

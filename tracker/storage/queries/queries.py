@@ -292,12 +292,6 @@ def find_query_by_key(session: Session, detector_id: int, key: str) -> Query | N
     return None if row is None else find_query_of(session, detector_id, row[0])
 
 
-def add_query(session: Session, query: Query) -> None:
-    attributes = Query.__mapper__.column_attrs
-    row = {a.columns[0].name: getattr(query, a.key) for a in attributes}
-    insert_rows(session, Query, [row])
-
-
 def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Query, rows)
 
