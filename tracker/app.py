@@ -39,6 +39,7 @@ from tracker.errors import (
 )
 from tracker.files import shipped_folder
 from tracker.http import (
+    PUBLIC,
     BadParametersError,
     BadRequestError,
     Context,
@@ -57,6 +58,7 @@ from tracker.http import (
     is_api_request,
     limit_open_requests,
     problem,
+    requires,
 )
 from tracker.jobs.recompute import recompute_detector
 from tracker.services.wording import show
@@ -126,7 +128,7 @@ def create_app(
         partial(recompute_detector, database, worker=worker, clock=clock),
         clock,
     )
-    app.extensions["tracker-public-endpoints"] = frozenset({"static"})
+    requires(PUBLIC)(app.view_functions["static"])
     # Inside of what reads the addresses that proxies tell.
     limit_open_requests(app, total=settings.web_connections)
     if settings.proxies:

@@ -11,9 +11,9 @@ from flask import Flask, Response, after_this_request, current_app
 from werkzeug.wsgi import ClosingIterator
 
 from tracker.errors import TooManyError
-from tracker.http.requests import account, context, is_api_request, now
+from tracker.http.requests import account, is_api_request, now
 from tracker.http.responses import problem
-from tracker.services.by import Actor, network_of
+from tracker.services.by import network_of
 
 _WINDOW_SECONDS = 60
 # The name of the limit in the fields of draft-ietf-httpapi-ratelimit-headers-11.
@@ -50,11 +50,8 @@ def count_in_minute(what: str) -> int:
     return counter.add(account().name, minute=minute)
 
 
-def limit_rate(asking: Actor) -> Response | None:
-    """Refuse requests of a key beyond its rate limit."""
-    most = context().settings.requests_per_minute
-    if most == 0 or asking.kind != "key":
-        return None
+def limit_rate(most: int) -> Response | None:
+    """Refuse requests of a key beyond *most* a minute."""
     sent = count_in_minute("requests")
     wait = max(ceil(_WINDOW_SECONDS - now().timestamp() % _WINDOW_SECONDS), 1)
 

@@ -343,8 +343,8 @@ _KEY_BY_DIGEST = Prepared(
 
 
 def find_key_by_digest(session: Asked, digest: str) -> ShownKey | None:
-    row = _KEY_BY_DIGEST.first(session, {"digest": digest})
-    return None if row is None else ShownKey(*row)
+    rows = _KEY_BY_DIGEST.run(session, {"digest": digest})
+    return ShownKey(*rows[0]) if rows else None
 
 
 def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:

@@ -210,6 +210,7 @@ def add_query(  # noqa: PLR0913, PLR0917 - what log_query takes, and the ids.
     Its version is added unless it has the *version_id*.
     """
     known, truths = _place_new(session, detector, new, by, number, version_id)
+    known = _stand_new(detector, new, by, known, truths)
     row: dict[str, Any] = {
         **known,
         "detector_id": detector.id,
@@ -253,12 +254,11 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what add_query takes.
     number: int,
     version_id: int | None,
 ) -> tuple[dict[str, Any], Truths | None]:
-    group, truths, units = new.group, None, None
+    group, truths = new.group, None
     if group is None and detector.group_by is not None:
         group = name_group(detector.group_by, new.metadata)
     if new.input is not None or group is not None:
         truths = Truths(session, detector, by)
-        units = truths.units
         # Before a row of another query with the same input is held.
         truths.hold([new.input], [group])
     if group is not None and detector.groups is None:
@@ -283,6 +283,18 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what add_query takes.
     }
     if truths is not None:
         query |= truths.place(version_id, new.input)
+    return query, truths
+
+
+def _stand_new(
+    detector: Detector,
+    new: NewQuery,
+    by: By,
+    query: dict[str, Any],
+    truths: Truths | None,
+) -> dict[str, Any]:
+    """Return a new query with what its label counts for, or its rank without one."""
+    units = None if truths is None else truths.units
     if new.label is not None:
         said = query["sampling"]
         words = {} if said == TARGETED else {by.name: new.label}
@@ -291,10 +303,10 @@ def _place_new(  # noqa: PLR0913, PLR0917 - what add_query takes.
         query |= {"standing": found.standing, "agreement": found.agreement}
         if found.is_open and not found.is_spent:
             query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
-    elif group is None or units is None or not units.is_spent(query):
+    elif query["group"] is None or units is None or not units.is_spent(query):
         rank = query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
         query["rank"] = rank if truths is None else truths.keep_rank(query)
-    return query, truths
+    return query
 
 
 def label_row(  # noqa: PLR0913, PLR0917 - the columns of one row.

@@ -98,7 +98,7 @@ def add_batch_of(
     """
     given = {"of_detector": detector_id, "version": version}
     values = {"detector_id": detector_id, "created_at": created_at}
-    number, version_id = _ADD_AND_FIND.first(session, values | given)
+    [(number, version_id)] = _ADD_AND_FIND.run(session, values | given)
     if version_id is not None:
         session.info.setdefault(VERSION_NAMES, {})[version_id] = version
     return number << _BATCH_BITS, version_id
