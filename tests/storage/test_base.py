@@ -18,7 +18,7 @@ from tracker.storage.base import Base, dump_id, parse_id
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, add_versions
 from tracker.storage.estimates.job_runs import add_job_runs
-from tracker.storage.estimates.snapshots import SnapshotInterval, add_snapshots
+from tracker.storage.estimates.snapshots import Snapshot, SnapshotInterval
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
@@ -232,7 +232,7 @@ def test_bounds_come_back_to_the_last_bit(table: Table) -> None:
             "unclear": 0,
             "targeted_left_out": 0,
         }
-        add_snapshots(session, [snapshot], [], [])
+        insert_rows(session, Snapshot, [snapshot])
     # Without -0.0, which SQLite keeps as 0 and no method gives.
     bounds = [0.0, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1e-300, 1 - 2**-53]
     rows = [

@@ -13,7 +13,13 @@ from tests.storage.test_query_plans import explain, noting
 from tracker.storage.database import Database
 from tracker.storage.detectors import Version
 from tracker.storage.estimates.job_runs import add_job_runs
-from tracker.storage.estimates.snapshots import add_snapshots, list_intervals_of
+from tracker.storage.estimates.snapshots import (
+    Snapshot,
+    SnapshotInterval,
+    SnapshotMeasure,
+    list_intervals_of,
+)
+from tracker.storage.inserting import insert_rows
 from tracker.words import EXACT, STORED_METHODS
 
 SNAPSHOTS = 2_000
@@ -49,16 +55,17 @@ def version(database: Database, detector_id: int) -> Version:
             for number in range(1, SNAPSHOTS + 1)
             for position in range(3)
         ]
-        add_snapshots(
-            session,
-            [{**kept, "sequence": n, "labels": n} for n in range(1, SNAPSHOTS + 1)],
-            [{**one, "method": method} for one in places for method in STORED_METHODS],
-            [
-                {**one, "measure": name}
-                for one in places
-                for name in ("precision", "f1")
-            ],
-        )
+        numbers = range(1, SNAPSHOTS + 1)
+        snapshots = [{**kept, "sequence": n, "labels": n} for n in numbers]
+        insert_rows(session, Snapshot, snapshots)
+        methods = [
+            {**one, "method": method} for one in places for method in STORED_METHODS
+        ]
+        insert_rows(session, SnapshotInterval, methods)
+        measures = [
+            {**one, "measure": name} for one in places for name in ("precision", "f1")
+        ]
+        insert_rows(session, SnapshotMeasure, measures)
     return version
 
 

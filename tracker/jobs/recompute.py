@@ -154,7 +154,7 @@ def _store(
             session, folds, worker=worker, computed_at=clock(), seconds=seconds
         )
         # A worker keeps a detector until its last piece.
-        ended = [str(one.detector_id) for one in folds if one.until is None]
+        ended = [str(one.detector.id) for one in folds if one.until is None]
         storage.withdraw(session, storage.RECOMPUTE, *ended)
     if sum(run.snapshots for run in runs) > _MANY_SNAPSHOTS:
         # Without statistics PostgreSQL compares each snapshot with each interval.
@@ -188,7 +188,7 @@ def _store_again(
         services.store_again(session, found, computed_at=clock())
     log.info(
         "counted again",
-        detector=f"det_{found.detector_id}",
+        detector=f"det_{found.detector.id}",
         slices=found.cut_by,
         time_zone=found.time_zone,
         seconds=round(time.perf_counter() - begun, 4),

@@ -23,7 +23,21 @@ def checked_counts(k: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
     Raises ValueError unless both hold integers with 0 <= k <= n <= 10**9 and
     their shapes broadcast.
     """
-    correct, labelled = _integers("k", k), _integers("n", n)
+    arrays = []
+    for name, value in (("k", k), ("n", n)):
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            raise ValueError(
+                f"{name} must be a rectangular array, not {value!r}"
+            ) from None
+        if not np.issubdtype(array.dtype, np.integer):
+            raise ValueError(
+                f"{name} must hold integers of at most 64 bits, "
+                f"not {array.dtype}: {value!r:.80}"
+            )
+        arrays.append(array)
+    correct, labelled = arrays
     try:
         correct, labelled = np.broadcast_arrays(correct, labelled)
     except ValueError:
@@ -31,9 +45,13 @@ def checked_counts(k: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
             f"k and n must have shapes that broadcast, "
             f"not {correct.shape} and {labelled.shape}"
         ) from None
-    _refuse_any("k", correct, correct < 0, "must not be negative")
-    _refuse_any("n", labelled, labelled < 0, "must not be negative")
-    _refuse_any("n", labelled, labelled > MOST_LABELS, "must not exceed 10**9")
+    for name, array, refused, reason in (
+        ("k", correct, correct < 0, "must not be negative"),
+        ("n", labelled, labelled < 0, "must not be negative"),
+        ("n", labelled, labelled > MOST_LABELS, "must not exceed 10**9"),
+    ):
+        if refused.any():
+            raise ValueError(f"{name} {reason}, but holds {array[refused][0]}")
     beyond = correct > labelled
     if beyond.any():
         first = tuple(np.argwhere(beyond)[0])
@@ -144,29 +162,6 @@ def shared_level(confidence_level: float, statements: int) -> float:
             f"statements at once"
         )
     return level
-
-
-def _integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.integer]:
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise ValueError(f"{name} must be a rectangular array, not {value!r}") from None
-    if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(
-            f"{name} must hold integers of at most 64 bits, "
-            f"not {array.dtype}: {value!r:.80}"
-        )
-    return array
-
-
-def _refuse_any(
-    name: str,
-    array: npt.NDArray[np.integer],
-    refused: npt.NDArray[np.bool_],
-    reason: str,
-) -> None:
-    if refused.any():
-        raise ValueError(f"{name} {reason}, but holds {array[refused][0]}")
 
 
 def total_of(array: Floats) -> Floats:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import JSON, Column, Connection, Dialect, Table, insert
+from sqlalchemy import JSON, Column, Connection, Dialect, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -143,14 +143,14 @@ def insert_rows(
     if len(rows) == 1:
         _adding(rows_of).run(session, *rows)
         return
-    names = [column.name for column in _table(rows_of).c]
+    names = [column.name for column in rows_of.__table__.c]
     columns = {name: [row[name] for row in rows] for name in names}
     insert_columns(session, rows_of, columns)
 
 
 @cache
 def _adding(rows_of: type[Base]) -> Prepared:
-    table = _table(rows_of)
+    table: Any = rows_of.__table__
     return Prepared(insert(table), columns=table.c.keys())
 
 
@@ -162,7 +162,7 @@ def insert_columns(
     Takes half the time of ``session.execute(insert(rows_of), rows)``: values are
     converted by column, each instant once.
     """
-    table = _table(rows_of)
+    table: Any = rows_of.__table__
     connection = session.connection()
     dialect = connection.dialect
     if columns.keys() != set(table.c.keys()):
@@ -196,12 +196,6 @@ def insert_columns(
             f"INSERT INTO {target} VALUES ({marks})",  # noqa: S608
             rows,
         )
-
-
-def _table(rows_of: type[Base]) -> Table:
-    table = rows_of.__table__
-    assert isinstance(table, Table)
-    return table
 
 
 def _copy(

@@ -126,10 +126,6 @@ class Fold:
     # Of the versions whose labels have ended for now.
     calendars: dict[int, calendar.Calendar] = field(default_factory=dict)
 
-    @property
-    def detector_id(self) -> int:
-        return self.detector.id
-
     def of_version(self, version_id: int) -> VersionFold:
         """Return the projections of a version, which are begun if they are not yet."""
         found = self.versions.get(version_id)
@@ -138,10 +134,6 @@ class Fold:
             found = VersionFold(*which, is_new=self.is_new)
             self.versions[version_id] = found
         return found
-
-    @property
-    def labels(self) -> int:
-        return sum(one.labels for one in self.versions.values())
 
     def advance(self) -> None:
         """Note in the rows of the versions how far the job has come with them."""
@@ -352,7 +344,7 @@ def _replay(
             versions[change.detector_id, change.version_id].add(change)
     for fold in folds.values():
         for version_id, version in fold.versions.items():
-            row = Version(id=version_id, detector_id=fold.detector_id)
+            row = Version(id=version_id, detector_id=fold.detector.id)
             for one in version.projections:
                 one.close(partial(storage.list_projections, session, row))
 
@@ -430,7 +422,7 @@ def score_folds(folds: Sequence[Fold]) -> None:
 def _dump(fold: Fold, at: datetime) -> Iterator[tuple[Row, Kept]]:
     """Yield the rows to store, of the versions whose rows were read or begun."""
     for version_id, version in fold.versions.items():
-        place = fold.detector_id, version_id
+        place = fold.detector.id, version_id
         if version.is_new or version.known:
             for name, kept in version.dump().items():
                 yield (*place, *name), kept
@@ -455,22 +447,22 @@ def store_folds(
 
     Raises StaleFoldError if another worker was faster with one of them.
     """
-    seen = {one.detector_id: one.detector.revision for one in folds}
-    traffic = {one.detector_id: one.traffic.dump() for one in folds if one.traffic}
+    seen = {one.detector.id: one.detector.revision for one in folds}
+    traffic = {one.detector.id: one.traffic.dump() for one in folds if one.traffic}
     if not pending.advance_revisions(session, seen, traffic):
         raise StaleFoldError("another worker has folded these labels")
-    ended = [(one.detector_id, one.batches, one.until) for one in folds]
+    ended = [(one.detector.id, one.batches, one.until) for one in folds]
     if not pending.end_batches(session, ended):
         raise StaleFoldError("another worker has taken these batches")
     runs = [
         JobRun(
-            detector_id=one.detector_id,
+            detector_id=one.detector.id,
             worker=worker,
             started_at=computed_at,
             seconds=seconds,
             outcome="done",
             batches=len(one.batches),
-            labels=one.labels,
+            labels=sum(version.labels for version in one.versions.values()),
             snapshots=sum(len(points) for points, _ in one.taken.values()),
         )
         for one in folds
@@ -487,7 +479,7 @@ def store_folds(
     for fold in folds:
         if fold.has_due:
             storage.delete_projections(
-                session, fold.detector_id, storage.CALENDAR, key=storage.DUE
+                session, fold.detector.id, storage.CALENDAR, key=storage.DUE
             )
         for listener in fold.listeners:
             listener.tell(session, fold, at=computed_at)
@@ -503,25 +495,25 @@ def store_again(session: Session, fold: Fold, *, computed_at: datetime) -> None:
 
     Raises StaleFoldError if labels were folded in or the measure was set meanwhile.
     """
-    seen = {fold.detector_id: fold.detector.revision}
+    seen = {fold.detector.id: fold.detector.revision}
     is_mine = pending.advance_revisions(session, seen)
-    detector = session.get_one(Detector, fold.detector_id)
+    detector = session.get_one(Detector, fold.detector.id)
     if not is_mine or detector.measure != fold.detector.measure:
         raise StaleFoldError("labels were folded in or the measure set meanwhile")
-    delete_slices(session, fold.detector_id, fold.cut_by)
+    delete_slices(session, fold.detector.id, fold.cut_by)
     if fold.time_zone is not None:
         detector.time_zone = fold.time_zone
         for name in (storage.DAYS, storage.KNOWN):
-            storage.delete_projections(session, fold.detector_id, name)
-        storage.find_calendars_again(session, fold.detector_id)
-        pending.add_batch(session, fold.detector_id, created_at=computed_at)
+            storage.delete_projections(session, fold.detector.id, name)
+        storage.find_calendars_again(session, fold.detector.id)
+        pending.add_batch(session, fold.detector.id, created_at=computed_at)
     counted_again = {
-        (fold.detector_id, version_id, *place): kept
+        (fold.detector.id, version_id, *place): kept
         for version_id, version in fold.versions.items()
         for place, kept in version.dump().items()
     }
     storage.store_projections(session, counted_again)
-    fold.rows = load_versions(session, [fold.detector_id], fold.versions)
+    fold.rows = load_versions(session, [fold.detector.id], fold.versions)
     for listener in fold.listeners:
         listener.tell(session, fold, at=computed_at)
     counted = {*detector.counted_slices, *fold.cut_by}

@@ -67,9 +67,9 @@ class VersionFold:
         self.projections: list[Projection] = []
         self._of: dict[type[Projection], Projection] = {}
         for kind in kinds:
-            for one in kind.begin(self):
+            for key in cut_by if kind.is_of_slice else [""]:
+                self._of[kind] = one = kind(self, key)
                 self.projections.append(one)
-                self._of[kind] = one
         self._takers = [one.add for one in self.projections]
 
     def of(self, kind: type[_P]) -> _P:
@@ -109,16 +109,14 @@ class Projection(ABC):
     name: ClassVar[str]
     # What a row is loaded into and dumped from.
     row: ClassVar[Any]
+    # Whether there is one for each key that slices are cut by.
+    is_of_slice = False
     # The slices that are to be told of.
     worse: Sequence[dict[str, Any]] = ()
 
-    def __init__(self, fold: VersionFold) -> None:
-        self.fold = fold
+    def __init__(self, fold: VersionFold, key: str = "") -> None:
+        self.fold, self.key = fold, key
         self.rows: dict[str, Any] = {}
-
-    @classmethod
-    def begin(cls, fold: VersionFold) -> "Sequence[Projection]":
-        return [cls(fold)]
 
     def keys(self, changes: Sequence[Change]) -> set[Place]:  # noqa: ARG002
         """Return the places of the rows that *changes* touch."""
@@ -174,8 +172,8 @@ class Cells(Projection):
 
     name, row = CELLS, Counts
 
-    def __init__(self, fold: VersionFold) -> None:
-        super().__init__(fold)
+    def __init__(self, fold: VersionFold, key: str = "") -> None:
+        super().__init__(fold, key)
         self.counts = self.rows[""] = Counts()
         self._tallies = {name: Tally(name, fold) for name in populations.POPULATIONS}
         self._takers = {
@@ -269,20 +267,18 @@ class Known(Projection):
         return {(KNOWN, day.isoformat()) for day in days}
 
     def add(self, change: Change) -> None:
-        if change.added is not None and change.created_at is not None:
-            self._at(change, change.created_at).add(change.added, 1)
-        if change.removed is not None and change.removed_at is not None:
-            counts = self._at(change, change.removed_at)
-            counts.add(change.removed, -1)
-            counts.corrections += change.is_correction
-
-    def _at(self, change: Change, instant: datetime) -> Counts:
-        day = instant.date().isoformat()
-        row = self.rows.get(day)
-        if row is None:
-            row = self.rows[day] = Arrival(change.id, change.id, instant, instant)
-        found: Counts = row.at(change, instant)
-        return found
+        added = change.added, change.created_at, 1
+        removed = change.removed, change.removed_at, -1
+        for cell, instant, step in (added, removed):
+            if cell is None or instant is None:
+                continue
+            day = instant.date().isoformat()
+            row = self.rows.get(day)
+            if row is None:
+                row = self.rows[day] = Arrival(change.id, change.id, instant, instant)
+            counts: Counts = row.at(change, instant)
+            counts.add(cell, step)
+            counts.corrections += change.is_correction if step < 0 else 0
 
 
 class Confidences(Projection):
@@ -331,8 +327,8 @@ class Checkpoints(Projection):
 
     name = CHECKPOINTS
 
-    def __init__(self, fold: VersionFold) -> None:
-        super().__init__(fold)
+    def __init__(self, fold: VersionFold, key: str = "") -> None:
+        super().__init__(fold, key)
         self.points: list[Point] = []
         self._next = self._next_joint = 0
         # The population of the last snapshot, and the word that it went by; None

@@ -58,9 +58,10 @@ class SliceCounts(Projection):
     same with five slices and with five hundred.
     """
 
-    def __init__(self, fold: VersionFold, name: str = "") -> None:
-        super().__init__(fold)
-        self._name = name
+    is_of_slice = True
+
+    def __init__(self, fold: VersionFold, key: str = "") -> None:
+        super().__init__(fold, key)
         self._measure = read_measure(fold.detector.measure)
         # By what is compared: of the balanced accuracy each class by itself.
         self._watches: dict[str, stats.SliceWatch] = {}
@@ -70,10 +71,6 @@ class SliceCounts(Projection):
         self._compared: set[tuple[str, str]] = set()
         self._evidence: Evidence = {}
         self.worse: list[dict[str, Any]] = []
-
-    @classmethod
-    def begin(cls, fold: VersionFold) -> "Sequence[SliceCounts]":
-        return [cls(fold, name) for name in fold.cut_by]
 
     @classmethod
     def numbers(cls, place: Place, kept: Kept) -> dict[str, int]:
@@ -92,15 +89,15 @@ class SliceCounts(Projection):
         """Return the places of the slices that *changes* touch, and of the rest."""
         values, pairs = {OTHER}, set()
         for change in changes:
-            value = read_value(_parse_details(change.metadata), self._name)
+            value = read_value(_parse_details(change.metadata), self.key)
             values.add(value)
             name = self._compare(change)
             if name is not None:
                 pairs |= {(name, value), (name, OTHER)}
         return {
-            (SLICED, self._name),
-            *((SLICE + self._name, value) for value in values),
-            *((EVIDENCE + self._name, _dump_key(*pair)) for pair in pairs),
+            (SLICED, self.key),
+            *((SLICE + self.key, value) for value in values),
+            *((EVIDENCE + self.key, _dump_key(*pair)) for pair in pairs),
         }
 
     def _compare(self, change: Change) -> str | None:
@@ -115,23 +112,23 @@ class SliceCounts(Projection):
 
     def load(self, rows: Mapping[Place, Kept]) -> None:
         """Continue from the slices that were asked for, and from their evidence."""
-        whole = rows.get((SLICED, self._name))
+        whole = rows.get((SLICED, self.key))
         if whole is not None:
             self._values = whole.state["values"]
             for name, counted in whole.state["compared"].items():
                 self._watches[name] = stats.SliceWatch({"all": counted, "slices": {}})
         for (place, key), kept in rows.items():
-            if place == SLICE + self._name:
+            if place == SLICE + self.key:
                 self.rows[key] = kept.state | {
                     "counts": Counts.load(kept.state["counts"])
                 }
-            elif place == EVIDENCE + self._name:
+            elif place == EVIDENCE + self.key:
                 name, value = json.loads(key)
                 self._watches[name].restore(value, json.loads(kept.memory or ""))
 
     def add(self, change: Change) -> None:
         """Count a query, or a label and no longer the one that it replaces."""
-        value = self._touch(read_value(_parse_details(change.metadata), self._name))
+        value = self._touch(read_value(_parse_details(change.metadata), self.key))
         self._touched.add(value)
         row = self.rows[value]
         if change.is_query:
@@ -169,7 +166,7 @@ class SliceCounts(Projection):
             return
         found = dict(self._evidence)
         if not self.fold.is_new:
-            for kept in rows(EVIDENCE + self._name):
+            for kept in rows(EVIDENCE + self.key):
                 name, value = json.loads(kept.key)
                 found.setdefault((name, value), as_evidence(kept))
         judged = judge_compared(
@@ -187,9 +184,9 @@ class SliceCounts(Projection):
 
     def _remember_told(self, rows: Callable[[str], Sequence[Kept]]) -> None:
         """Tell of no slice once more in a recount, unless the measure is another."""
-        told = [one for one in rows(SLICED) if one.key == self._name]
+        told = [one for one in rows(SLICED) if one.key == self.key]
         if told and told[0].state["measure"] == self.fold.detector.measure:
-            for kept in rows(SLICE + self._name):
+            for kept in rows(SLICE + self.key):
                 if kept.key in self.rows:
                     self.rows[kept.key]["is_told"] = kept.state["is_told"]
 
@@ -199,7 +196,7 @@ class SliceCounts(Projection):
             spread(cells, self.fold.classes)
         )
         return {
-            "by": f"metadata.{self._name}",
+            "by": f"metadata.{self.key}",
             "value": value,
             "measure": name,
             "correct": correct,
@@ -216,16 +213,16 @@ class SliceCounts(Projection):
             "compared": {name: one["all"] for name, one in states.items()},
             "values": self._values,
         }
-        found = {(SLICED, self._name): Kept(self._name, whole)}
+        found = {(SLICED, self.key): Kept(self.key, whole)}
         for value in self._touched:
             row = self.rows[value]
             shown = row | {"counts": row["counts"].dump()}
-            found[SLICE + self._name, value] = Kept(value, shown)
+            found[SLICE + self.key, value] = Kept(value, shown)
         for name, value in self._compared:
             key = _dump_key(name, value)
             memory = json.dumps(states[name]["slices"][value])
             state = self._evidence[name, value]._asdict()
-            found[EVIDENCE + self._name, key] = Kept(key, state, memory)
+            found[EVIDENCE + self.key, key] = Kept(key, state, memory)
         return found
 
 

@@ -18,7 +18,12 @@ from tracker.services.estimates.measures import KEPT_MEASURES, count_trials
 from tracker.services.estimates.projections import Point
 from tracker.shapes import Score
 from tracker.storage.detectors import Version
-from tracker.storage.estimates.snapshots import add_snapshots
+from tracker.storage.estimates.snapshots import (
+    Snapshot,
+    SnapshotInterval,
+    SnapshotMeasure,
+)
+from tracker.storage.inserting import insert_rows
 from tracker.words import EXACT, RECALL, REPLAYED, STORED_METHODS
 
 # The measures that are kept, each with the methods that it is kept by.
@@ -105,4 +110,6 @@ def store_snapshots(
                 for position, one in enumerate(scores)
             ]
     if snapshots:
-        add_snapshots(session, snapshots, intervals, measures)
+        insert_rows(session, Snapshot, snapshots)
+        insert_rows(session, SnapshotInterval, intervals)
+        insert_rows(session, SnapshotMeasure, measures)

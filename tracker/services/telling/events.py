@@ -250,7 +250,7 @@ class FoldEvents:
         aimed = [fold for fold in folds if fold.detector.target is not None]
         seen = [version_id for fold in aimed for version_id in fold.calendars]
         if seen:
-            owners = [fold.detector_id for fold in aimed]
+            owners = [fold.detector.id for fold in aimed]
             self._last = find_last_verdicts(session, owners, seen)
 
     def follow(self, folds: Sequence[Fold]) -> None:
@@ -285,7 +285,7 @@ class FoldEvents:
                 for worse in one.worse
             ]
             if told:
-                detector = session.get_one(Detector, fold.detector_id)
+                detector = session.get_one(Detector, fold.detector.id)
                 basis = {"population": LIVE, "unit": unit_of(detector)}
                 said = {}
                 if calendar is not None:

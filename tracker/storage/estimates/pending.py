@@ -108,10 +108,6 @@ def first_id(batch: int) -> int:
     return batch << _BATCH_BITS
 
 
-def batch_of(column: InstrumentedAttribute[int]) -> sa.ColumnElement[int]:
-    return column // BATCH_LIMIT
-
-
 def belongs_to(column: InstrumentedAttribute[int]) -> sa.ColumnElement[bool]:
     """Return the condition that an id *column* is that of a row of a pending batch."""
     start = PendingBatch.id * BATCH_LIMIT
@@ -119,7 +115,7 @@ def belongs_to(column: InstrumentedAttribute[int]) -> sa.ColumnElement[bool]:
     in_range = column.between(first, start + (BATCH_LIMIT - 1))
     is_near = on_postgresql(column.class_.detector_id == PendingBatch.detector_id)
     # What PostgreSQL can find by a hash table, instead of batch by batch.
-    is_its = on_postgresql(batch_of(column) == PendingBatch.id)
+    is_its = on_postgresql(column // BATCH_LIMIT == PendingBatch.id)
     return sa.and_(in_range, is_near, is_its)
 
 
@@ -129,7 +125,7 @@ def is_pending(
     """Return the condition that a row of a detector waits for the job."""
     return sa.exists(PendingBatch.id).where(
         PendingBatch.detector_id == detector_id,
-        PendingBatch.id == batch_of(column),
+        PendingBatch.id == column // BATCH_LIMIT,
         sa.func.coalesce(PendingBatch.next_id, 0) <= column,
     )
 

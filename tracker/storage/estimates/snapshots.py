@@ -10,7 +10,6 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, Key, are_among, columns_of, stream
 from tracker.storage.detectors import Version, is_of_version, of_version
 from tracker.storage.estimates.job_runs import JobRun
-from tracker.storage.inserting import insert_rows
 from tracker.words import EXACT, RECALL
 
 
@@ -90,18 +89,6 @@ class SnapshotMeasure(_Scored, Base):
     measure: Mapped[str] = mapped_column(sa.Text, primary_key=True)
     # 0 for all classes together, then the classes as in the intervals.
     position: Mapped[int] = mapped_column(sa.SmallInteger, primary_key=True)
-
-
-def add_snapshots(
-    session: Session,
-    snapshots: Sequence[dict[str, Any]],
-    intervals: Sequence[dict[str, Any]],
-    measures: Sequence[dict[str, Any]],
-) -> None:
-    """Insert snapshots, their intervals and their measures."""
-    insert_rows(session, Snapshot, snapshots)
-    insert_rows(session, SnapshotInterval, intervals)
-    insert_rows(session, SnapshotMeasure, measures)
 
 
 def _of(version: Version) -> sa.ColumnElement[bool]:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from tracker.storage.base import are_among, change_rows, delete_rows
 from tracker.storage.detectors import Version
-from tracker.storage.estimates.pending import PendingBatch, batch_of
+from tracker.storage.estimates.pending import BATCH_LIMIT, PendingBatch
 from tracker.storage.estimates.thresholds import forget_confidences
 from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
@@ -119,7 +119,7 @@ def _are_needed_by_nothing(
         # The job has yet to count it.
         exists(PendingBatch.id).where(
             PendingBatch.detector_id == Query.detector_id,
-            PendingBatch.id == batch_of(Query.id),
+            PendingBatch.id == Query.id // BATCH_LIMIT,
         ),
         # The first query with an input counts for its repeats.
         exists(repeat.id).where(repeat_of(repeat)),
