@@ -4,9 +4,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
-from flask import Flask, Request, Response, current_app, g, request  # noqa: TID251 - keeps the actor.
+from flask import Flask, Response, current_app, g, request  # noqa: TID251 - keeps the actor.
 from flask import session as cookie
-from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 from sqlalchemy.orm import Session
 
 from tracker.errors import ForbiddenError, TrackerError, UnavailableError
@@ -15,7 +14,6 @@ from tracker.http.requests import (
     DEVICE_API,
     by,
     context,
-    database,
     is_api_request,
     now,
 )
@@ -75,18 +73,8 @@ def check_sees(session: Session, actor: Actor, noun: str, reference: str) -> Non
 SIGN_IN = "sign_in"
 
 
-class CookieSessions(SecureCookieSessionInterface):
-    """Signed cookies; requests without a cookie are not looked at."""
-
-    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
-        if "Cookie" not in request.headers:
-            return self.session_class()
-        return super().open_session(app, request)
-
-
 def add_session_cookie(app: Flask, settings: Settings) -> None:
     """Let *app* keep sign-ins in a cookie for itself alone."""
-    app.session_interface = CookieSessions()
     app.config.update(
         # A browser keeps a cookie of this prefix to one host, and to HTTPS.
         SESSION_COOKIE_NAME="__Host-tracker" if settings.is_https else "tracker",
@@ -172,7 +160,7 @@ def admit() -> Response | None:
         # The first noun and name in the path, such as "detectors" and "door".
         path = str(request.url_rule).partition("<")[0].rstrip("/")
         reference = str(next(iter(request.view_args.values())))
-        with database().read() as session:
+        with context().database.read() as session:
             check_sees(session, asking, path.rpartition("/")[2], reference)
     g.is_authorized = True
     return None
@@ -180,7 +168,7 @@ def admit() -> Response | None:
 
 def _forbid(asking: Actor, role: str) -> NoReturn:
     if count_in_minute("refusals") <= _MOST_REFUSALS:
-        with database().write() as session:
+        with context().database.write() as session:
             what = f"{request.method} {request.path}"[:200]
             by().record(session, "refused", what)
     wanted = f"{LOGGER} or {EDITOR}" if role == LOGGER else role
@@ -199,14 +187,14 @@ def _find_key() -> Actor:
         if scheme.lower() != "bearer" or not text:
             raise UnauthorizedError("send the header Authorization: Bearer KEY")
     at = now()
-    with database().look() as connection:
+    with context().database.look() as connection:
         found = find_valid_key(connection, text, at=at)
     if found is None:
         raise UnauthorizedError("the API key is unknown, revoked or expired")
     actor, last_used_at = found
     if last_used_at is None or at - last_used_at >= KEY_USED_EVERY:
         # If the database is busy, the next request notes it.
-        with suppress(UnavailableError), database().write_if_free() as session:
+        with suppress(UnavailableError), context().database.write_if_free() as session:
             touch_key(session, actor.row, used_at=at)
     return actor
 
@@ -215,7 +203,7 @@ def _find_signed_in() -> Actor:
     token = cookie.get(SIGN_IN)
     if not isinstance(token, str):
         raise UnauthorizedError("sign in first")
-    with database().read() as session:
+    with context().database.read() as session:
         found = find_signed_in(session, token, at=now())
         if found is None:
             raise UnauthorizedError("sign in again")
@@ -228,7 +216,7 @@ def _find_signed_in() -> Actor:
         if is_wanted and signed_in.identity is None and not is_for_setup:
             check_second_factor(session, signed_in.id)
     if is_to_be_noted(browser, at=now()):
-        with suppress(UnavailableError), database().write_if_free() as session:
+        with suppress(UnavailableError), context().database.write_if_free() as session:
             touch_sign_in(session, browser.id, seen_at=now())
     return actor
 

@@ -10,7 +10,7 @@ from flask import Response, current_app, request
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from tracker.http.requests import BadParametersError, by, database
+from tracker.http.requests import BadParametersError, by, context
 from tracker.http.responses import problem
 from tracker.services import idempotency, wording
 from tracker.shapes import Shape
@@ -53,7 +53,7 @@ def answer_idempotently(
     if key is None:
         with before() as given:
             more = () if given is None else (given,)
-            answer, status = database().run(work, *more)
+            answer, status = context().database.run(work, *more)
         body = current_app.json.dumps(answer.dump())
         return Response(body, status, mimetype="application/json")
     if len(key) > _LONGEST_KEY or not _VISIBLE.fullmatch(key):
@@ -103,13 +103,13 @@ def _answer_once(
 
     with _lock_key(asked_by.name, key):
         if before is not nullcontext:
-            with database().read() as session:
+            with context().database.read() as session:
                 stored = idempotency.find_answer(session, key, asked_by, digest=digest)
             if stored is not None:
                 return stored.body, stored.status
         with before() as given:
             more = () if given is None else (given,)
-            return database().run(find_or_run, *more)
+            return context().database.run(find_or_run, *more)
 
 
 @contextmanager

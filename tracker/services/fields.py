@@ -213,12 +213,13 @@ def dump_metadata(value: Mapping[str, Any]) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-Instant = Annotated[
+# Of answers about rows, whose instants are in UTC.
+StoredInstant = Annotated[
     datetime,
-    BeforeValidator(parse_instant),
     PlainSerializer(dump_instant),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
+Instant = Annotated[StoredInstant, BeforeValidator(parse_instant)]
 Address = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
 Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
 DetectorName = Annotated[Key, AfterValidator(_check_detector_name)]

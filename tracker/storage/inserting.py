@@ -6,9 +6,8 @@ SQLite all other writers wait meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, Column, Connection, Dialect, insert
 from sqlalchemy.exc import DBAPIError
@@ -54,8 +53,15 @@ class Prepared:
         if compiled is None:
             compiled = _compile(self._statement, self._columns, connection.dialect)
             self._compiled[connection.dialect.name] = compiled
+        written: Any = []
+        for one in values:
+            given: Any = {**compiled.own, **one}
+            for name, write in compiled.writers.items():
+                given[name] = write(given[name])
+            if compiled.places is not None:
+                given = tuple(map(given.__getitem__, compiled.places))
+            written.append(given)
         text, is_many = compiled.text, len(values) > 1
-        written: Any = compiled.write(values)
         written = written if is_many else written[0]
         cursor: Any = connection.connection.cursor()
         try:
@@ -72,8 +78,7 @@ class Prepared:
         return list(map(tuple, rows))
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Compiled(NamedTuple):
     """A statement compiled for the driver of one kind of database."""
 
     text: str
@@ -84,18 +89,6 @@ class _Compiled:
     writers: Mapping[str, _Process]
     # By the place of their column.
     readers: Mapping[int, _Process]
-
-    def write(self, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
-        """Return the values of *rows*, converted for the driver."""
-        written: list[Any] = []
-        for values in rows:
-            given: Any = {**self.own, **values}
-            for name, write in self.writers.items():
-                given[name] = write(given[name])
-            if self.places is not None:
-                given = tuple(map(given.__getitem__, self.places))
-            written.append(given)
-        return written
 
 
 def _compile(

@@ -13,7 +13,15 @@ from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open
 from tracker.services.evidence import standing
 from tracker.services.evidence.truths import Truth, Truths
-from tracker.services.fields import Input, Instant, KeyName, LabelText, Note, Sampling
+from tracker.services.fields import (
+    Input,
+    Instant,
+    KeyName,
+    LabelText,
+    Note,
+    Sampling,
+    StoredInstant,
+)
 from tracker.services.labelling import golds
 from tracker.services.queries.queries import check_is_there, label_row, no_query
 from tracker.services.wording import missing
@@ -75,8 +83,8 @@ class Label(Shape):
     sampling: SamplingWord
     note: str | None
     labeler: str
-    labelled_at: Instant
-    created_at: Instant
+    labelled_at: StoredInstant
+    created_at: StoredInstant
     is_current: bool = Field(description="False once another label has replaced it.")
     source: str | None = Field(
         description="The id of the label of another query with the same input that it "
@@ -130,7 +138,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         new.label,
         said=said,
         settles=new.settles,
-        units=truths.units,
+        units=None if truths is None else truths.units,
         **(_find_words(session, current, row) if compares else {"words": {}}),
     )
     is_said = decision.label == new.label
@@ -141,10 +149,12 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     counts = standing.dump_decision(decision, detector)
     current_label = {"query_id": current.id, "label_id": row["id"]} | counts
     set_current_labels(session, detector.id, [current_label])
-    truths.units.write()
     if labelled.is_held:
         delete_about(session, current, Reservation, Skip)
-    if current.input is not None:
+    # One that is alone has no input and no group.
+    if truths is not None:
+        truths.units.write()
+    if truths is not None and current.input is not None:
         truths.pass_on(
             {current.input: Truth(row, decision)},
             # The queries of an input have their labels together.
@@ -183,7 +193,7 @@ def _build_row(
     )
 
 
-def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
+def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths | None]:
     # Nor can anybody label another one with its input, or of its group, meanwhile.
     # The lock goes first: of two people who label at once, the second waits here
     # and then replaces what the first one gave.
@@ -196,8 +206,9 @@ def _lock(session: Session, query_id: int, by: By) -> tuple[Labelled, Truths]:
     found = labelled or find_labelled(session, key, by.name, FIND)
     if found is None:
         raise missing("query", dump_id("iq", query_id))
-    truths = Truths(session, found.detector, by)
+    truths = None
     if labelled is None:
+        truths = Truths(session, found.detector, by)
         truths.lock([found.query.input], [found.query.group])
         labelled = lock_labelled(session, found, by.name)
         if labelled is None:

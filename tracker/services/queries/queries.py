@@ -112,8 +112,8 @@ class Query(Shape):
     )
     confidence: float | None
     version: str
-    asked_at: fields.Instant
-    created_at: fields.Instant
+    asked_at: fields.StoredInstant
+    created_at: fields.StoredInstant
     metadata: dict[str, Any] | None
     image_url: str | None
     image: fields.Address | None = Field(description="The address of the stored image.")
