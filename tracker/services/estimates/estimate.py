@@ -283,20 +283,17 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     counted = narrow_counts(session, detector, versions, chosen, filters, recent)
     one = detector, versions[:1], counted
     (counted,) = date_counts(session, [one], confidence_level, at, as_known_at)
+    how: Any = {"method": method, "level": confidence_level, "target": target}
+    how |= {"window": window, "as_known_at": as_known_at, "average_of": average_of}
     found = build_estimate(
         detector,
         counted,
         version if version == ALL else next((v.name for v in versions), None),
         computed_at,
         queries=sum(count_logged(session, versions).values()),
-        method=method,
-        level=confidence_level,
-        target=target,
         is_part=is_part,
         is_foreseen=True,
-        window=window,
-        as_known_at=as_known_at,
-        average_of=average_of,
+        **how,
     )
     facts = _find_facts(session, detector, versions, found, filters, counted.standings)
     return found.model_copy(update=facts)
@@ -392,8 +389,8 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     shares = describe_shares(detector, counts, counted.standings)
     bets = None if shares is None else shares.parts
     deciding = counted.promised_level(detector, level)
-    levels = level, deciding
-    scored = _score(detector, counted, method, levels, window, bets)
+    scored = _score(detector, counted, method, (level, deciding), window, bets)
+    kind = {"is_part": is_part, "is_foreseen": is_foreseen}
     said = scored["labels"], scored["unclear_bounds"]
     estimate = Estimate(
         detector=dump_id("det", detector.id),
@@ -408,15 +405,7 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         **_count_left_out(counted, detector.label_sampling),
         **scored,
         target=target,
-        **_decide(
-            detector,
-            target,
-            counted,
-            level,
-            bets,
-            is_part=is_part,
-            is_foreseen=is_foreseen,
-        ),
+        **_decide(detector, target, counted, level, bets, **kind),
         change=now and now.change,
         span=counted.span,
         class_shares=shares,

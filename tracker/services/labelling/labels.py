@@ -132,14 +132,10 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
     compares = standing.are_compared(detector, current.agreement)
     sampling = standing.choose_word_sampling(known, said, are_compared=compares)
     row = _build_row(session, current, new, by, sampling)
+    others = _find_words(session, current, row) if compares else {"words": {}}
+    others |= {"units": None if truths is None else truths.units}
     decision = standing.decide_standing(
-        known,
-        detector,
-        new.label,
-        said=said,
-        settles=new.settles,
-        units=None if truths is None else truths.units,
-        **(_find_words(session, current, row) if compares else {"words": {}}),
+        known, detector, new.label, said=said, settles=new.settles, **others
     )
     is_said = decision.label == new.label
     row |= {"standing": decision.standing, "truth": None if is_said else decision.label}
