@@ -72,12 +72,12 @@ def test_together_they_give_the_bits_of_each_alone(database: Database) -> None:
         detectors = list(list_detectors(session))
         alone = [compute_fold(session, one) for one in detectors]
         together = compute_folds(session, detectors)
-    by_id = {fold.detector_id: fold for fold in together}
+    by_id = {fold.detector.id: fold for fold in together}
     assert len(by_id) == len(detectors) == 6
     for fold in alone:
         assert fold is not None
-        found = by_id[fold.detector_id]
-        assert fold.labels == 1 + 6 * (fold.detector_id - 1)
+        found = by_id[fold.detector.id]
+        assert fold.labels == 1 + 6 * (fold.detector.id - 1)
         assert found.taken == fold.taken
         [mine], [its] = found.listeners, fold.listeners
         for version_id in fold.versions:

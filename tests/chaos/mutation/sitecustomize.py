@@ -109,15 +109,21 @@ def commit_late():
     from tracker.services.imports import row_writer as imports
     from tracker.services.queries import queries
 
-    original = imports.add_batch
+    add_batch, add_batch_of = imports.add_batch, queries.add_batch_of
 
-    def add_batch(session, detector_id, *, created_at):
-        number = original(session, detector_id, created_at=created_at)
+    def add_late(session, detector_id, *, created_at):
+        number = add_batch(session, detector_id, created_at=created_at)
         if number % 3 == 0:
             time.sleep(0.7)
         return number
 
-    imports.add_batch = queries.add_batch = add_batch
+    def add_late_of(session, detector_id, version, *, created_at):
+        place = add_batch_of(session, detector_id, version, created_at=created_at)
+        if (place[0] >> 24) % 3 == 0:
+            time.sleep(0.7)
+        return place
+
+    imports.add_batch, queries.add_batch_of = add_late, add_late_of
 
 
 def follow_a_clock():

@@ -135,6 +135,10 @@ class Fold:
             self.versions[version_id] = found
         return found
 
+    @property
+    def labels(self) -> int:
+        return sum(one.labels for one in self.versions.values())
+
     def advance(self) -> None:
         """Note in the rows of the versions how far the job has come with them."""
         for key, version in self.versions.items():
@@ -462,7 +466,7 @@ def store_folds(
             seconds=seconds,
             outcome="done",
             batches=len(one.batches),
-            labels=sum(version.labels for version in one.versions.values()),
+            labels=one.labels,
             snapshots=sum(len(points) for points, _ in one.taken.values()),
         )
         for one in folds
