@@ -26,7 +26,7 @@ from tracker.services.labelling.predictions import find_any
 from tracker.services.labelling.studies import get_study
 from tracker.services.people.accounts import actor_of_account
 from tracker.services.people.keys import KEY_USED_EVERY, find_valid_key
-from tracker.services.people.sign_ins import LONGEST, find_signed_in, is_to_be_noted
+from tracker.services.people.sign_ins import LONGEST, SEEN_EVERY, find_signed_in
 from tracker.services.telling.badges import get_badge
 from tracker.services.telling.webhooks import get_webhook
 from tracker.services.wording import missing
@@ -215,7 +215,7 @@ def _find_signed_in() -> Actor:
         # An identity provider asks for the second step itself.
         if is_wanted and signed_in.identity is None and not is_for_setup:
             check_second_factor(session, signed_in.id)
-    if is_to_be_noted(browser, at=now()):
+    if now() - browser.seen_at > SEEN_EVERY:
         with suppress(UnavailableError), context().database.write_if_free() as session:
             touch_sign_in(session, browser.id, seen_at=now())
     return actor

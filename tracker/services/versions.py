@@ -185,7 +185,7 @@ def choose_default_versions(
         and len(versions[one.id]) > 1
     }
     batches = list_pending_batches(session, new) if new else {}
-    first = follow_traffic(new, count_hours(session, batches) if batches else [])
+    first = follow_traffic(new, count_hours(session, batches)) if batches else {}
     shown = {}
     for detector in detectors:
         mine = versions[detector.id]

@@ -39,7 +39,7 @@ TRIES_WITHIN = timedelta(minutes=15)
 TRIES_PER_ACCOUNT = 5
 TRIES_PER_ADDRESS = 20
 # Not noted at every request: each page would be a write.
-_SEEN_EVERY = timedelta(minutes=5)
+SEEN_EVERY = timedelta(minutes=5)
 _BROWSER_CHARACTERS = 200
 
 
@@ -161,10 +161,6 @@ def find_signed_in(
         or at - browser.created_at > longest
     )
     return None if is_over else found
-
-
-def is_to_be_noted(browser: SignIn, *, at: datetime) -> bool:
-    return at - browser.seen_at > _SEEN_EVERY
 
 
 def end_sign_in(session: Session, token: str) -> None:

@@ -54,18 +54,19 @@ class Axis:
     @property
     def ticks(self) -> list[Tick]:
         """The numbers: the closer, the later the axis begins."""
-        return [Tick(self.place(one), _whole(one)) for one in self._shares]
+        return [Tick(self.place(one), text) for one, text in self._shares]
 
     @property
     def steps(self) -> list[Tick]:
         """The same numbers along an upright axis."""
-        return [Tick(self.up(one), _whole(one)) for one in self._shares]
+        return [Tick(self.up(one), text) for one, text in self._shares]
 
     @property
-    def _shares(self) -> list[float]:
+    def _shares(self) -> list[tuple[float, str]]:
         first = round(self.low * 100)
         step = 5 if first >= 80 else 10 if first >= 40 else 20
-        return [percent / 100 for percent in range(100, first - 1, -step)][::-1]
+        percents = range(100, first - 1, -step)[::-1]
+        return [(percent / 100, narrow(f"{percent} %")) for percent in percents]
 
     def up(self, share: float) -> str:
         """Return how far below the top *share* lies in a chart, as an SVG length."""
@@ -74,10 +75,6 @@ class Axis:
     def rise(self, low: float, high: float) -> str:
         """Return the distance from *low* up to *high* as an SVG length."""
         return f"{(self.part(high) - self.part(low)) * (100 - ABOVE - BELOW):.2f}%"
-
-
-def _whole(share: float) -> str:
-    return narrow(f"{100 * share:.0f} %")
 
 
 @dataclass(frozen=True, slots=True)
