@@ -137,7 +137,7 @@ def admit() -> Response | None:
         return refuse(refused)
     if endpoint is None:
         return None
-    role = getattr(current_app.view_functions[endpoint], "required_role", None)
+    role = getattr(current_app.view_functions.get(endpoint), "required_role", None)
     if role == PUBLIC:
         # The body is from anybody: forms to sign in are small.
         request.max_content_length = _MAX_PUBLIC_BYTES

@@ -20,7 +20,13 @@ from pydantic import (
 )
 
 from tracker.errors import InvalidInputError
-from tracker.services.wording import describe_errors, dump_instant, invalid, show
+from tracker.services.wording import (
+    describe_errors,
+    dump_instant,
+    dump_utc,
+    invalid,
+    show,
+)
 from tracker.words import BALANCED, NO_ANSWER, SAMPLINGS, UNCLEAR
 
 METADATA_BYTES = 256 * 1024
@@ -216,10 +222,12 @@ def dump_metadata(value: Mapping[str, Any]) -> str:
 # Of answers about rows, whose instants are in UTC.
 StoredInstant = Annotated[
     datetime,
-    PlainSerializer(dump_instant),
+    PlainSerializer(dump_utc),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-Instant = Annotated[StoredInstant, BeforeValidator(parse_instant)]
+Instant = Annotated[
+    StoredInstant, BeforeValidator(parse_instant), PlainSerializer(dump_instant)
+]
 Address = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
 Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
 DetectorName = Annotated[Key, AfterValidator(_check_detector_name)]

@@ -144,13 +144,13 @@ def show_reason(error: BaseException) -> str:
 
 
 def dump_instant(instant: datetime) -> str:
-    return _dump_utc(instant if instant.tzinfo is UTC else instant.astimezone(UTC))
+    return dump_utc(instant if instant.tzinfo is UTC else instant.astimezone(UTC))
 
 
 # Cached: the rows of a snapshot have one instant.  Only for UTC, because Python takes
 # both passes of a repeated hour for equal.
 @lru_cache(maxsize=64)
-def _dump_utc(instant: datetime) -> str:
+def dump_utc(instant: datetime) -> str:
     return f"{instant.isoformat()[:-6]}Z"
 
 
