@@ -129,6 +129,31 @@ def test_rows_are_looked_up_one_by_one_in_tables_analysed_before_the_detector_ha
                 assert read <= 3 * len(some), asked[0]
 
 
+def test_sqlite_reads_of_many_inputs_only_those_that_are_asked_for(
+    bench: Bench,
+) -> None:
+    """Said to be not null, all inputs of the detector would be read for each piece."""
+    if not bench.database.is_sqlite:
+        pytest.skip("it plans these one by one")
+    detector_id = bench.detector.id
+    inputs = [f"i{number}" for number in range(100)]
+    with bench.database.write() as session:
+        fill(session, bench, QUERIES)
+        with noting(session) as statements:
+            find_queries_by_input(session, detector_id, inputs)
+            find_firsts(session, detector_id, inputs)
+            find_truths(session, detector_id, inputs)
+            find_truths(session, detector_id, inputs, of_repeats=True)
+            find_groups_of(session, detector_id, inputs)
+            find_units(session, detector_id, {f"erased {one}": one for one in inputs})
+        assert len(statements) == 6
+        for asked in statements:
+            said = f"EXPLAIN QUERY PLAN {asked[0]}"
+            plan = session.connection().exec_driver_sql(said, asked[1])
+            (read,) = [row[3] for row in plan if row[3].startswith("SEARCH queries")]
+            assert "input=?" in read or "group=?" in read, read
+
+
 def test_what_is_known_is_found_and_locked_in_the_order_of_ids(bench: Bench) -> None:
     with bench.database.write() as session:
         ids = fill_first(session, bench)

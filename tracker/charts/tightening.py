@@ -44,13 +44,15 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     class_count: int | None = None,
     is_whole: bool = False,
     overlay: Overlay = NOTHING,
+    note: str = "",
 ) -> dict[str, Any]:
     """Return the Vega-Lite specification of the tightening chart.
 
     *series* begins with the balanced accuracy; the classes follow in their order.
     The vertical axis begins at the data, or at 0 if *is_whole*.  Beyond 12 classes only
     those with the widest intervals are drawn; *class_count* is the number of classes if
-    *series* lacks some.  Titles and names of classes may be any text.
+    *series* lacks some.  Titles and names of classes may be any text.  A *note* says
+    whose labels they are.
     """
     sheet = Sheet(layout, *axes.SIZE[layout])
     colours = COLOURS[theme]
@@ -62,6 +64,7 @@ def tightening_chart(  # noqa: PLR0913 - each is named, and most are left out.
     notes = [
         f"{words.chosen(confidence_level)} intervals, method {words.plain(method)}"
     ]
+    notes += [note] if note else []
     if shown < count:
         notes.append(f"{shown:,} of {count:,} classes, those with the widest intervals")
     notes += [] if target is None else ["the dashed line is the target"]

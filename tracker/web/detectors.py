@@ -236,7 +236,9 @@ def _draw_curve(
     published: Estimate | None,
 ) -> dict[str, Any] | None:
     detector, estimate = row.detector, row.estimate
-    if version is None or (row.since and not published):
+    # Labels that come first may be of mistakes, and how many queries had none is not
+    # kept: each week has bounds.
+    if version is None or ((row.since or row.is_bounded) and not published):
         return None
     measure, method = read_measure(detector.measure), DECIDING_METHOD
     now_at: Accuracy = row.interval
@@ -255,7 +257,7 @@ def _draw_curve(
 def _draw_weeks(
     session: Session, version: Version | None, row: Report
 ) -> Mapping[str, Any]:
-    if version is None or not row.since:
+    if version is None or not (row.since or row.is_bounded):
         return {}
     weeks = get_weeks(
         session,

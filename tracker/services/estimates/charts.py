@@ -73,7 +73,12 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     versions = choose_versions(session, detector, version)
     newest = versions[-1] if versions else None
     series: list[Series] = []
+    note = ""
     if newest is not None:
+        counts = current_counts(session, [newest])[newest.id]
+        note = f"{pick_population(detector, counts)[0]} labels"
+        if note == "live labels" and is_all(detector):
+            note += " so far, queries without one left out"
         most = 0 if is_nameless else _MOST_CLASSES
         load = _load_asked if x == "asked_at" else _load_series
         series = load(session, detector, newest, method, most, as_known_at)
@@ -95,13 +100,15 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
         title=title,
         confidence_level=detector.confidence_level,
         method=method,
-        target=detector.target,
+        # It is on the panel of the balanced accuracy.
+        target=detector.target if detector.measure == words.BALANCED else None,
         x=x,
         theme=theme,
         layout=layout,
         is_whole=is_whole,
         overlay=overlay,
         class_count=0 if is_nameless else len(detector.classes),
+        note=note,
     )
 
 

@@ -17,7 +17,7 @@ from tracker.services.estimates.missing import (
     say_missing,
 )
 from tracker.services.evidence.measure import Confusion, Measure, read_measure
-from tracker.shapes import Shape
+from tracker.shapes import Accuracy, Shape
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.cells import midnight_in
 
@@ -243,13 +243,10 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
     How many labels would decide it costs several intervals more, and is left out
     unless it *is_foreseen*.
     """
-    right, counted = measure.count_right(confusion)
-    bets = shares if len(counted) > 1 else None
-    claim = Claim(right, counted, bets, level)
-    low, high = bound(*claim[:2], level, bets)
-    by_labels = compare_with_target(low, high, target)
-    if missing != NOTHING:
-        low, high = bound_missing(claim, measure, [*confusion], missing)
+    claim, own = bound_measure(measure, confusion, level, shares, missing)
+    right, counted, bets, _ = claim
+    low, high = own.low, own.high
+    by_labels = compare_with_target(*bound(right, counted, level, bets), target)
     verdict = compare_with_target(low, high, target)
     because = None if verdict == by_labels else say_missing(missing)
     more = 0 if verdict != "undecided" else None
@@ -264,13 +261,12 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
     advice = None
     if because is not None or (verdict == "undecided" and is_foreseen):
         advice = advise(measure, confusion, more, because)
-    parts = [k / n for k, n in zip(right, counted, strict=True) if n]
     found = Decision(
         verdict=verdict,
         measure=str(measure),
         target=target,
         method=words.DECIDING_METHOD,
-        accuracy=math.fsum(parts) / len(parts) if all(counted) else None,
+        accuracy=own.accuracy,
         low=low,
         high=high,
         labels=sum(counted),
@@ -281,6 +277,22 @@ def decide_verdict(  # noqa: PLR0913 - a promise, and what is known of the class
     )
     found._claim = claim
     return found
+
+
+def bound_measure(
+    measure: Measure,
+    confusion: Confusion,
+    level: float,
+    shares: tuple[float, ...] | None,
+    missing: Missing | None,
+) -> tuple[Claim, Accuracy]:
+    """Return what is claimed of *measure*, and its bounds whatever is *missing*."""
+    right, counted = measure.count_right(confusion)
+    claim = Claim(right, counted, shares if len(counted) > 1 else None, level)
+    low, high = bound_missing(claim, measure, [*confusion], missing)
+    parts = [k / n for k, n in zip(right, counted, strict=True) if n]
+    accuracy = math.fsum(parts) / len(parts) if all(counted) else None
+    return claim, Accuracy(accuracy=accuracy, low=low, high=high)
 
 
 def add_labels_to_decide(found: Decision, confusion: Confusion) -> Decision:

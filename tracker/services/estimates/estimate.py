@@ -212,6 +212,9 @@ class Estimate(OfDetector):
 
     # That of the deciding method, which part of the error is for.
     _deciding_level: float = PrivateAttr(default=0.0)
+    # Without a target, where some queries will get their label: the measure, whatever
+    # these will be.
+    _bounded: Accuracy | None = PrivateAttr(default=None)
 
     @property
     def shown_level(self) -> float:
@@ -219,6 +222,10 @@ class Estimate(OfDetector):
         if self.method != words.DECIDING_METHOD:
             return self.confidence_level
         return self._deciding_level or self.confidence_level
+
+    @property
+    def bounded(self) -> Accuracy | None:
+        return self._bounded
 
     @property
     def shares(self) -> tuple[float, ...] | None:
@@ -414,6 +421,13 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         average_of=average_of,
     )
     estimate._deciding_level = deciding
+    if now is not None and now.awaited != NOTHING and target is None:
+        found = counted.decided.select(counted.standings)
+        measure = read_measure(detector.measure)
+        confusion = spread(found.confusion, detector.classes)
+        part = counted.level(shared_level(level, 1 + len(detector.also)))
+        terms = (measure, confusion, part, bets, now.awaited)
+        _, estimate._bounded = decision.bound_measure(*terms)
     return estimate
 
 

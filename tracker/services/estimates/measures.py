@@ -216,7 +216,9 @@ def add_measure(
         found["measured"] = Measured(measure=measure, **dict(named_score))
         if measure == words.OVERALL:
             found[measure] = named_score
-    return MeasuredEstimate(**found)
+    made = MeasuredEstimate(**found)
+    made._bounded = estimate.bounded
+    return made
 
 
 def score_named(estimate: Estimate, measure: Measure) -> Score:
@@ -232,8 +234,8 @@ def score_named(estimate: Estimate, measure: Measure) -> Score:
 
 def score_own(estimate: Estimate, measure: str) -> Accuracy:
     """Return the detector's own *measure*, by what decides where anything does."""
-    found = estimate.decision or score_named(estimate, read_measure(measure))
-    return Accuracy.from_row(found)
+    found = estimate.decision or estimate.bounded
+    return Accuracy.from_row(found or score_named(estimate, read_measure(measure)))
 
 
 def score_estimate(estimate: Estimate, measure: str) -> list[Score]:

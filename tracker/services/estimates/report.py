@@ -15,6 +15,7 @@ from tracker.services.estimates.counted import choose_now
 from tracker.services.estimates.decision import Decision, add_labels_to_decide
 from tracker.services.estimates.estimate import Estimate, build_estimate, list_estimates
 from tracker.services.estimates.measures import MeasuredEstimate, score_own
+from tracker.services.estimates.missing import is_all
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.evidence.populations import LIVE
 from tracker.services.versions import choose_default_versions
@@ -125,6 +126,11 @@ class Report:
         return score_own(self.estimate, self.detector.measure)
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether queries without a label yet may be of either kind, as all get one."""
+        return is_all(self.detector) and self.estimate.population.kind == LIVE
+
+    @property
     def said(self) -> str:
         found = self.estimate.decision
         return words.interval(self.interval, beside=found.target if found else None)
@@ -203,6 +209,8 @@ class Report:
             said += f", of what people could tell ({counts} were unclear)"
         if self.since:
             said = f"since {self.since_said} {said}"
+        if self.estimate.bounded:
+            said += ", whatever the labels that are still missing will be"
         if self.before:
             return (
                 f"{said[0].upper()}{said[1:]}; before, {words.interval(self.before)}."

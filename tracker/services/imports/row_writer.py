@@ -172,10 +172,10 @@ class RowWriter:
             or ("label" in rows.values and self._detector.labels_wanted > 1)
         ):
             return False
-        queries = self._query_columns(keys, rows)
+        are_alone = self._truths.are_alone(rows.get("input"))
+        queries = self._query_columns(keys, rows, are_alone=are_alone)
         self.report.queries_added += len(keys)
         self.report.labels_added += len(keys) - queries["label"].count(None)
-        are_alone = self._truths.are_alone(rows.get("input"))
         labels = self._add_new(queries, rows, are_alone=are_alone)
         verdicts = {
             (query_id, judge): verdict
@@ -189,7 +189,7 @@ class RowWriter:
         return True
 
     def _query_columns(
-        self, keys: Sequence[str], rows: Columns
+        self, keys: Sequence[str], rows: Columns, *, are_alone: bool
     ) -> dict[str, Sequence[Any]]:
         ids = list(map(self._id, rows.numbers))
         no, at = [False] * len(ids), self._by.at
@@ -205,7 +205,7 @@ class RowWriter:
             "is_repeat": no,
             "is_pooled": [True] * len(ids),
         }
-        if "input" in rows.values:
+        if not are_alone:
             repeats = map(self._truths.repeats, named["version_id"], named["input"])
             named["is_repeat"] = list(repeats)
             is_new = map(self._truths.is_new, named["input"])
@@ -231,6 +231,12 @@ class RowWriter:
             "is_gold": no,
         }
         columns |= self._place(named, has_groups="group" in rows.values)
+        columns["rank"] = columns["queue_rank"]
+        if not are_alone:
+            columns["rank"] = [
+                rank if self._truths.get(name) is None else None
+                for rank, name in zip(columns["rank"], named["input"], strict=True)
+            ]
         unsaid = "agreement", "tags", "erased_at", "image_erased_at"
         return columns | dict.fromkeys(unsaid, [None] * len(ids))
 
@@ -255,11 +261,7 @@ class RowWriter:
                 else None
                 for number, name, (label, sampling, is_repeat) in columns
             ]
-        kept = [
-            rank if name is None or self._truths.get(name) is None else None
-            for rank, name in zip(ranks, named["input"], strict=True)
-        ]
-        return {"standing": standings, "queue_rank": ranks, "rank": kept}
+        return {"standing": standings, "queue_rank": ranks}
 
     def _group(
         self,

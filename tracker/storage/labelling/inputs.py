@@ -52,10 +52,20 @@ class Reference(Base):
     batch: Mapped[int | None] = mapped_column(BigId)
 
 
+# Built once: each piece of an import asks this, and most detectors have none.
+_ANY_REFERENCE = Prepared(
+    sa.select(Reference.detector_id)
+    .where(Reference.detector_id == sa.bindparam("detector_id"))
+    .limit(1)
+)
+
+
 def find_references(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> dict[str, Any]:
     """Return the references of those of *inputs* that have one, as rows."""
+    if _ANY_REFERENCE.first(session, {"detector_id": detector_id}) is None:
+        return {}
     statement = sa.select(*Reference.__table__.c)
     rows = look_up(session, detector_id, statement, Reference.input, [*inputs])
     return {row.input: row for row in rows}
@@ -74,8 +84,9 @@ def put_references(
 
 
 _AT_ONCE = 5_000
-# As the index has it, which would not be used for IS false.
-_ARE_FIRSTS = sa.text("queries.input IS NOT NULL AND NOT queries.is_repeat")
+# As the index has it, which would not be used for IS false.  That inputs are not null
+# follows from their values; where it is said, SQLite reads all inputs of the detector.
+_ARE_FIRSTS = sa.text("NOT queries.is_repeat")
 
 
 class InputLock(Base):
@@ -174,8 +185,9 @@ def find_truths(
         *(Query.standing, Query.agreement, label.id, label.source_label_id),
         *(label.labeler, label.labelled_at, label.created_at),
     )
-    are_its = Query.input.is_not(None) if of_repeats else _ARE_FIRSTS
-    statement = sa.select(*columns).join(label, on).where(are_its)
+    statement = sa.select(*columns).join(label, on)
+    if not of_repeats:
+        statement = statement.where(_ARE_FIRSTS)
     rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     # Before inputs had a truth their queries could be given different ones.
     newest_last = sorted(rows, key=attrgetter("created_at", "id"))

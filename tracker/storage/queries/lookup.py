@@ -87,8 +87,9 @@ def lock_found(
     SQLite has one writer at a time.
     """
     if is_sqlite(session):
-        ordered = statement.order_by(Query.id)
-        return look_up(session, detector_id, ordered, column, values)
+        # Asked for in order, all queries of the detector would be read.
+        found = look_up(session, detector_id, statement, column, values)
+        return sorted(found, key=attrgetter("id"))
     numbers = statement.with_only_columns(Query.id)
     ids = {row.id for row in look_up(session, detector_id, numbers, column, values)}
     locked = statement.with_for_update(key_share=True)
