@@ -227,6 +227,9 @@ def list_label_history(
     return history
 
 
+_FASTEST = 200
+
+
 class Today(NamedTuple):
     """How many labels a detector was given since midnight, in UTC.
 
@@ -252,8 +255,9 @@ def count_today(
     own, total, is_all, recent, first_at = counted
     # From the first of them, so that a pause before does not count.
     minutes = (at - (first_at or at)).total_seconds() / 60
-    a_minute = round(recent / minutes) if recent and minutes >= 1 else 0
+    a_minute = round(recent / minutes) if minutes >= 1 else 0
     # Who watches the numbers is not to see which answers are no labels.
     own += count_answers(session, detector.id, labeler, since=since)
     total += count_answers(session, detector.id, None, since=since)
-    return Today(own, total, is_all, a_minute)
+    # Nobody labels faster by hand: that was an import.
+    return Today(own, total, is_all, a_minute if a_minute <= _FASTEST else 0)
