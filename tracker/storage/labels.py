@@ -143,12 +143,7 @@ def _newest() -> sa.Select[Label]:
 
 
 def count_since(
-    session: Session,
-    detector_id: int,
-    labeler: str,
-    *,
-    since: datetime,
-    lately: datetime,
+    session: Session, detector_id: int, labeler: str, since: datetime, lately: datetime
 ) -> tuple[int, int, bool, int, datetime | None]:
     """Return the number of labels of a detector, by *labeler* and by all.
 

@@ -248,11 +248,9 @@ def count_today(
 ) -> Today:
     """Count the labels of the day of *at*, those of *labeler* and those of all."""
     since = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    lately = at - timedelta(minutes=5)
-    counted = storage.count_since(
-        session, detector.id, labeler, since=since, lately=lately
+    own, total, is_all, recent, first_at = storage.count_since(
+        session, detector.id, labeler, since, at - timedelta(minutes=5)
     )
-    own, total, is_all, recent, first_at = counted
     # From the first of them, so that a pause before does not count.
     minutes = (at - (first_at or at)).total_seconds() / 60
     a_minute = round(recent / minutes) if minutes >= 1 else 0
