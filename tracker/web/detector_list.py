@@ -127,13 +127,13 @@ def save_view() -> ResponseReturnValue:
 
 
 def list_own(session: Session) -> set[int]:
-    """Return the detectors that the visitor owns or has pinned."""
+    """Return the detectors that the visitor owns or has pinned, and sees."""
     pinned = list_detector_ids(session, Pin, account_id=account().row)
-    return {*list_owned_ids(session, account().name), *pinned}
+    owned = list_owned_ids(session, account().name)
+    return set(filter(account().sees, [*owned, *pinned]))
 
 
 def has_words(detector: Detector, text: str) -> bool:
-    """Return whether *text* is a part of the name or the question."""
     return text.casefold() in f"{detector.name}\n{detector.question}".casefold()
 
 

@@ -1,7 +1,6 @@
 """Where mistakes come from: each value of a facet, with its count and its lift."""
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -199,7 +198,10 @@ def _read(
     if key == PAIR:
         return [_read_pair(row.label, row.predicted) for row in rows]
     if key == CONFIDENCE:
-        return [_read_confidence(row.confidence) for row in rows]
+        return [
+            () if x is None else next(one for low, one in _NAMED_BINS if low <= x)
+            for x in (row.confidence for row in rows)
+        ]
     if key == WEEK:
         return [_read_week(day_in(row.asked_at, zone)) for row in rows]
     if key == TAG:
@@ -218,21 +220,9 @@ def _where_confidence(low: float, high: float) -> str:
 
 
 _NAMED_BINS = [
-    (
-        low,
-        math.inf if high == 1 else high,
-        ((_where_confidence(low, high), f"{low}–{high}"),),  # noqa: RUF001
-    )
+    (low, ((_where_confidence(low, high), f"{low}–{high}"),))  # noqa: RUF001
     for low, high in _BINS
 ]
-
-
-def _read_confidence(value: float | None) -> Sequence[tuple[str, str]]:
-    if value is not None:
-        for low, high, named in _NAMED_BINS:
-            if low <= value < high:
-                return named
-    return ()
 
 
 @lru_cache(maxsize=1000)
@@ -255,16 +245,14 @@ def _count(
     is_wrong: list[bool],
     chosen: Mapping[str, str],
 ) -> Facet:
-    column = read[key]
     for other, wanted in chosen.items():
         if other != key:
             has = [any(text == wanted for text, _ in one) for one in read[other]]
             is_wrong = list(compress(is_wrong, has))
-            column = list(compress(column, has))
             read = {name: list(compress(one, has)) for name, one in read.items()}
-    labelled = Counter(chain.from_iterable(column))
-    mistakes = Counter(chain.from_iterable(compress(column, is_wrong)))
-    wrong, total = sum(is_wrong), len(column)
+    labelled = Counter(chain.from_iterable(read[key]))
+    mistakes = Counter(chain.from_iterable(compress(read[key], is_wrong)))
+    wrong, total = sum(is_wrong), len(is_wrong)
     found = [
         Value(
             text,

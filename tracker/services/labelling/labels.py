@@ -227,9 +227,6 @@ def list_label_history(
     return history
 
 
-_FASTEST = 200
-
-
 class Today(NamedTuple):
     """How many labels a detector was given since midnight, in UTC.
 
@@ -258,4 +255,4 @@ def count_today(
     own += count_answers(session, detector.id, labeler, since=since)
     total += count_answers(session, detector.id, None, since=since)
     # Nobody labels faster by hand: that was an import.
-    return Today(own, total, is_all, a_minute if a_minute <= _FASTEST else 0)
+    return Today(own, total, is_all, a_minute if a_minute <= 200 else 0)

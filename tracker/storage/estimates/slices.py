@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import flag_modified
 
@@ -57,7 +57,7 @@ def count_unlabelled(session: Session, version: Version) -> dict[str | None, int
     """Count the queries of *version* that have no label by their prediction."""
     statement = (
         select(Query.predicted, func.count())
-        .where(*_of(version), Query.label.is_(None))
+        .filter_by(detector_id=version.detector_id, version_id=version.id, label=None)
         .group_by(Query.predicted)
     )
     return {row[0]: row[1] for row in session.execute(statement)}
@@ -70,13 +70,10 @@ def count_span(
 
     The index on when queries were asked has all of it, labelled or not.
     """
-    after = select(Query.asked_at).where(*_of(version), Query.asked_at >= until)
+    own = {"detector_id": version.detector_id, "version_id": version.id}
+    after = select(Query.asked_at).filter_by(**own).where(Query.asked_at >= until)
     following = after.order_by(Query.asked_at).limit(1).scalar_subquery()
+    counted = select(func.count(), following).select_from(Query).filter_by(**own)
     is_in = Query.asked_at >= since, Query.asked_at < until
-    counted = select(func.count(), following).where(*_of(version), *is_in)
-    number, asked_at = session.execute(counted).one()
+    number, asked_at = session.execute(counted.where(*is_in)).one()
     return number, asked_at
-
-
-def _of(version: Version) -> tuple[ColumnElement[bool], ...]:
-    return Query.detector_id == version.detector_id, Query.version_id == version.id

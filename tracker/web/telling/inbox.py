@@ -72,9 +72,10 @@ def show_inbox() -> ResponseReturnValue:
         own = session.get_one(Account, account().row)
         own_ids = list_own(session)
         is_mine = request.args.get("of") == MINE
+        among = own_ids if is_mine else account().detectors
         found = _find_news(session)
-        mine = [one for one in found if one.detector_id in own_ids]
-        news = _read(session, mine if is_mine else found)
+        shown = [x for x in found if not is_mine or x.detector_id in own_ids]
+        news = _read(session, shown)
         today, since = map(_day, (now(), own.last_looked_at or own.created_at))
         needy = [one for one in news if one.kind in _NEEDY]
         needy.sort(key=lambda one: _NEEDY.index(one.kind))
@@ -91,15 +92,8 @@ def show_inbox() -> ResponseReturnValue:
             needy=_fold(needy),
             days=[(short_day(day, today), list(of_day)) for day, of_day in days],
             asked=[one for one in asked if account().sees(one[0].detector_id)],
-            disputed=[
-                one
-                for one in count_all_disputed(session, among=account().detectors)
-                if one[0] in own_ids or not is_mine
-            ]
-            if may_settle
-            else [],
+            disputed=count_all_disputed(session, among=among) if may_settle else [],
             is_mine=is_mine,
-            has_own=own_ids,
             news=news,
             hidden=len({one.detector_id for one in found} - own_ids) if is_mine else 0,
             # The newest event, even if its line is hidden behind another one.
