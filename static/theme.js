@@ -39,8 +39,9 @@
   dark.addEventListener("change", apply);
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.querySelector("[data-theme-toggle]");
-    button.hidden = false;
-    button.addEventListener("click", toggle);
+    // The page of one query has none.
+    if (button) button.hidden = false;
+    button?.addEventListener("click", toggle);
     // A row of tabs that scrolls begins with the one that is shown.
     const tab = document.querySelector(".tabs [aria-current]");
     tab?.parentElement.scrollTo({ left: tab.offsetLeft - tab.parentElement.clientWidth / 3 });

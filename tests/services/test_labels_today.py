@@ -32,6 +32,23 @@ def test_labels_are_counted_since_midnight_for_one_and_for_all(bench: Bench) -> 
     assert today(bench) == Today(0, 0)
 
 
+def test_the_pace_is_of_the_last_minutes_and_of_no_import(bench: Bench) -> None:
+    bench.label(bench.log("YES"), "NO")
+    bench.clock.at += timedelta(minutes=30)
+    for _ in range(12):
+        bench.label(bench.log("YES"), "NO")
+        bench.clock.at += timedelta(seconds=10)
+    assert today(bench).a_minute == 6
+    bench.clock.at += timedelta(minutes=6)
+    assert today(bench).a_minute == 0
+    rows = [{"predicted": "YES", "label": "NO"}] * 1_000
+    with bench.database.write() as session:
+        detector, now = bench.attached(session), bench.clock()
+        import_rows(session, detector, rows, by("bob", now), digest="x")
+    bench.clock.at += timedelta(minutes=2)
+    assert today(bench).a_minute == 0
+
+
 def test_any_number_of_others_hides_no_label(bench: Bench) -> None:
     bench.label(bench.log("YES"), "NO")
     gate = Bench(bench.database, bench.clock, ["YES", "NO"], name="gate")

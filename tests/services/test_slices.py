@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.conftest import START, by
-from tests.databases import get_by_id
+from tests.databases import get_by_id, noted_statements
 from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tests.services.test_recompute import import_steps
@@ -509,6 +509,22 @@ def test_a_week_begins_where_days_do_and_counts_queries_without_a_label(
     (said,) = cut(bench, "predicted").items
     assert (said.value, said.queries, said.labels) == ("YES", 2, 1)
     assert bench.estimate(where=[week.where]).labels == 1
+
+
+def test_a_week_is_counted_by_one_statement_however_many_queries_wait(
+    bench: Bench,
+) -> None:
+    for number in range(30):
+        bench.log(predicted="YES", asked_at=f"2026-01-12T00:{number:02}:00Z")
+    bench.log(predicted="YES", asked_at="2026-03-04T10:00:00Z")
+    with noted_statements(bench.database) as noted:
+        weeks = cut(bench, "week").items
+    found = {one.value: one.queries for one in weeks}
+    assert found == {"2026-01-12": 30, "2026-03-02": 1}
+    counted = [one for one in noted if "count(*)" in one and "asked_at <" in one]
+    assert len(counted) == 2
+    # None cuts each instant, which would give a row a minute.
+    assert not [one for one in noted if "asked_at, 1, 16" in one or "HH24:MI" in one]
 
 
 def test_intervals_of_many_slices_are_wider_than_those_of_one(

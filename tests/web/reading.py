@@ -79,7 +79,7 @@ class _Parser(HTMLParser):
         self.elements.append(Element(tag, {name: value or "" for name, value in attrs}))
 
     def handle_endtag(self, tag: str) -> None:
-        while self.open and self.open.pop().name != tag:
+        while tag not in _VOID and self.open and self.open.pop().name != tag:
             pass
 
     def handle_data(self, data: str) -> None:

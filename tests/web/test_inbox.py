@@ -137,6 +137,28 @@ def test_what_was_seen_is_gone_and_what_came_meanwhile_is_not(
     assert len(lines(other.get("/inbox"))) == 1
 
 
+def test_news_can_be_limited_to_what_one_owns_or_pinned(
+    visitor: Visitor, shelf: Shelf, happen: Teller
+) -> None:
+    door, lid = shelf.add_detector(), shelf.add_detector(name="lid")
+    owned = shelf.add_detector(name="owned", owner="web")
+    for one in (door, lid, owned):
+        happen(one, "detector.failing", error="division by zero")
+    visitor.send(f"/detectors/{lid}/pin", {"pinned": "yes"})
+    assert len(lines(visitor.get("/inbox"))) == 3
+    page = visitor.get("/inbox?of=mine")
+    assert [("owned" in line, "lid" in line) for line in lines(page)] == [
+        (True, False),
+        (False, True),
+    ]
+    # Marking all as seen would take the others too.
+    assert "News of 1 other detector is not shown." in page.text
+    listed = visitor.get("/?state=mine")
+    assert "Mine and pinned 2" in listed.text
+    rows = [row.attributes.get("id") for row in listed.find("tr")]
+    assert [one for one in rows if one] == [lid, owned]
+
+
 def test_only_the_last_verdict_and_change_of_a_version_stand_there(
     visitor: Visitor, door: str, happen: Teller
 ) -> None:

@@ -47,8 +47,8 @@ def test_a_pinned_detector_is_at_hand_on_every_page(
     assert page.find("a", href=f"/detectors/{door}")
     assert "★ Pinned" in visitor.get(f"/detectors/{door}").text
     assert "☆ Pin" in visitor.get(f"/detectors/{lid}").text
-    listed = visitor.get("/?state=pinned")
-    assert "Pinned 1" in listed.text
+    listed = visitor.get("/?state=mine")
+    assert "Mine and pinned 1" in listed.text
     assert [
         row.attributes["id"] for row in listed.find("tr") if "id" in row.attributes
     ] == [door]

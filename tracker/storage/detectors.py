@@ -220,6 +220,10 @@ def select_open(among: Collection[int] | None) -> sa.Select[int]:
     return sa.select(Detector.id).where(are_open, *_are_among(among))
 
 
+def list_owned_ids(session: Session, owner: str) -> Sequence[int]:
+    return session.scalars(sa.select(Detector.id).filter_by(owner=owner)).all()
+
+
 def list_archived(
     session: Session,
     *,

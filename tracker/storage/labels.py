@@ -138,23 +138,28 @@ def _newest() -> sa.Select[Label]:
 
 
 def count_since(
-    session: Session, detector_id: int, labeler: str, *, since: datetime
-) -> tuple[int, int, bool]:
+    session: Session, detector_id: int, labeler: str, since: datetime, lately: datetime
+) -> tuple[int, int, bool, int, datetime | None]:
     """Return the number of labels of a detector, by *labeler* and by all.
 
     Only the newest labels are read, because an import may bring millions a day; the
-    third value says whether they reach back to *since*.
+    third value says whether they reach back to *since*.  The last two are the number
+    by *labeler* since *lately* and the instant of the first of them.
     """
     of_detector = _newest().where(Label.detector_id == detector_id)
     newest = of_detector.limit(MOST_LOOKED_AT).subquery()
     # Ids are nearly in the order of time: a request takes its instant first.
     is_since = newest.c.created_at >= since
+    is_own = newest.c.labeler == labeler
+    is_recent = is_own & (newest.c.created_at >= lately)
     statement = sa.select(
-        sa.func.count().filter(is_since, newest.c.labeler == labeler),
+        sa.func.count().filter(is_since, is_own),
         sa.func.count().filter(is_since),
+        sa.func.count().filter(is_recent),
+        sa.func.min(newest.c.created_at).filter(is_recent),
     ).select_from(newest)
-    by_labeler, by_all = session.execute(statement).one()
-    return by_labeler, by_all, by_all < MOST_LOOKED_AT
+    by_labeler, by_all, recent, first_at = session.execute(statement).one()
+    return by_labeler, by_all, by_all < MOST_LOOKED_AT, recent, first_at
 
 
 def count_current_since(

@@ -30,6 +30,7 @@ from tracker.storage.detectors import (
     count_archived,
     find_version,
     list_detectors,
+    list_owned_ids,
 )
 from tracker.storage.people import Account, Pin, list_keys
 from tracker.web.blueprint import Sort, lead_to, pages, session_of, sort_rows
@@ -37,7 +38,7 @@ from tracker.web.drawing.readings import Axis
 from tracker.words import LOGGER, STATES
 
 _PAGE = 50
-PINNED = "pinned"
+MINE = "mine"
 EXTENSION = "tracker-reports"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -62,7 +63,6 @@ def show_detectors() -> ResponseReturnValue:
         detectors = list_detectors(session, among=account().detectors)
         rows = sorted(list_reports(session, detectors), key=SORTS["name"].key)
         tag, owner = asked.get("tag", ""), asked.get("owner", "")
-        pins = set(list_detector_ids(session, Pin, account_id=account().row))
         found = [
             row
             for row in rows
@@ -71,10 +71,11 @@ def show_detectors() -> ResponseReturnValue:
             and (not owner or owner == row.detector.owner)
         ]
         counts = Counter(row.state for row in found)
-        pinned = [row for row in found if row.detector.id in pins]
+        own = list_own(session)
+        mine = [row for row in found if row.detector.id in own]
         chosen, sort = asked.get("state", ""), asked.get("sort", "")
-        if chosen == PINNED:
-            found = pinned
+        if chosen == MINE:
+            found = mine
         elif chosen in STATES:
             found = [row for row in found if row.state == chosen]
         sort_rows(found, SORTS, sort, usual=lambda row: row.urgency)
@@ -90,12 +91,12 @@ def show_detectors() -> ResponseReturnValue:
             last=-(-len(found) // _PAGE),
             counts=counts,
             groups={} if sort.lstrip("-") in SORTS else groups,
-            chosen=chosen if chosen in {PINNED, *STATES} else None,
+            chosen=chosen if chosen in {MINE, *STATES} else None,
             sort=sort,
             sorts=SORTS,
             levels=sorted({row.detector.confidence_level for row in rows}),
             text=text,
-            pinned=len(pinned),
+            mine=len(mine),
             tag=tag,
             tags=sorted({one for row in rows for one in row.detector.tags} | {tag}),
             owner=owner,
@@ -125,8 +126,14 @@ def save_view() -> ResponseReturnValue:
     return redirect(f"{url_for('pages.show_detectors')}?{query}", 303)
 
 
+def list_own(session: Session) -> set[int]:
+    """Return the detectors that the visitor owns or has pinned, and sees."""
+    pinned = list_detector_ids(session, Pin, account_id=account().row)
+    owned = list_owned_ids(session, account().name)
+    return set(filter(account().sees, [*owned, *pinned]))
+
+
 def has_words(detector: Detector, text: str) -> bool:
-    """Return whether *text* is a part of the name or the question."""
     return text.casefold() in f"{detector.name}\n{detector.question}".casefold()
 
 

@@ -175,16 +175,12 @@ def parse_day(name: str, text: str, zone: tzinfo) -> datetime:
         raise invalid(name, text, "it must be a day, such as 2026-01-31") from None
 
 
-def _strip(text: str) -> str | None:
-    return text.strip() or None
-
-
 def _dump(value: object) -> str:
     return "" if value is None else str(value)
 
 
 _PERCENTS = (parse_percent, dump_percent)
-_TEXT = (_strip, _dump)
+_TEXT = (lambda text: text.strip() or None, _dump)
 _CHOICE = (str.strip, _dump)
 # How each field of a detector is read from a form, and written into one.
 FIELDS: Mapping[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {

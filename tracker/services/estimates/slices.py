@@ -7,7 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import ClassEstimate
 from tracker.services.estimates.intervals import ALL, MethodWord, build_score
 from tracker.services.estimates.slice_counts import OTHER
-from tracker.services.estimates.weeks import begin
+from tracker.services.estimates.weeks import begin, following
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import LIVE, PopulationWord, standings_of
 from tracker.services.fields import Instant
@@ -33,9 +33,10 @@ from tracker.stats import SliceEvidence, SliceState, anytime, compare_once, shar
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import slices
-from tracker.storage.estimates.cells import Counts, day_in, pool
+from tracker.storage.estimates.cells import Counts, day_in, midnight_in, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.projections import list_projections
+from tracker.storage.queries.finding import find_first_asked
 from tracker.words import ANYTIME, BALANCED, OVERALL, UNSTATED
 
 METADATA = "metadata."
@@ -93,8 +94,6 @@ def read_parts(
             for one in versions
         ]
     kinds, queries = _count_built_in(session, detector, versions[0], by)
-    for kind, counted in kinds.items():
-        queries[kind] += sum(counted.cells.values())
     return [
         Part(
             kind,
@@ -112,24 +111,26 @@ def read_parts(
 def _count_built_in(
     session: Session, detector: Detector, version: Version, by: str
 ) -> tuple[dict[str, Counts], Counter[str]]:
-    """Return the counts of *version* by prediction or week, and its other queries.
-
-    Only the queries without a label are counted now.
-    """
+    """Return the counts of *version* by prediction or week, and all its queries."""
     kinds, queries = defaultdict[str, Counts](Counts), Counter[str]()
     if by == "predicted":
         counts = current_counts(session, [version])[version.id]
         for cell, number in counts.cells.items():
             kinds[cell.predicted].add(cell, number)
-        queries.update(slices.count_unlabelled(session, version, "predicted"))
+            queries[cell.predicted] += number
+        # Only the queries without a label are counted now.
+        queries.update(slices.count_unlabelled(session, version))
         return kinds, queries
     for day, counted in load_days(session, detector, version).items():
         monday = str(begin(day, "week"))
         kinds[monday] = pool([kinds[monday], counted])
-    minutes = slices.count_unlabelled(session, version, "asked_at")
-    for minute, number in minutes.items():
-        asked_at = datetime.fromisoformat(minute).replace(tzinfo=UTC)
-        queries[str(begin(day_in(asked_at, detector.zone), "week"))] += number
+    asked_at = find_first_asked(session, version)
+    while asked_at is not None:
+        monday = begin(day_in(asked_at, detector.zone), "week")
+        since = midnight_in(monday, detector.zone)
+        until = midnight_in(following(monday, "week"), detector.zone)
+        number, asked_at = slices.count_span(session, version, since, until)
+        queries[str(monday)] = number
     return kinds, queries
 
 

@@ -1,7 +1,7 @@
 """Labelling queries, one at a time."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -238,12 +238,14 @@ def list_label_history(
 class Today(NamedTuple):
     """How many labels a detector was given since midnight, in UTC.
 
-    So many at least, unless all labels of the day were looked at.
+    So many at least, unless all labels of the day were looked at.  *a_minute* is the
+    labeler's pace over the last five minutes.
     """
 
     by_labeler: int
     by_all: int
     is_all: bool = True
+    a_minute: int = 0
 
 
 def count_today(
@@ -251,8 +253,14 @@ def count_today(
 ) -> Today:
     """Count the labels of the day of *at*, those of *labeler* and those of all."""
     since = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    own, total, is_all = storage.count_since(session, detector.id, labeler, since=since)
+    own, total, is_all, recent, first_at = storage.count_since(
+        session, detector.id, labeler, since, at - timedelta(minutes=5)
+    )
+    # From the first of them, so that a pause before does not count.
+    minutes = (at - (first_at or at)).total_seconds() / 60
+    a_minute = round(recent / minutes) if minutes >= 1 else 0
     # Who watches the numbers is not to see which answers are no labels.
     own += count_answers(session, detector.id, labeler, since=since)
     total += count_answers(session, detector.id, None, since=since)
-    return Today(own, total, is_all)
+    # Nobody labels faster by hand: that was an import.
+    return Today(own, total, is_all, a_minute if a_minute <= 200 else 0)

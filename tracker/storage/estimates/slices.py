@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import flag_modified
 
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.dialect import minute_of
 from tracker.storage.estimates import projections
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.queries.queries import Query
@@ -55,21 +53,27 @@ def leave_uncounted(detector: Detector) -> None:
     flag_modified(detector, "counted_slices")
 
 
-def count_unlabelled(session: Session, version: Version, column: str) -> dict[str, int]:
-    """Count the queries of *version* that have no label by a *column* of them.
-
-    The minute stands for ``asked_at``, in UTC.
-    """
-    kind: Any = getattr(Query, column)
-    if column == "asked_at":
-        kind = minute_of(session, kind)
+def count_unlabelled(session: Session, version: Version) -> dict[str | None, int]:
+    """Count the queries of *version* that have no label by their prediction."""
     statement = (
-        select(kind, func.count())
-        .where(
-            Query.detector_id == version.detector_id,
-            Query.label.is_(None),
-            Query.version_id == version.id,
-        )
-        .group_by(kind)
+        select(Query.predicted, func.count())
+        .filter_by(detector_id=version.detector_id, version_id=version.id, label=None)
+        .group_by(Query.predicted)
     )
-    return {str(value): number for value, number in session.execute(statement)}
+    return {row[0]: row[1] for row in session.execute(statement)}
+
+
+def count_span(
+    session: Session, version: Version, since: datetime, until: datetime
+) -> tuple[int, datetime | None]:
+    """Count the queries asked in a span, and find when the first one after it was.
+
+    The index on when queries were asked has all of it, labelled or not.
+    """
+    own = {"detector_id": version.detector_id, "version_id": version.id}
+    after = select(Query.asked_at).filter_by(**own).where(Query.asked_at >= until)
+    following = after.order_by(Query.asked_at).limit(1).scalar_subquery()
+    counted = select(func.count(), following).select_from(Query).filter_by(**own)
+    is_in = Query.asked_at >= since, Query.asked_at < until
+    number, asked_at = session.execute(counted.where(*is_in)).one()
+    return number, asked_at

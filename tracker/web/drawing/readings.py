@@ -162,23 +162,17 @@ def read_mean(
     score: Score, labelled: Mapping[str, int], *, name: str = "Balanced"
 ) -> Reading:
     """Return the *score* that is the mean of classes, so many *labelled* of each."""
-    return replace(
-        read(score, name=name, tone=0),
-        missing=_missing(labelled),
-        mean_of=len(labelled) if score.labelled else 0,
-    )
-
-
-def _missing(labelled: Mapping[str, int]) -> str:
     names = [name for name, number in labelled.items() if not number]
-    if not names:
-        return ""
     parts = [chart_words.shorten(name) for name in names[:_MOST_NAMED]]
     if len(names) > _MOST_NAMED:
         parts.append(f"{len(names) - _MOST_NAMED:,} more")
-    *others, last = parts
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"no estimate until {listed} {'have' if others else 'has'} a label"
+    missing = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    if parts:
+        has = "have" if len(parts) > 1 else "has"
+        missing = f"no estimate until {missing} {has} a label"
+    mean_of = len(labelled) if score.labelled else 0
+    reading = read(score, name=name, tone=0)
+    return replace(reading, missing=missing, mean_of=mean_of)
 
 
 def read_balanced(estimate: Estimate) -> Reading:

@@ -110,18 +110,17 @@ def show_thresholds(detector_id: str) -> ResponseReturnValue:
             found=found,
             calibration=calibration,
             curve=_draw_curve(found.points, found.target) if has_curve else None,
-            points=[(one, _read(one), _at_least(one)) for one in found.points],
+            # Every digit counts in the condition on the queries of a point.
+            points=[
+                (one, _read(one), f"confidence:{Decimal(repr(one.threshold)):f}..")
+                for one in found.points
+            ],
             lowest=None if found.lowest is None else _read(found.lowest),
             bins=[(one, _read(one), _within(one)) for one in calibration.bins],
             # On axes that both run from 0 to 1.
             marks=[_draw_bin(Frame(0.0, 0.0), one) for one in calibration.bins],
             typed=typed,
         )
-
-
-def _at_least(point: ThresholdPoint) -> str:
-    """Return the condition on the queries of *point*: every digit counts."""
-    return f"confidence:{Decimal(repr(point.threshold)):f}.."
 
 
 def _within(one: CalibrationBin) -> str:

@@ -64,7 +64,12 @@ def show_mistakes(detector_id: str) -> ResponseReturnValue:
             whole=found and found.items[0],
             is_cut=found and found.is_cut,
             since=_name_span(asked),
-            others=_count_others(session, detector, asked) if not problem else 0,
+            # None for many queries: to find a few of them takes a walk along all.
+            others=0
+            if problem or asked.counted != "yes"
+            else None
+            if _is_large(session, detector)
+            else count(session, detector, replace(asked.wanted, is_counted=False)),
         )
     return page, 400 if problem else 200
 
@@ -98,18 +103,6 @@ def _choose(session: Session, detector: Detector) -> Filter:
 
 def _is_large(session: Session, detector: Detector) -> bool:
     return sum(v.queries for v in list_versions(session, detector.id)) >= MANY
-
-
-def _count_others(session: Session, detector: Detector, asked: Filter) -> int | None:
-    """Return how many more mistakes there are that no estimate counts.
-
-    None for many queries: to find a few of them takes a walk along all mistakes.
-    """
-    if asked.counted != "yes":
-        return 0
-    if _is_large(session, detector):
-        return None
-    return count(session, detector, replace(asked.wanted, is_counted=False))
 
 
 def _offer(

@@ -33,7 +33,7 @@ from tracker.storage.telling import (
     list_news,
 )
 from tracker.web.blueprint import cut_page, lead_to, pages, reading
-from tracker.web.detector_list import has_words, list_reports
+from tracker.web.detector_list import MINE, has_words, list_own, list_reports
 from tracker.web.drawing.words import narrow
 
 _MOST = 200
@@ -70,7 +70,12 @@ class News:
 def show_inbox() -> ResponseReturnValue:
     with database().read() as session:
         own = session.get_one(Account, account().row)
-        news = _read(session, _find_news(session))
+        own_ids = list_own(session)
+        is_mine = request.args.get("of") == MINE
+        among = own_ids if is_mine else account().detectors
+        found = _find_news(session)
+        shown = [x for x in found if not is_mine or x.detector_id in own_ids]
+        news = _read(session, shown)
         today, since = map(_day, (now(), own.last_looked_at or own.created_at))
         needy = [one for one in news if one.kind in _NEEDY]
         needy.sort(key=lambda one: _NEEDY.index(one.kind))
@@ -87,11 +92,12 @@ def show_inbox() -> ResponseReturnValue:
             needy=_fold(needy),
             days=[(short_day(day, today), list(of_day)) for day, of_day in days],
             asked=[one for one in asked if account().sees(one[0].detector_id)],
-            disputed=count_all_disputed(session, among=account().detectors)
-            if may_settle
-            else [],
+            disputed=count_all_disputed(session, among=among) if may_settle else [],
+            is_mine=is_mine,
+            news=news,
+            hidden=len({one.detector_id for one in found} - own_ids) if is_mine else 0,
             # The newest event, even if its line is hidden behind another one.
-            last=dump_id("evt", find_newest_id(session)) if news else None,
+            last=dump_id("evt", find_newest_id(session)) if found else None,
         )
 
 

@@ -16,7 +16,6 @@ from tracker.services.fields import parse_input
 from tracker.services.telling import webhooks as services
 from tracker.services.telling.deliveries import describe_delivery, say_in_full
 from tracker.services.telling.webhooks import NewWebhook, WebhookChange
-from tracker.storage import telling as storage
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import Account
 from tracker.storage.telling import (
@@ -87,33 +86,23 @@ class Place:
         return self.last.state != DELIVERED and self.last.attempts > 0
 
 
-def _read_place(session: Session, webhook: storage.Webhook) -> Place:
-    found = list_deliveries(session, webhook.id, limit=_SHOWN)
-    tried = [one for one in found if one.last_tried_at] or found
-    return Place(
-        services.describe_webhook(session, webhook),
-        tried[0] if tried else None,
-        sum(one.state == WAITING for one in found),
-    )
-
-
-def _find_example(session: Session) -> str | None:
-    found = list_news(session, 0, among=account().detectors, limit=_SHOWN)
-    told = (one for one in found if one.type in EVENT_FIGURES)
-    newest = next(told, None)
-    return say_in_full(newest.type, newest.data) if newest else None
-
-
 def _render_list(session: Session, form: Form, *, made: Webhook | None = None) -> str:
     typed = request.form
-    found = services.list_seen_webhooks(session, account())
+    places = []
+    for one in services.list_seen_webhooks(session, account()):
+        found = list_deliveries(session, one.id, limit=_SHOWN)
+        last = next((x for x in found if x.last_tried_at), found[0] if found else None)
+        waiting = sum(x.state == WAITING for x in found)
+        places.append(Place(services.describe_webhook(session, one), last, waiting))
     own = session.get_one(Account, account().row)
+    news = list_news(session, 0, among=account().detectors, limit=_SHOWN)
+    newest = next((one for one in news if one.type in EVENT_FIGURES), None)
     return render_template(
         "webhooks/list.html",
-        places=[_read_place(session, one) for one in found],
+        places=places,
         own_mail=own.email,
         own_events=list(EVENTS) if own.mail_events is None else own.mail_events,
-        example=_find_example(session),
+        example=say_in_full(newest.type, newest.data) if newest else None,
         form=form,
         made=made,
         formats=FORMATS,
