@@ -21,7 +21,7 @@ from types import NoneType
 from typing import Any, BinaryIO, cast
 from xml.parsers import expat
 
-from tracker.errors import FieldError, InvalidInputError
+from tracker.errors import InvalidInputError
 from tracker.services.fields import load_json
 from tracker.services.imports.reading import rows, tables
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
@@ -347,16 +347,6 @@ def _dump_pieces(
             f"row {piece.first:,} is longer than {rows.LONGEST_ROW:,} bytes"
         )
     yield text
-
-
-def load_piece(said: list[Any]) -> rows.Piece:
-    """Return the piece of a message."""
-    *fields, odd = said
-    found = {
-        number: (tuple(FieldError(*one) for one in errors), tuple(nulls))
-        for number, errors, nulls in odd
-    }
-    return rows.Piece(*fields)._replace(odd=found)
 
 
 # Values of Parquet and Excel that JSON does not have, the narrower type first: how each
