@@ -39,7 +39,6 @@ from tracker.services.sandbox.channel import (
 from tracker.services.wording import show_reason
 
 HEADER = "header.json"
-_SAMPLES = "samples/"
 _PIECE = 2**20
 # How inspect_ai packs the parts of a log.
 _ZSTANDARD = 93
@@ -61,7 +60,7 @@ def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
     kinds = TypeError, ValueError, *BROKEN_ZIP
     broken = refusing("it is not a log of inspect_ai", *kinds)
     with broken, zipfile.ZipFile(stream) as archive:
-        names = [n for n in archive.namelist() if n.startswith(_SAMPLES)]
+        names = [n for n in archive.namelist() if n.startswith("samples/")]
         return {**load(HEADER), "samples": [load(name) for name in names]}
 
 

@@ -172,7 +172,7 @@ class MappedPiece:
     ) -> None:
         """Add the other columns to the metadata, whose own values take precedence."""
         # Of the row, not of the plan: a file may have thousands of other columns.
-        places = self._plan.places
+        places = self._plan.extras
         extras = sorted(raw.keys() & places.keys(), key=places.__getitem__)
         if not extras:
             return
@@ -308,7 +308,7 @@ class MappedRows:
 
         def holds(name: str) -> bool:
             cells = piece.values[piece.names.index(name)] if name in piece.names else ()
-            values = [value for value in cells if value is not None]
+            values = [single(value) for value in cells if value is not None]
             try:
                 texts = list(map(as_text, values))
                 if self.detector.classes == UNKNOWN:

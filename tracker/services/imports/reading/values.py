@@ -137,7 +137,6 @@ def as_text(value: Any) -> str | None:
 
     Raises ValueError for anything else.
     """
-    value = single(value)
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
