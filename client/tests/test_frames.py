@@ -55,6 +55,29 @@ def test_a_frame_is_logged_once_however_often(tracker, service, one) -> None:
     assert refused(tracker) == []
 
 
+def test_a_frame_without_keys_goes_by_the_rule_of_files(service, one) -> None:
+    frame = [{"predicted": "YES", "label": "YES"}, {"predicted": "NO", "label": "NO"}]
+    one.log_frame(frame)
+    frame.append({"predicted": "NO", "label": "YES"})
+    one.log_frame(frame)
+    assert len(service.queries(one.name)) == 3
+
+    frame[1]["label"] = "YES"
+    with pytest.raises(ServerError, match="--same-rows"):
+        one.log_frame(frame)
+    one.log_frame(frame, same_rows=True)
+    labels = [query["label"] for query in service.queries(one.name).values()]
+    assert labels == ["YES"] * 3
+    one.log_frame(frame, new_rows=True)
+    assert len(service.queries(one.name)) == 6
+
+
+def test_a_row_that_is_wrong_in_a_frame_without_keys_is_an_error(service, one) -> None:
+    with pytest.raises(ServerError, match="1 of 2 rows are wrong"):
+        one.log_frame([{"predicted": "YES"}, {"predicted": "MAYBE"}])
+    assert service.queries(one.name) == {}
+
+
 def test_a_frame_with_the_names_of_the_fields_needs_no_more(
     tracker, service, one
 ) -> None:

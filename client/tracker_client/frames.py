@@ -37,9 +37,8 @@ def frame_rows(frame: Any, columns: Mapping[str, Any]) -> Iterator[dict[str, Any
 
     Columns named as a field are that field, and *columns* names others:
     ``predicted="guess"``.  ``metadata`` is a list of columns, or one of dicts.  A
-    column ``judge:NAME`` holds verdicts of that judge, which are no labels.  A row
-    without a key is told by its content and its place: the same frame again adds
-    nothing.  Raises ValueError for a column that is not there.
+    column ``judge:NAME`` holds verdicts of that judge, which are no labels.  Raises
+    ValueError for a column that is not there.
     """
     records = _records(frame)
     metadata = columns.get("metadata", "metadata")
@@ -59,7 +58,7 @@ def frame_rows(frame: Any, columns: Mapping[str, Any]) -> Iterator[dict[str, Any
     said = ("predicted", "label", *judges)
     if records and not any(wanted[name] in there for name in said):
         raise ValueError("name the column of the predictions: predicted=…")
-    for place, record in enumerate(records):
+    for record in records:
         row = {
             field: _value(field, record[name])
             for field, name in wanted.items()
@@ -71,8 +70,6 @@ def frame_rows(frame: Any, columns: Mapping[str, Any]) -> Iterator[dict[str, Any
             }
         elif isinstance(record.get(metadata), Mapping):
             row["metadata"] = record[metadata]
-        if "key" not in row:
-            row["key"] = f"f-{_digest(place, rows.encode(row))}"
         yield row
 
 

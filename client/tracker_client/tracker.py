@@ -11,9 +11,10 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlencode
 
 from tracker_client import frames, rows
@@ -322,12 +323,33 @@ class Detector:
             row["labeler"] = labeler
         self._append(row)
 
-    def log_frame(self, frame: Any, **columns: Any) -> int:
+    def log_frame(
+        self,
+        frame: Any,
+        *,
+        same_rows: bool = False,
+        new_rows: bool = False,
+        **columns: Any,
+    ) -> int:
         """Log each row of a data frame, and return how many; see ``frames.frame_rows``.
 
         *columns* says which column holds which field, as ``predicted="guess"``.
+
+        Without a key for each row the frame is sent at once, as a file is: if it begins
+        with an earlier one, only its further rows are added.  Raises ServerError where
+        rows are wrong, and where some differ from the earlier ones and neither
+        *same_rows*, which are corrected, nor *new_rows* is true.
         """
-        return self._append_all(frames.frame_rows(frame, columns))
+        found = list(frames.frame_rows(frame, columns))
+        if all("key" in row for row in found):
+            return self._append_all(found)
+        if self.version is not None:
+            found = [{"version": self.version, **row} for row in found]
+        content = "\n".join(map(rows.encode, found)).encode()
+        said = {"same_rows": same_rows, "new_rows": new_rows}
+        chosen = {name: "true" for name, is_so in said.items() if is_so}
+        self._import(BytesIO(content), len(content), "application/x-ndjson", chosen)
+        return len(found)
 
     def log_file(self, path: str | os.PathLike[str], **choices: Any) -> dict[str, Any]:
         """Send a file of queries and labels, and return the report of its import.
@@ -338,17 +360,22 @@ class Detector:
         """
         chosen = {"extra": "metadata", "version": self.version, **choices}
         given = {name: one for name, one in chosen.items() if one is not None}
+        with Path(path).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            return self._import(file, size, "application/octet-stream", given)
+
+    def _import(
+        self, file: BinaryIO, size: int, kind: str, choices: dict[str, Any]
+    ) -> dict[str, Any]:
         # What was logged before, the detector itself among it, goes first.
         self._tracker.flush()
-        with Path(path).open("rb") as file:
-            size = str(file.seek(0, os.SEEK_END))
-            file.seek(0)
-            answer = self._server.ask(
-                "POST",
-                f"{path_of(self.name)}/import?{urlencode(given, doseq=True)}",
-                file,
-                {"Content-Type": "application/octet-stream", "Content-Length": size},
-            )
+        answer = self._server.ask(
+            "POST",
+            f"{path_of(self.name)}/import?{urlencode(choices, doseq=True)}",
+            file,
+            {"Content-Type": kind, "Content-Length": str(size)},
+        )
         report: dict[str, Any] = checked(answer).json
         return report
 

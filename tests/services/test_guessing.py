@@ -342,3 +342,31 @@ def test_ids_lose_the_blanks_around_them(field: str, is_alone: bool) -> None:
     assert [row[field] for row in rows] == ["a-1", "a-2"]
     assert len(report.errors) == (0 if is_alone else 1)
     assert [field, "blanks around it", "left out", 1] in report.values
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_list_of_one_is_its_element_in_every_field(is_alone: bool) -> None:
+    row = {"id": "a", "pred": "YES", "label": "NO", "confidence": 0.9, "group": "g"}
+    row |= {"timestamp": "2026-01-01T00:00:00", "note": "dark"}
+    others = () if is_alone else ({"id": "b", "pred": "MAYBE"},)
+    plain, _ = read(lines(row, *others), "rows.jsonl")
+    listed = {name: [value] for name, value in row.items()}
+    assert read(lines(listed, *others), "rows.jsonl")[0] == plain
+    assert plain[0]["confidence"] == 0.9
+
+
+def test_a_run_over_a_test_set_is_known_by_what_was_put_in() -> None:
+    long = "Is it shut? " * 40
+    run = lines({"question": long, "pred": "YES"}, {"question": "b", "pred": "NO"})
+    choices = read_choices(version="run-7", usual_extra="metadata")
+    rows, _ = read(run, "run-7.jsonl", choices=choices)
+    gold, _ = read(f"question,label\n{long},NO\nb,NO\n")
+    assert [row["input"] for row in rows] == [row["input"] for row in gold]
+    assert [row["metadata"]["question"] for row in rows] == [long, "b"]
+    # A version that has the truth beside it, and any other file, is left as it is.
+    for more, others in ((",gold", choices), ("", Choices(extra="metadata"))):
+        content = (
+            f"question,pred{more}\na,YES,NO\n" if more else "question,pred\na,YES\n"
+        )
+        [row], _ = read(content, choices=others)
+        assert "input" not in row

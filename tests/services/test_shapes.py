@@ -92,6 +92,14 @@ XML = '<?xml version="1.0"?>\n<annotations>%s</annotations>'
 IMAGE = '<image id="0" name="f0.png"><tag label="NO"></tag>%s</image>'
 
 # By tool: the name of a file, what it holds, and what is read of its first row.
+OPIK = {
+    "id": "i",
+    "dataset_item_id": "d",
+    "trace_id": "t",
+    "dataset_item_data": {"input": {"q": "t"}, "expected_model_output": {"a": "NO"}},
+    "evaluation_task_output": {"output": "YES", "seconds": 2},
+    "feedback_scores": [],
+}
 FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "inspect_ai": (
         "log.json",
@@ -144,6 +152,11 @@ FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "x.jsonl",
         lines({"id": "i", "input": {"q": "t"}, "expectedOutput": {"answer": "NO"}}),
         {"input": '{"q": "t"}', "label": "NO"},
+    ),
+    "Opik": (
+        "x.jsonl",
+        lines(OPIK),
+        {"key": "i", "input": "d", "predicted": "YES", "label": "NO"},
     ),
     "LangSmith": (
         "x.jsonl",
@@ -304,6 +317,10 @@ REFUSED = {
     "several questions": (
         json.dumps([{**ARGILLA, "responses": {"a": [], "b": []}}]),
         "several questions: 'a' and 'b'",
+    ),
+    "several outputs": (
+        lines({**OPIK, "evaluation_task_output": {"a": "YES", "b": "NO"}}),
+        "it must be text or a number",
     ),
     "several tags": (XML % (IMAGE % '<tag label="YES"/>'), "it has 2 tags"),
     "several objects": (

@@ -383,6 +383,7 @@ def test_a_file_is_read_as_the_form_says(visitor: Visitor, shelf: Shelf) -> None
             "map": "predicted=said",
             "columns": "label=was\nasked_at=at\n",
             "classes": "yep=YES",
+            "given": "sampling=random\nversion=monday",
             "time_zone": "UTC",
             "time_format": "%d.%m.%Y %H:%M",
         },
@@ -392,6 +393,7 @@ def test_a_file_is_read_as_the_form_says(visitor: Visitor, shelf: Shelf) -> None
     assert "predicted `yep` as YES, 1 row" in readings
     assert "label `Yes` as YES, 1 row" in readings
     assert "the column 'was' as label" in readings
+    assert "Version monday" in visitor.get(f"/detectors/{detector_id}").text
 
 
 def test_an_import_is_undone_by_its_page(visitor: Visitor, shelf: Shelf) -> None:

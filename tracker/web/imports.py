@@ -238,6 +238,7 @@ def _open() -> files.RowFile:
         choices.read_choices(
             columns=[*_lines("columns"), *filter(None, request.form.getlist("map"))],
             classes=_lines("classes"),
+            given=_lines("given"),
             usual_extra=choices.METADATA,
             version=request.form.get("version"),
             same_rows=rows == "same_rows",

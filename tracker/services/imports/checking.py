@@ -236,10 +236,6 @@ def is_reference(item: Container[str]) -> bool:
     return "predicted" not in item and "key" not in item
 
 
-_TEXTS = {str}
-_NUMBERS = {float}
-
-
 def _sure(values: list[Any], *, when: bool) -> list[Any]:
     if not when:
         raise ValueError
@@ -259,7 +255,7 @@ def _read_names(values: list[Any]) -> list[Any]:
     # Of all that is printable, only the plain space is white.
     return _sure(
         values,
-        when=set(map(type, values)) == _TEXTS
+        when=set(map(type, values)) == {str}
         and all(values)
         and all(map(str.isprintable, values))
         and max(map(len, values)) <= _LONGEST_NAME
@@ -268,8 +264,10 @@ def _read_names(values: list[Any]) -> list[Any]:
 
 
 def _read_probabilities(values: list[Any]) -> list[Any]:
-    _sure(values, when=set(map(type, values)) == _NUMBERS)
-    _sure(values, when=all(0 <= value <= 1 for value in values))
+    is_right = set(map(type, values)) == {float} and all(
+        0 <= one <= 1 for one in values
+    )
+    _sure(values, when=is_right)
     # As the model does: no zero keeps a sign.
     return [value + 0.0 for value in values]
 

@@ -148,7 +148,7 @@ def inspect(
             return other
     found.columns = {
         **dict(zip(rows.plan.fields.values(), rows.plan.fields, strict=True)),
-        **dict.fromkeys(rows.plan.extras),
+        **dict.fromkeys(set(rows.plan.extras) - {*rows.plan.fields.values()}),
         **dict.fromkeys(rows.plan.left_out, ""),
     }
     return found

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from tracker.services.imports.checking import Columns
 from tracker.services.imports.reading.choices import NEW_ROWS, SAME_ROWS
-from tracker.services.imports.reading.rows import FIELDS, IMAGE, JUDGE, wrong_file
+from tracker.services.imports.reading.rows import FIELDS, IMAGE, wrong_file
 from tracker.storage.imports import Hashes, find_prefix, iter_newest
 
 _KEY = re.compile(r"import-[0-9a-f]{16}-([0-9]+)")
@@ -142,18 +142,3 @@ def _count_differing(hashes: Hashes, own: Hashes, *, is_part: bool) -> int:
     differing = sum(1 for then, now in pairs if then and then != now)
     missing = islice(hashes, len(own), None)
     return differing if is_part else differing + sum(map(bool, missing))
-
-
-def without_known(good: Columns, earlier: Earlier) -> Columns:
-    """Return the rows that *earlier* has not.
-
-    What judges say of a row is no part of it: it may be new.
-    """
-    judges = [said for name, said in good.values.items() if name.startswith(JUDGE)]
-    judged = {
-        number
-        for said in judges
-        for number, one in zip(good.numbers, said, strict=True)
-        if one is not None
-    }
-    return good.pick([n in judged or not earlier.has(n) for n in good.numbers])

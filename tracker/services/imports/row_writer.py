@@ -97,6 +97,15 @@ class RowWriter:
         if are_new:
             self._truths.hold(inputs, groups)
         known = {} if are_new else self._find(keys, inputs, groups)
+        said = zip(
+            good.get("version", DEFAULT_VERSION), good.get("predicted"), strict=True
+        )
+        named = dict.fromkeys(one for one, predicted in said if predicted is not None)
+        if new := [one for one in named if one not in self._versions]:
+            self._versions |= add_versions(
+                self._session, self._detector.id, new, created_at=self._by.at
+            )
+            self._elected.versions = {one: name for name, one in self._versions.items()}
         if known or not self._write_new(keys, good):
             self._write_some(keys, good.rows(), known)
         if any(groups) and self._detector.groups is None:
@@ -161,13 +170,11 @@ class RowWriter:
     def _write_new(self, keys: list[str], rows: Columns) -> bool:
         """Add *rows* with keys that are not stored, column by column.
 
-        False if that cannot be: a key stands twice, a version is new, a row gives a
-        label alone, or others are to be asked too.
+        False if that cannot be: a key stands twice, a row gives a label alone, or
+        others are to be asked too.
         """
-        versions = rows.get("version", DEFAULT_VERSION)
         if (
             len(set(keys)) < len(keys)
-            or not self._versions.keys() >= set(versions)
             or None in rows.get("predicted")
             or ("label" in rows.values and self._detector.labels_wanted > 1)
         ):
@@ -327,7 +334,6 @@ class RowWriter:
         known = {key: dict(row._mapping) for key, row in found.items()}
         self._find_referred(keys, rows, known)
         stored = set(known)
-        self._add_versions(rows)
         new, labels = list[dict[str, Any]](), list[dict[str, Any]]()
         referred = list[dict[str, Any]]()
         changed: dict[int, dict[str, Any]] = {}
@@ -433,19 +439,6 @@ class RowWriter:
             }
         self._truths.refer(rows)
         self.report.references_added += len(rows)
-
-    def _add_versions(self, rows: list[Row]) -> None:
-        names = dict.fromkeys(
-            row.values.get("version", DEFAULT_VERSION)
-            for row in rows
-            if "predicted" in row.values
-        )
-        new = [name for name in names if name not in self._versions]
-        if new:
-            self._versions |= add_versions(
-                self._session, self._detector.id, new, created_at=self._by.at
-            )
-            self._elected.versions = {one: name for name, one in self._versions.items()}
 
     def _id(self, number: int) -> int:
         if self._batch is None:

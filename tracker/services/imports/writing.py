@@ -27,7 +27,7 @@ from tracker.services.imports.checking import Columns, RowReader
 from tracker.services.imports.reading.choices import Mapping
 from tracker.services.imports.reading.files import RowFile, load_mapping, save_mapping
 from tracker.services.imports.reading.mapping import MappedRows
-from tracker.services.imports.reading.rows import PIECE_ROWS, Row
+from tracker.services.imports.reading.rows import JUDGE, PIECE_ROWS, Row
 from tracker.services.imports.reports import Outcome, RejectedImportError, pack_report
 from tracker.services.imports.row_writer import RowWriter
 from tracker.storage import dialect
@@ -197,8 +197,19 @@ class Checked:
         spool, self._spool = self._spool, _Spool()
         with closing(spool):
             for piece in spool:
-                good = row_keys.without_known(piece.good, earlier)
-                self.outcome.unchanged += len(piece.good) - len(good)
+                read = piece.good
+                # What judges say of a row is no part of it: it may be new.
+                judged = {
+                    number
+                    for name, said in read.values.items()
+                    if name.startswith(JUDGE)
+                    for number, one in zip(read.numbers, said, strict=True)
+                    if one is not None
+                }
+                good = read.pick(
+                    [n in judged or not earlier.has(n) for n in read.numbers]
+                )
+                self.outcome.unchanged += len(read) - len(good)
                 self._compare_with_stored(good, piece.end)
         earlier.complete()
 

@@ -14,21 +14,12 @@ from tracker.shapes import Shape
 
 Extra = Literal["metadata", "ignore", "refuse"]
 EXTRAS: tuple[Extra, ...] = ("metadata", "ignore", "refuse")
-METADATA, IGNORE, REFUSE = EXTRAS
+METADATA, _, REFUSE = EXTRAS
 # How rows without a key are taken if they nearly equal an earlier file.
 SAME_ROWS, NEW_ROWS = ("same", "new")
 MAPPED = (*FIELDS, IMAGE, PROBABILITY)
 # What may be the same in every row.
 GIVEN = tuple(name for name in FIELDS if name not in {"key", "input", "metadata"})
-
-
-def _check_fields(value: dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
-    for name in value:
-        if name not in known and not (name.startswith(JUDGE) and known is MAPPED):
-            raise ValueError(
-                f"{show(name)} is not a field; the fields are {', '.join(known)}"
-            )
-    return value
 
 
 class Mapping(Shape):
@@ -56,10 +47,16 @@ class Mapping(Shape):
         description="How times are written, such as %d.%m.%Y %H:%M.",
     )
 
-    @field_validator("columns")
+    @field_validator("columns", "given", check_fields=False)
     @classmethod
-    def _check_columns(cls, value: dict[str, str]) -> dict[str, str]:
-        return _check_fields(value, MAPPED)
+    def _check_fields(cls, value: dict[str, str], info: Any) -> dict[str, str]:
+        known = GIVEN if info.field_name == "given" else MAPPED
+        for name in value:
+            if name not in known and not (name.startswith(JUDGE) and known is MAPPED):
+                raise ValueError(
+                    f"{show(name)} is not a field; the fields are {', '.join(known)}"
+                )
+        return value
 
     @field_validator("time_zone")
     @classmethod
@@ -103,11 +100,6 @@ class Choices(Mapping):
     wrong_images: dict[str, str] = Field(default_factory=dict)
     # Of a file that waits for a worker: how many bytes are rows; images follow them.
     images_from: int | None = None
-
-    @field_validator("given")
-    @classmethod
-    def _check_given(cls, value: dict[str, str]) -> dict[str, str]:
-        return _check_fields(value, GIVEN)
 
     def join(self, saved: Mapping) -> "Choices":
         """Return what is said here, and where nothing is, what was *saved*."""

@@ -105,8 +105,7 @@ class Plan:
 
     fields: dict[str, str] = field(default_factory=dict)
     # Into the metadata, and the place of each among them.
-    extras: tuple[str, ...] = ()
-    places: Mapping[str, int] = field(default_factory=dict)
+    extras: Mapping[str, int] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
     # Says which labels of an export were replaced by another one.
@@ -264,7 +263,7 @@ def guess_columns(
     others = _find_known(fields, free, known, settled, wrong)
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
-    _find_input(fields, others)
+    _find_input(fields, others, choices.given, extra)
     may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
     unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
     if extra == METADATA and "predicted" not in fields:
@@ -280,11 +279,9 @@ def guess_columns(
     wrong += _find_nameless(names, fields, unclear)
     if wrong:
         rows.refuse_columns(wrong)
-    extras = tuple(others) if extra == METADATA else ()
     return Plan(
         fields,
-        extras,
-        {name: place for place, name in enumerate(extras)},
+        {one: place for place, one in enumerate(others if extra == METADATA else ())},
         frozenset(others) if extra == REFUSE else frozenset(),
         left_out,
         next((one for one in left_out if normal(one) == _IS_CURRENT), None),
@@ -427,12 +424,19 @@ def _find_by_words(
             others.remove(plain[0])
 
 
-def _find_input(fields: dict[str, str], others: list[str]) -> None:
-    """Take one of *others* for the input, where nothing else says what is labelled."""
-    if fields.keys() & {"predicted", "key", "input", "label"} == {"label"}:
+def _find_input(
+    fields: dict[str, str], others: list[str], given: Collection[str], extra: str
+) -> None:
+    """Take one of *others* for the input of labels alone, or of the answers of a run.
+
+    A run keeps it in the metadata too, since a hash stands for a long one.
+    """
+    known = fields.keys() & {"predicted", "key", "input", "label"}
+    if known == {"label"} or ("version" in given and known == {"predicted"}):
         for name in [one for one in others if normal(one) in _INPUTS][:1]:
             fields["input"] = name
-            others.remove(name)
+            if "label" in known or extra != METADATA:
+                others.remove(name)
 
 
 def _find_unclear(

@@ -136,7 +136,12 @@ def read_apart(
             notes += new
             if piece is None:
                 return
-            yield kinds.load_piece(piece)
+            *fields, odd = piece
+            found = {
+                number: (tuple(FieldError(*one) for one in errors), tuple(nulls))
+                for number, errors, nulls in odd
+            }
+            yield Piece(*fields)._replace(odd=found)
 
 
 def open_named(

@@ -21,7 +21,7 @@ from types import NoneType
 from typing import Any, BinaryIO, cast
 from xml.parsers import expat
 
-from tracker.errors import FieldError, InvalidInputError
+from tracker.errors import InvalidInputError
 from tracker.services.fields import load_json
 from tracker.services.imports.reading import rows, tables
 from tracker.services.imports.reading.documents import NO_COLUMNS, document_pieces
@@ -39,7 +39,6 @@ from tracker.services.sandbox.channel import (
 from tracker.services.wording import show_reason
 
 HEADER = "header.json"
-_SAMPLES = "samples/"
 _PIECE = 2**20
 # How inspect_ai packs the parts of a log.
 _ZSTANDARD = 93
@@ -61,7 +60,7 @@ def read_log(stream: BinaryIO, unpacked: Unpacked) -> dict[str, Any]:
     kinds = TypeError, ValueError, *BROKEN_ZIP
     broken = refusing("it is not a log of inspect_ai", *kinds)
     with broken, zipfile.ZipFile(stream) as archive:
-        names = [n for n in archive.namelist() if n.startswith(_SAMPLES)]
+        names = [n for n in archive.namelist() if n.startswith("samples/")]
         return {**load(HEADER), "samples": [load(name) for name in names]}
 
 
@@ -347,16 +346,6 @@ def _dump_pieces(
             f"row {piece.first:,} is longer than {rows.LONGEST_ROW:,} bytes"
         )
     yield text
-
-
-def load_piece(said: list[Any]) -> rows.Piece:
-    """Return the piece of a message."""
-    *fields, odd = said
-    found = {
-        number: (tuple(FieldError(*one) for one in errors), tuple(nulls))
-        for number, errors, nulls in odd
-    }
-    return rows.Piece(*fields)._replace(odd=found)
 
 
 # Values of Parquet and Excel that JSON does not have, the narrower type first: how each

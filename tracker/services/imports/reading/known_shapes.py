@@ -248,6 +248,18 @@ SHAPES = (
             "label": "expectedOutput",
         },
     ),
+    # https://www.comet.com/docs/opik, Experiment.get_items
+    Shape(
+        "items of an experiment of Opik",
+        "dataset_item_id evaluation_task_output",
+        {
+            "key": "id",
+            "input": "dataset_item_id",
+            "predicted": "evaluation_task_output.output | evaluation_task_output",
+            "label": "dataset_item_data.expected_output"
+            " | dataset_item_data.expected_model_output",
+        },
+    ),
     # https://docs.langchain.com/langsmith, rows of an experiment
     Shape(
         "rows of a LangSmith experiment",

@@ -29,6 +29,7 @@ from tracker.services.imports.reading.values import (
     as_metadata,
     as_text,
     build_readers,
+    single,
 )
 from tracker.services.imports.reports import Noted
 from tracker.services.wording import show, show_name
@@ -91,7 +92,7 @@ class MappedPiece:
         column = self._plan.fields.get(name)
         if column is None:
             return []
-        found = (find(row.values, column) for row in self._piece.rows())
+        found = (single(find(row.values, column)) for row in self._piece.rows())
         return [value for value in found if value is not None]
 
     def _answer(self, predicted: Any, row: Row) -> Any:
@@ -106,6 +107,8 @@ class MappedPiece:
         read = self._readers.get(name)
         if read is None:
             return values
+        if list in set(map(type, values)) and not self.is_strict:
+            values = list(map(single, values))
         return read_given(values, lambda given: read(given, self.noted))
 
     def _read_row(self, row: Row) -> Row:
@@ -169,7 +172,7 @@ class MappedPiece:
     ) -> None:
         """Add the other columns to the metadata, whose own values take precedence."""
         # Of the row, not of the plan: a file may have thousands of other columns.
-        places = self._plan.places
+        places = self._plan.extras
         extras = sorted(raw.keys() & places.keys(), key=places.__getitem__)
         if not extras:
             return
@@ -305,7 +308,7 @@ class MappedRows:
 
         def holds(name: str) -> bool:
             cells = piece.values[piece.names.index(name)] if name in piece.names else ()
-            values = [value for value in cells if value is not None]
+            values = [single(value) for value in cells if value is not None]
             try:
                 texts = list(map(as_text, values))
                 if self.detector.classes == UNKNOWN:

@@ -125,13 +125,18 @@ _MOST_KEPT = 10_000
 _LONGEST_METADATA = 4 * METADATA_BYTES
 
 
+def single(value: Any) -> Any:
+    """Return the element of a list of one, anything else as it is."""
+    while isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    return value
+
+
 def as_text(value: Any) -> str | None:
     """Return a value that is one word or number as text; None for a NaN.
 
-    A list of one such is itself.  Raises ValueError for anything else.
+    Raises ValueError for anything else.
     """
-    while isinstance(value, list) and len(value) == 1:
-        (value,) = value
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
