@@ -186,8 +186,13 @@ _COUNT_ERASED = (
 )
 
 
-def count_erased(session: Session, detector_id: int) -> dict[int, Counts]:
-    return _add_up(session.execute(_COUNT_ERASED, {"detector_id": detector_id}))
+def count_erased(
+    session: Session, detector_id: int, conditions: Sequence[Condition] = ()
+) -> dict[int, Counts]:
+    statement = _COUNT_ERASED
+    if conditions:
+        statement = statement.where(*(one.test(session) for one in conditions))
+    return _add_up(session.execute(statement, {"detector_id": detector_id}))
 
 
 def _add_up(rows: Iterable[Any]) -> dict[int, Counts]:
