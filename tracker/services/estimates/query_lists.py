@@ -70,6 +70,12 @@ class QueryFilter:
         return replace(self, where=tuple(self.where)) == QueryFilter()
 
     @property
+    def is_span(self) -> bool:
+        """Whether it asks for a span of time, and for no metadata."""
+        spans = self.since, self.until, *self.where
+        return any(spans) and all(one.startswith("asked_at:") for one in self.where)
+
+    @property
     def is_told(self) -> bool:
         """Whether counts may tell how many queries pass, if *where* is counted too."""
         named = (self.key, self.agreement, self.versus, self.tag, self.labeler)
@@ -171,7 +177,12 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     counts = None
     is_narrow = wanted.label is not None or wanted.is_wrong is not None
     if wanted.labelled or (is_narrow and wanted.labelled is None):
-        counts = _count_all(session, detector, wanted)
+        versions = choose_versions(session, detector, wanted.version or "*")
+        counts = current_counts(session, versions)
+    if wanted.is_span and finding.SORTS[sort][0] == "id":
+        near = finding.list_near(session, detector.id, conditions, **page)
+        if near is not None:
+            return near, conditions, counts
     are_few = bool(wanted.where) and finding.are_few(session, conditions)
     pages = [
         finding.list_sorted(session, [*conditions, *seek], **page, are_few=are_few)
@@ -203,6 +214,13 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     total = None
     if wanted.is_open:
         total = count_shown(session, detector.id)
+    elif replace(wanted, since=None, until=None).is_open:
+        # An index has all that this needs but what is erased.
+        span = finding.Between("asked_at", wanted.since, below=wanted.until)
+        asked = [Query.detector_id == detector.id, span.test(session)]
+        erased = storage.count_all_erased(session, detector.id, [span])
+        most = None if at_most is None else at_most + erased
+        total = finding.count_queries(session, asked, at_most=most) - erased
     elif wanted.is_told and wanted.labelled is not False:
         total = _count_labelled(session, detector, wanted, counts, at)
         if total is not None and counts is None:
@@ -223,6 +241,9 @@ def _count_labelled(
     """Return how many labelled queries pass, None where no counts tell that."""
     filters: dict[str, Any] = {"since": wanted.since, "until": wanted.until}
     where = filters["where"] = parse_where(session, detector, wanted.where, at=at)
+    if any(isinstance(one, finding.Metadata) for one in where):
+        # Indexes find these sooner than what counts lack.
+        return None
     versions = choose_versions(session, detector, wanted.version or "*")
     is_part = any(filters.values())
     if counts is None or is_part:
@@ -241,13 +262,6 @@ def _count_labelled(
 def count_shown(session: Session, detector_id: int) -> int:
     logged = storage.count_logged(session, list_versions(session, detector_id))
     return sum(logged.values()) - storage.count_all_erased(session, detector_id)
-
-
-def _count_all(
-    session: Session, detector: Detector, wanted: QueryFilter
-) -> Mapping[int, Counts]:
-    versions = choose_versions(session, detector, wanted.version or "*")
-    return current_counts(session, versions)
 
 
 def _seeks(
