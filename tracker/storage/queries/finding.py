@@ -117,8 +117,9 @@ def list_near(  # noqa: PLR0913 - a place in a list, and which way to go from it
         tests.append(Query.id < after.id if is_down else Query.id > after.id)
     places = sa.select(Query.id).where(*tests).order_by(order)
     last = session.scalar(places.offset(_FEW).limit(1))
-    if last is not None:
-        tests.append(Query.id > last if is_down else Query.id < last)
+    # Without any bound SQLite would not walk along the ids.
+    end = last or (-1 if is_down else 2**63 - 1)
+    tests.append(Query.id > end if is_down else Query.id < end)
     some = sa.select(Query).where(*conditions, *tests).order_by(order).limit(limit)
     found = session.scalars(some).all()
     return found if last is None or len(found) == limit else None
