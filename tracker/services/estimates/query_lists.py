@@ -217,10 +217,13 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     elif replace(wanted, since=None, until=None).is_open:
         # An index has all that this needs but what is erased.
         span = finding.Between("asked_at", wanted.since, below=wanted.until)
-        asked = [Query.detector_id == detector.id, span.test(session)]
-        erased = storage.count_all_erased(session, detector.id, [span])
+        own = Query.detector_id == detector.id
+        asked, gone = (one.test(session) for one in (span, *finding.put_aside([span])))
+        erased = finding.count_queries(
+            session, [own, gone, Query.erased_at.is_not(None)]
+        )
         most = None if at_most is None else at_most + erased
-        total = finding.count_queries(session, asked, at_most=most) - erased
+        total = finding.count_queries(session, [own, asked], at_most=most) - erased
     elif wanted.is_told and wanted.labelled is not False:
         total = _count_labelled(session, detector, wanted, counts, at)
         if total is not None and counts is None:

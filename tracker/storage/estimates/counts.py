@@ -313,14 +313,8 @@ _ERASED = select(func.count()).where(
 )
 
 
-def count_all_erased(
-    session: Session, detector_id: int, conditions: Sequence[Condition] = ()
-) -> int:
-    statement = _ERASED
-    if conditions:
-        tests = (one.test(session) for one in put_aside(conditions))
-        statement = statement.where(*tests)
-    return session.scalars(statement, {"detector_id": detector_id}).one()
+def count_all_erased(session: Session, detector_id: int) -> int:
+    return session.scalars(_ERASED, {"detector_id": detector_id}).one()
 
 
 def count_weights(
