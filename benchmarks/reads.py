@@ -53,6 +53,38 @@ READS = (
     ("thresholds", "thresholds"),
     ("calibration", "calibration"),
     ("estimate, as known then", "estimate?as_known_at=2100-01-01T00:00:00Z"),
+    ("estimate, since a moment", "estimate?since=2026-01-02T05:00:00Z"),
+    ("estimate, all versions, since", "estimate?version=*&since=2026-01-02T05:00:00Z"),
+    ("estimate, days in where", "estimate?where=asked_at:2026-01-02.."),
+    ("estimate, one prediction", "estimate?where=predicted:YES"),
+    (
+        "estimate, declared, one prediction",
+        "estimate?where=metadata.camera:c7&where=predicted:YES",
+    ),
+    (
+        "estimate, declared, since",
+        "estimate?where=metadata.camera:c7&since=2026-01-02T05:00:00Z",
+    ),
+    ("estimate, confident", "estimate?where=confidence:0.9.."),
+    ("estimate, last 500", "estimate?window=500"),
+    (
+        "estimate, as known then, since",
+        "estimate?as_known_at=2100-01-01T00:00:00Z&since=2026-01-02T05:00:00Z",
+    ),
+    ("list", "queries"),
+    ("list, since a moment", "queries?since=2026-01-02T05:00:00Z"),
+    ("list, before a moment", "queries?until=2026-01-02T05:00:00Z"),
+    ("list, labelled, since", "queries?labelled=true&since=2026-01-02T05:00:00Z"),
+    ("list, wrong, since", "queries?wrong=true&since=2026-01-02T05:00:00Z"),
+    ("list, wrong, declared", "queries?wrong=true&where=metadata.camera:c7"),
+    ("list, one prediction in where", "queries?where=predicted:YES"),
+    ("history", "history"),
+    ("slices", "slices?by=metadata.camera"),
+    ("slices by prediction", "slices?by=predicted"),
+    ("slices by week", "slices?by=week"),
+    ("weeks", "weeks"),
+    ("cohorts", "cohorts"),
+    ("labelers", "labelers"),
 )
 FILE = 10_000
 

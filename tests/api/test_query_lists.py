@@ -119,11 +119,14 @@ def test_a_repeat_is_listed_though_it_is_in_no_count(api, door):
 def test_the_total_is_what_counting_gives(api, door, database, recompute, has_repeats):
     samplings, labels = ("random", "targeted", "unstated"), ("YES", "NO", "UNCLEAR")
     ids = []
+    assert api.patch("/detectors/door", {"slices": ["camera"]}).status_code == 200
     for predicted, label, sampling, version in product(
         ("YES", "NO"), labels, samplings, "ab"
     ):
         row = {"predicted": predicted, "label": label, "sampling": sampling}
         row |= {"version": version, "input": "same" if has_repeats else None}
+        row["asked_at"] = f"2025-12-0{1 + len(ids) % 4}T12:00:00Z"
+        row["metadata"] = {"camera": "north" if len(ids) % 3 else "south"}
         ids.append(api.post(PATH, row).json["id"])
     assert api.post(PATH, {"predicted": "NO", "version": "a"}).status_code == 201
     recompute()
@@ -133,7 +136,11 @@ def test_the_total_is_what_counting_gives(api, door, database, recompute, has_re
         assert answer.status_code == 201
     for erased in ids[::7]:
         assert api.delete(f"/queries/{erased}").status_code == 204
+    spans = ("asked_at:2025-12-02..2025-12-03",), ("asked_at:2025-12-02T12:00:00Z..",)
+    cuts = ("metadata.camera:south",), ("predicted:YES", "version:a")
     choices = {
+        "since": (None, START.replace(2025, 12, 2, 12)),
+        "where": ((), *spans, *cuts),
         "labelled": (None, True, False),
         "label": (None, *labels),
         "predicted": (None, "NO"),
@@ -145,7 +152,7 @@ def test_the_total_is_what_counting_gives(api, door, database, recompute, has_re
     with database.read() as session:
         detector = get_detector(session, "door")
         # Some of the combinations, in which every two choices meet.
-        for values in list(product(*choices.values()))[::7]:
+        for values in list(product(*choices.values()))[::41]:
             wanted = QueryFilter(**dict(zip(choices, values, strict=True)))
             counted = count_queries(
                 session, build_filter(session, detector, wanted, at=START)

@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import combinations_with_replacement
 from typing import Any
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tests.services.conftest import Bench
+from tracker.services.detectors import DetectorChange, change_detector
+from tracker.services.estimates.counted import count_part
 from tracker.services.estimates.counts import count_asked
 from tracker.services.estimates.recount import recount
+from tracker.services.queries.where import parse_where
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_window
@@ -43,6 +46,7 @@ def log_some(bench: Bench, draw: random.Random, *, number: int) -> None:
             sampling=draw.choice(["random", "targeted", "unstated"]),
             asked_at=asked.isoformat(),
             version=draw.choice(["v1", "v2"]),
+            metadata={"camera": draw.choice(["north", "south", 1])},
             input=draw.choice([None, f"i{draw.randrange(4)}"]),
         )
         if draw.random() < 0.4:
@@ -77,3 +81,47 @@ def test_what_was_asked_in_a_while_is_what_a_plain_count_finds(
             found = count_plainly(session, bench, **span)
             assert asked.cells == found.cells, span
         assert recount(session, detector) == []
+
+
+# Each with whether counts that are kept tell it, beside a span and alone.
+PARTS: tuple[tuple[tuple[str, ...], bool, bool], ...] = (
+    ((), True, True),
+    (("predicted:YES",), True, True),
+    (("predicted:YES", "predicted:NO"), True, True),
+    (("version:v1",), True, True),
+    (("version:v1", "version:v2", "predicted:NO"), True, True),
+    (("asked_at:2026-01-02..2026-01-04",), True, True),
+    (("asked_at:2026-01-01T07:00:00Z..", "predicted:NO"), True, True),
+    (("metadata.camera:north",), False, True),
+    (("metadata.camera:1", "predicted:NO", "version:v2"), False, True),
+    (("metadata.camera:nobody",), False, True),
+    (("metadata.camera:north", "asked_at:..2026-01-03"), False, False),
+    (("metadata.camera:north", "metadata.camera:south"), False, False),
+    (("metadata.site:a",), False, False),
+    (("group:g",), False, False),
+    (("confidence:0.5..",), False, False),
+)
+
+
+def test_what_is_kept_counts_any_part_as_the_queries_do(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    draw = random.Random(6)
+    with bench.database.write() as session:
+        change = DetectorChange(slices=["camera"])
+        change_detector(session, bench.attached(session), change, by())
+    log_some(bench, draw, number=30)
+    recompute()
+    log_some(bench, draw, number=10)
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        versions = list_versions(session, detector.id)
+        for texts, is_kept_in_span, is_kept in PARTS:
+            where = parse_where(session, detector, texts, at=START)
+            for since, until in ((None, None), (MOMENTS[2], MOMENTS[7])):
+                filters = {"since": since, "until": until, "where": where}
+                found = count_part(session, detector, versions, filters)
+                assert (found is not None) == (is_kept_in_span if since else is_kept)
+                if found is not None:
+                    plain = count_plainly(session, bench, **filters)
+                    assert found.cells == plain.cells, (texts, since)

@@ -21,7 +21,7 @@ from tracker.storage.estimates.counts import count_erased, count_weights
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.estimates.replay import count_known
 from tracker.storage.estimates.weeks import SpanOfQueries, count_asked_in
-from tracker.storage.queries.finding import index_metadata
+from tracker.storage.queries.finding import Between, index_metadata
 from tracker.storage.queries.queries import Query
 
 # What a page asks for: the first and a later page of each are found by an index, in
@@ -45,6 +45,9 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "keys that begin so": ({"key": "k16*"}, "key"),
     "a tag": ({"tag": "night"}, "newest"),
     "mistakes with a tag": ({"tag": "night", "is_wrong": True}, "newest"),
+    "a span": ({"since": START - timedelta(days=9)}, "newest"),
+    "a span, the oldest first": ({"where": ["asked_at:2020-01-01.."]}, "oldest"),
+    "mistakes of a span": ({"until": START, "is_wrong": True}, "newest"),
     "what was gained": ({"versus": "v1", "is_wrong": False}, "newest"),
 }
 
@@ -131,13 +134,16 @@ def test_erased_queries_are_found_in_their_own_index(
     with database.write() as session:
         with noting(session) as statements:
             count_erased(session, filled)
+            span = Between("asked_at", START - timedelta(days=9))
+            count_erased(session, filled, [span])
         steps = [
             step for sql, values in statements for step in plans(session, sql, values)
         ]
     assert steps
     assert "Seq Scan" not in steps
     if database.is_sqlite:
-        assert any("ix_queries_detector_id_erased" in step for step in steps)
+        assert sum("ix_queries_detector_id_erased" in step for step in steps) == 2
+        assert not any("asked_at" in step for step in steps)
         assert not any("label" in step for step in steps)
 
 
@@ -209,6 +215,8 @@ def test_queries_are_found_by_a_declared_key_of_their_metadata(
         # Which is chosen for nothing else.
         with noting(session) as statements:
             count_erased(session, filled)
+            span = Between("asked_at", START - timedelta(days=9))
+            count_erased(session, filled, [span])
         others = [
             step for sql, values in statements for step in plans(session, sql, values)
         ]

@@ -11,6 +11,7 @@ from tracker.rounding import percents
 from tracker.services.estimates.calendar import Now, list_now
 from tracker.services.estimates.counts import (
     count_asked,
+    current_counts,
     find_shares,
     known_shares,
     pick_population,
@@ -27,6 +28,7 @@ from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known, count_known_days
+from tracker.storage.queries.finding import Between, Condition, Equals
 from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED, UNSTATED
 
 
@@ -138,7 +140,10 @@ def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them
         return counted._replace(counts=replace(known, shares=shares))
     counts = counted.counts
     if any(filters.values()):
-        seen = _count_part(session, detector, versions, filters)
+        seen = count_part(session, detector, versions, filters)
+        if seen is None:
+            found = count_window(session, detector.id, **filters)
+            seen = pool(found[one.id] for one in versions if one.id in found)
         counts = replace(counts, cells=seen.cells)
     if not counted.is_pooled:
         return counted._replace(counts=counts)
@@ -170,22 +175,44 @@ def _count_known(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them.
     return count_known(session, detector.id, ids, **some, are_pooled=counted.is_pooled)
 
 
-def _count_part(
+def count_part(
     session: Session,
     detector: Detector,
     versions: Sequence[Version],
     filters: Mapping[str, Any],
-) -> Counts:
-    """Count by what is kept of slices and days, and else by the queries themselves."""
-    span = {name: filters[name] for name in ("since", "until")}
-    if not filters["where"]:
-        return count_asked(session, detector, versions, **span)
-    if not any(span.values()):
-        kept = count_slice(session, detector, versions, filters["where"])
-        if kept is not None:
-            return kept
-    found = count_window(session, detector.id, **filters)
-    return pool(found[one.id] for one in versions if one.id in found)
+) -> Counts | None:
+    """Count the labelled queries that pass *filters* by what is kept of them.
+
+    That is of days, of the slices of one declared key, and of predictions.  None where
+    the queries themselves have to be read.
+    """
+    since, until = filters["since"], filters["until"]
+    rest, predicted = list[Condition](), set[str]()
+    for one in filters["where"]:
+        if isinstance(one, Between) and one.column == "asked_at":
+            since = max(filter(None, (since, one.low)), default=None)
+            until = min(filter(None, (until, one.below)), default=None)
+        elif isinstance(one, Equals) and one.column == "version_id":
+            versions = [version for version in versions if version.id == one.value]
+        elif isinstance(one, Equals) and one.column == "predicted":
+            predicted.add(one.value)
+        else:
+            rest.append(one)
+    found: Counts | None = None
+    if not rest and (since or until):
+        found = count_asked(session, detector, versions, since=since, until=until)
+    elif not rest:
+        found = pool(current_counts(session, versions).values())
+    elif not (since or until):
+        found = count_slice(session, detector, versions, rest)
+    if found is None:
+        return None
+    cells = {
+        cell: number
+        for cell, number in found.cells.items()
+        if predicted <= {cell.predicted}
+    }
+    return replace(found, cells=cells)
 
 
 def date_counts(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, Literal
 
 from pydantic import Field
@@ -21,8 +21,6 @@ from tracker.storage.estimates.counts import (
 from tracker.storage.estimates.projections import load_counts, sum_days
 from tracker.storage.queries.finding import Between
 from tracker.words import UNSTATED
-
-_BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def current_counts(
@@ -49,8 +47,8 @@ def count_asked(
 ) -> cells.Counts:
     """Count the labelled queries of *versions* asked from *since* to before *until*.
 
-    Whole days are sums that are kept; what is left of the first and the last is
-    counted.
+    Whole days are sums that are kept.  Of the first and the last day queries are
+    counted: those in the span or, where these are fewer, the others.
     """
     ids = [version.id for version in versions]
 
@@ -59,28 +57,32 @@ def count_asked(
         return [found[one] for one in ids if one in found]
 
     zone = detector.zone
-    first = None if since is None else _next_midnight(since, zone)
-    last = None if until is None else cells.midnight_in(cells.day_in(until, zone), zone)
-    if (first or _BEGINNING) >= (last or _END):
+    days = [one and cells.day_in(one, zone) for one in (since, until)]
+    first, last = (one and _nearest_midnight(one, zone) for one in (since, until))
+    is_one_day = days[0] is not None and days[0] == days[1]
+    if is_one_day or (first and last and first >= last):
         return cells.pool(count(since, until))
     whole = Between("asked_at", first, below=last).test(session)
     waiting = count_pending_labels(session, [detector.id], [whole])
     parts = [waiting[one] for one in ids if one in waiting]
-    days = first and cells.day_in(first, zone), last and cells.day_in(last, zone)
+    days = [one and cells.day_in(one, zone) for one in (first, last)]
     parts.append(sum_days(session, versions, since=days[0], until=days[1]))
-    if since != first:
-        parts += count(since, first)
-    if until != last:
-        parts += count(last, until)
-    return cells.pool(parts)
+    beyond = list[cells.Counts]()
+    for start, end in ((since, first), (last, until)):
+        if start and end and start < end:
+            parts += count(start, end)
+        elif start and end and start > end:
+            beyond += count(end, start)
+    return cells.pool([cells.pool(parts).without(cells.pool(beyond))])
 
 
-def _next_midnight(instant: datetime, zone: tzinfo) -> datetime:
+def _nearest_midnight(instant: datetime, zone: tzinfo) -> datetime:
     day = cells.day_in(instant, zone)
     begun = cells.midnight_in(day, zone)
-    if begun == instant:
+    if day == date.max:
         return begun
-    return _END if day == date.max else cells.midnight_in(day + timedelta(days=1), zone)
+    end = cells.midnight_in(day + timedelta(days=1), zone)
+    return begun if instant - begun <= end - instant else end
 
 
 def pick_population(

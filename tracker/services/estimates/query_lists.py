@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.detectors import check_class, check_prediction
+from tracker.services.estimates.counted import count_part
 from tracker.services.estimates.counts import current_counts, find_standings
 from tracker.services.evidence.populations import Standings, compared_standings
 from tracker.services.fields import is_storable
@@ -18,7 +19,7 @@ from tracker.services.wording import invalid
 from tracker.storage.deciding.comparison import differs_from
 from tracker.storage.detectors import Detector, find_version, list_versions
 from tracker.storage.estimates import counts as storage
-from tracker.storage.estimates.cells import Counts
+from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.queries import finding
 from tracker.storage.queries.queries import Query, build_conditions, has_tag
 from tracker.words import ANSWER, UNCLEAR
@@ -69,11 +70,16 @@ class QueryFilter:
         return replace(self, where=tuple(self.where)) == QueryFilter()
 
     @property
+    def is_span(self) -> bool:
+        """Whether it asks for a span of time, and for no metadata."""
+        spans = self.since, self.until, *self.where
+        return any(spans) and all(one.startswith("asked_at:") for one in self.where)
+
+    @property
     def is_told(self) -> bool:
-        """Whether the counts of its versions tell how many queries pass."""
+        """Whether counts may tell how many queries pass, if *where* is counted too."""
         named = (self.key, self.agreement, self.versus, self.tag, self.labeler)
-        spans = (self.labelled_since, self.since, self.until)
-        return all(one is None for one in (*named, *spans, *self.where))
+        return all(one is None for one in (*named, self.labelled_since))
 
     def count(self, counts: Counts) -> int:
         """Return how many of the labelled queries in *counts* pass."""
@@ -171,7 +177,12 @@ def find_queries(  # noqa: PLR0913 - one page of a list in an order.
     counts = None
     is_narrow = wanted.label is not None or wanted.is_wrong is not None
     if wanted.labelled or (is_narrow and wanted.labelled is None):
-        counts = _count_all(session, detector, wanted)
+        versions = choose_versions(session, detector, wanted.version or "*")
+        counts = current_counts(session, versions)
+    if wanted.is_span and finding.SORTS[sort][0] == "id":
+        near = finding.list_near(session, detector.id, conditions, **page)
+        if near is not None:
+            return near, conditions, counts
     are_few = bool(wanted.where) and finding.are_few(session, conditions)
     pages = [
         finding.list_sorted(session, [*conditions, *seek], **page, are_few=are_few)
@@ -200,33 +211,60 @@ def find_and_count(  # noqa: PLR0913 - one page of a list in an order.
     found, conditions, counts = find_queries(
         session, detector, wanted, sort=sort, after=after, limit=limit, at=at
     )
+    total = None
     if wanted.is_open:
         total = count_shown(session, detector.id)
-    elif wanted.is_told and wanted.labelled is not False:
-        known = counts or _count_all(session, detector, wanted)
-        erased = storage.count_erased(session, detector.id)
-        total = sum(
-            wanted.count(one) - wanted.count(erased.get(version_id, Counts()))
-            for version_id, one in known.items()
+    elif replace(wanted, since=None, until=None).is_open:
+        # An index has all that this needs but what is erased.
+        span = finding.Between("asked_at", wanted.since, below=wanted.until)
+        own = Query.detector_id == detector.id
+        asked, gone = (one.test(session) for one in (span, *finding.put_aside([span])))
+        erased = finding.count_queries(
+            session, [own, gone, Query.erased_at.is_not(None)]
         )
-        if counts is None:
+        most = None if at_most is None else at_most + erased
+        total = finding.count_queries(session, [own, asked], at_most=most) - erased
+    elif wanted.is_told and wanted.labelled is not False:
+        total = _count_labelled(session, detector, wanted, counts, at)
+        if total is not None and counts is None:
             unlabelled = [*conditions, Query.label.is_(None)]
             total += finding.count_queries(session, unlabelled, at_most=at_most)
-    else:
+    if total is None:
         total = finding.count_queries(session, conditions, at_most=at_most)
     return found, total if at_most is None else min(total, at_most)
+
+
+def _count_labelled(
+    session: Session,
+    detector: Detector,
+    wanted: QueryFilter,
+    counts: Mapping[int, Counts] | None,
+    at: datetime,
+) -> int | None:
+    """Return how many labelled queries pass, None where no counts tell that."""
+    filters: dict[str, Any] = {"since": wanted.since, "until": wanted.until}
+    where = filters["where"] = parse_where(session, detector, wanted.where, at=at)
+    if any(isinstance(one, finding.Metadata) for one in where):
+        # Indexes find these sooner than what counts lack.
+        return None
+    versions = choose_versions(session, detector, wanted.version or "*")
+    is_part = any(filters.values())
+    if counts is None or is_part:
+        known = count_part(session, detector, versions, filters)
+        if known is None:
+            return None
+    else:
+        known = pool(counts.values())
+    span = finding.Between("asked_at", wanted.since, below=wanted.until)
+    limits = [span, *where] if is_part else []
+    erased = storage.count_erased(session, detector.id, limits)
+    gone = pool(erased[one.id] for one in versions if one.id in erased)
+    return wanted.count(known) - wanted.count(gone)
 
 
 def count_shown(session: Session, detector_id: int) -> int:
     logged = storage.count_logged(session, list_versions(session, detector_id))
     return sum(logged.values()) - storage.count_all_erased(session, detector_id)
-
-
-def _count_all(
-    session: Session, detector: Detector, wanted: QueryFilter
-) -> Mapping[int, Counts]:
-    versions = choose_versions(session, detector, wanted.version or "*")
-    return current_counts(session, versions)
 
 
 def _seeks(

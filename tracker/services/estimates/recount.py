@@ -65,10 +65,14 @@ def recount(session: Session, detector: Detector) -> list[Difference]:
         counted = queries.get(version.id, (0, 0))
         for running, recounted in (
             (_list_numbers(kept.get(version.id, {})), _list_numbers(replayed.dump())),
-            (
-                _without_corrections(pool(parts)),
-                _without_corrections(current.get(version.id, Counts())),
-            ),
+            [
+                {
+                    f"{what}, by the current labels": number
+                    for what, number in _name_counts(one).items()
+                    if what != "corrections"
+                }
+                for one in (pool(parts), current.get(version.id, Counts()))
+            ],
             (
                 dict(zip(names, known, strict=True)),
                 dict(zip(names, counted, strict=True)),
@@ -110,9 +114,3 @@ def _name_counts(counts: Counts) -> dict[str, int]:
         for cell, number in counts.cells.items()
     }
     return numbers | {"corrections": counts.corrections}
-
-
-def _without_corrections(counts: Counts) -> dict[str, int]:
-    numbers = _name_counts(counts)
-    del numbers["corrections"]
-    return {f"{what}, by the current labels": one for what, one in numbers.items()}

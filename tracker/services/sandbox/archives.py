@@ -42,7 +42,8 @@ class Names:
     def read(self, said: str) -> bytes:
         """Return the image *said*, else the only one whose name ends with it.
 
-        Raises InvalidInputError if there is none, or it cannot be read.
+        It is cut after the largest size allowed.  Raises InvalidInputError if there is
+        none, or it cannot be read.
         """
         name = said.strip().replace("\\", "/").removeprefix("./")
         found = name if name in self._openers else self._by_end.get(_end_of(name))
@@ -50,21 +51,13 @@ class Names:
             raise InvalidInputError.of(
                 "image", "there is no image with this name beside the file"
             )
-        return read_image(self._openers[found])
+        broken = refusing("it cannot be read", OSError, *BROKEN_ZIP, field="image")
+        with broken, self._openers[found]() as opened:
+            return opened.read(MAX_BYTES + 1)
 
 
 def _end_of(name: str) -> str:
     return name.rpartition("/")[2]
-
-
-def read_image(opener: Callable[[], IO[bytes]]) -> bytes:
-    """Return the bytes of an image, cut after the largest size allowed.
-
-    Raises InvalidInputError if they cannot be read.
-    """
-    broken = refusing("it cannot be read", OSError, *BROKEN_ZIP, field="image")
-    with broken, opener() as opened:
-        return opened.read(MAX_BYTES + 1)
 
 
 def prepare(**_: Any) -> None:

@@ -33,7 +33,7 @@ from tracker.storage.estimates.pending import (
     of_pending,
 )
 from tracker.storage.labels import Label
-from tracker.storage.queries.finding import Between, Condition
+from tracker.storage.queries.finding import Between, Condition, put_aside
 from tracker.storage.queries.queries import Query, has_standing, is_of_query
 from tracker.words import GROUPED, REPLAYED, REPLAYED_UNSTATED, SAMPLINGS, UNSTATED
 
@@ -158,7 +158,8 @@ def count_window(  # noqa: PLR0913 - one argument for each filter.
     They *are others* that do not count where versions are pooled.
     """
     span = Between("asked_at", since, below=until)
-    tests: list[Any] = [one.test(session) for one in (span, *where)]
+    conditions = put_aside((span, *where)) if are_others else (span, *where)
+    tests: list[Any] = [one.test(session) for one in conditions]
     tests += [Query.detector_id == detector_id, Query.label.is_not(None)]
     if are_others:
         # As the index has it, which would not be used for IS false.
@@ -186,8 +187,14 @@ _COUNT_ERASED = (
 )
 
 
-def count_erased(session: Session, detector_id: int) -> dict[int, Counts]:
-    return _add_up(session.execute(_COUNT_ERASED, {"detector_id": detector_id}))
+def count_erased(
+    session: Session, detector_id: int, conditions: Sequence[Condition] = ()
+) -> dict[int, Counts]:
+    statement = _COUNT_ERASED
+    if conditions:
+        tests = (one.test(session) for one in put_aside(conditions))
+        statement = statement.where(*tests)
+    return _add_up(session.execute(statement, {"detector_id": detector_id}))
 
 
 def _add_up(rows: Iterable[Any]) -> dict[int, Counts]:

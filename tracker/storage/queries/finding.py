@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -94,6 +94,35 @@ def list_sorted(  # noqa: PLR0913 - a place in a list, and which way to go from 
         if len(found) == limit:
             break
     return found
+
+
+def list_near(  # noqa: PLR0913 - a place in a list, and which way to go from it.
+    session: Session,
+    detector_id: int,
+    conditions: Conditions,
+    *,
+    sort: str,
+    after: Query | None,
+    limit: int,
+    is_backwards: bool,
+) -> Sequence[Query] | None:
+    """Return what `list_sorted` does if it lies near by in a list sorted by id.
+
+    Else None.  Of a span SQLite would read and sort all queries, PostgreSQL maybe too.
+    """
+    is_down = SORTS[sort][1] ^ is_backwards
+    order = Query.id.desc() if is_down else Query.id.asc()
+    tests = [Query.detector_id == detector_id]
+    if after is not None:
+        tests.append(Query.id < after.id if is_down else Query.id > after.id)
+    places = sa.select(Query.id).where(*tests).order_by(order)
+    last = session.scalar(places.offset(_FEW).limit(1))
+    # Without any bound SQLite would not walk along the ids.
+    end = last or (-1 if is_down else 2**63 - 1)
+    tests.append(Query.id > end if is_down else Query.id < end)
+    some = sa.select(Query).where(*conditions, *tests).order_by(order).limit(limit)
+    found = session.scalars(some).all()
+    return found if last is None or len(found) == limit else None
 
 
 def are_few(session: Session, conditions: Conditions) -> bool:
@@ -216,10 +245,15 @@ class Between:
     low: Any = None
     high: Any = None
     below: Any = None
+    # Whether other conditions find fewer, which SQLite cannot know.
+    is_aside: bool = False
 
-    def test(self, _session: Session) -> sa.ColumnElement[bool]:
+    def test(self, session: Session) -> sa.ColumnElement[bool]:
         """Return the condition on a query; what is None bounds nothing."""
         value: Any = getattr(Query, self.column)
+        if self.is_aside and is_sqlite(session):
+            # By the sign it finds no index.
+            value = sa.literal_column(f"+queries.{self.column}", value.type)
         low = [] if self.low is None else [value >= self.low]
         high = [] if self.high is None else [value <= self.high]
         below = [] if self.below is None else [value < self.below]
@@ -320,3 +354,11 @@ def index_metadata(session: Session, detector_id: int, names: Iterable[str]) -> 
 
 
 Condition = Equals | Between | Metadata
+
+
+def put_aside(conditions: Iterable[Condition]) -> list[Condition]:
+    """Return *conditions*, whose ranges SQLite does not begin with."""
+    return [
+        replace(one, is_aside=True) if isinstance(one, Between) else one
+        for one in conditions
+    ]
