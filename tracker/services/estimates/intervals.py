@@ -103,12 +103,18 @@ def _intervals(
         # F1 asks how many have a class as label or prediction, not which of both.
         whole = stats.macro_f1_interval(k, k, n, level, method=method)
         return stats.f1_intervals(k, k, n, level, method=method), whole
-    if method == DECIDING_METHOD and len(k) == 1:
-        claims = list_claims(k[0].tolist(), n[0].tolist(), level, shares and shares[0])
+    if method != DECIDING_METHOD:
+        by_class = stats.class_intervals(method, k, n, level)
+        return by_class, stats.balanced_interval(method, k, n, level)
+    rows = zip(k.tolist(), n.tolist(), shares or [None] * len(k), strict=True)
+    if len(k) == 1:
+        claims = [one for k, n, of in rows for one in list_claims(k, n, level, of)]
         ends = np.array(bound_all(claims)).T
         return Interval(*ends[:, np.newaxis, :-1]), Interval(*ends[:, -1:])
-    by_class = stats.class_intervals(method, k, n, level)
-    return by_class, stats.balanced_interval(method, k, n, level, shares=shares)
+    # The calendar asks for the same right after snapshots.
+    claims = [Claim(tuple(k), tuple(n), of, level) for k, n, of in rows]
+    whole = Interval(*np.array(bound_all(claims)).T)
+    return stats.class_intervals(method, k, n, level), whole
 
 
 class Claim(NamedTuple):
