@@ -232,7 +232,7 @@ def test_bounds_come_back_to_the_last_bit(table: Table) -> None:
             "unclear": 0,
             "targeted_left_out": 0,
         }
-        add_snapshots(session, [snapshot], [], [])
+        add_snapshots(session, [snapshot], {}, {})
     # Without -0.0, which SQLite keeps as 0 and no method gives.
     bounds = [0.0, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -1e-300, 1 - 2**-53]
     rows = [

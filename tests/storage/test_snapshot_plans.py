@@ -49,17 +49,20 @@ def version(database: Database, detector_id: int) -> Version:
             for number in range(1, SNAPSHOTS + 1)
             for position in range(3)
         ]
+        kinds = {"method": STORED_METHODS, "measure": ("precision", "f1")}
         add_snapshots(
             session,
             [{**kept, "sequence": n, "labels": n} for n in range(1, SNAPSHOTS + 1)],
-            [{**one, "method": method} for one in places for method in STORED_METHODS],
-            [
-                {**one, "measure": name}
-                for one in places
-                for name in ("precision", "f1")
-            ],
+            *(
+                _columns([{**one, key: name} for one in places for name in names])
+                for key, names in kinds.items()
+            ),
         )
     return version
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {key: [row[key] for row in rows] for key in rows[0]}
 
 
 LISTED: list[Callable[[Session, Version, Sequence[int]], Sequence[Any]]] = [

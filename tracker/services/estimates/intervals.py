@@ -55,7 +55,22 @@ def thin_evenly(marks: Sequence[Any], most: int) -> list[Any]:
     return [marks[place * last // (most - 1)] for place in range(most)]
 
 
-def score(  # noqa: PLR0913 - the counts, and what is told of them.
+def score(
+    correct: Sequence[Sequence[int]],
+    trials: Sequence[Sequence[int]],
+    *how: Any,
+    measure: str = RECALL,
+) -> list[list[Score]]:
+    """Return the `figures` of each row as scores."""
+    rows = figures(correct, trials, *how, measure=measure)
+    return [[build_score(*one) for one in row] for row in rows]
+
+
+Figures = tuple[int, int, float | None, float, float]
+"""The fields of a score, in their order, as their numbers alone."""
+
+
+def figures(  # noqa: PLR0913 - the counts, and what is told of them.
     correct: Sequence[Sequence[int]],
     trials: Sequence[Sequence[int]],
     method: str,
@@ -63,7 +78,7 @@ def score(  # noqa: PLR0913 - the counts, and what is told of them.
     shares: Sequence[SharesRow] = (),
     *,
     measure: str = RECALL,
-) -> list[list[Score]]:
+) -> list[list[Figures]]:
     """Return, for each row of class counts, the score of all classes and each class's.
 
     The *correct* ones of a class are among its *trials*, which `count_trials` gives for
@@ -81,7 +96,7 @@ def score(  # noqa: PLR0913 - the counts, and what is told of them.
         k, n = (counts.sum(axis=1, keepdims=True) for counts in (k, n))
     with np.errstate(invalid="ignore"):
         values = stats.f1_scores(k, k, n) if measure == F1 else k / n
-    rows = join_scores(k, n, values, by_class, whole)
+    rows = _join(k, n, values, by_class, whole)
     return [row[1:] for row in rows] if measure == OVERALL else rows
 
 
@@ -179,23 +194,30 @@ def list_claims(
     return [*of_classes, Claim(tuple(right), tuple(counted), shares, level)]
 
 
-def join_scores(
+def _join(
     correct: NDArray[np.int64],
     trials: NDArray[np.int64],
     values: NDArray[np.float64],
     by_class: Interval,
     whole: Interval,
-) -> list[list[Score]]:
-    """Return, for each row of classes, the score of all of them and each class's.
+) -> list[list[Figures]]:
+    """Return, for each row of classes, the figures of all of them and each class's.
 
     The *values* are the accuracies, NaN without trials; their mean is that of all.
     """
-    columns = (correct, trials, values, *by_class, *whole)
+    known = np.where(np.isnan(values), None, values)
+    columns = (correct, trials, known, *by_class, *whole)
     lists = zip(*(column.tolist() for column in columns), strict=True)
     return [
         [
-            build_score(sum(ks), sum(ns), math.fsum(vs) / len(vs), low, high),
-            *map(build_score, ks, ns, vs, lows, highs),
+            (
+                sum(ks),
+                sum(ns),
+                None if None in vs else math.fsum(vs) / len(vs),
+                low,
+                high,
+            ),
+            *zip(ks, ns, vs, lows, highs, strict=True),
         ]
         for ks, ns, vs, lows, highs, low, high in lists
     ]
@@ -205,7 +227,7 @@ def join_scores(
 @lru_cache(maxsize=1024)
 def score_share(correct: int, labelled: int, confidence_level: float) -> Score:
     low, high = clopper_pearson(correct, labelled, confidence_level)
-    value = correct / labelled if labelled else math.nan
+    value = correct / labelled if labelled else None
     return build_score(correct, labelled, value, float(low), float(high))
 
 
@@ -220,11 +242,13 @@ def score_window(
     shared = window_intervals(k, n, confidence_level, shown=k.shape[1])
     means = [np.array([row.mean() for row in ends]) for ends in shared[:2]]
     with np.errstate(invalid="ignore"):
-        return join_scores(k, n, k / n, by_class, Interval(*means))
+        rows = _join(k, n, k / n, by_class, Interval(*means))
+    return [[build_score(*one) for one in row] for row in rows]
 
 
 def build_score(
-    correct: int, labelled: int, value: float, low: float, high: float
+    correct: int, labelled: int, accuracy: float | None, low: float, high: float
 ) -> Score:
-    found = None if math.isnan(value) else value
-    return Score(correct=correct, labelled=labelled, accuracy=found, low=low, high=high)
+    return Score(
+        correct=correct, labelled=labelled, accuracy=accuracy, low=low, high=high
+    )

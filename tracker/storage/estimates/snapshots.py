@@ -1,6 +1,6 @@
 """Snapshots: the estimates as stored at a moment; append-only."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from tracker.storage.base import Base, BigId, Key, are_among, columns_of, stream
 from tracker.storage.detectors import Version, is_of_version, of_version
 from tracker.storage.estimates.job_runs import JobRun
-from tracker.storage.inserting import insert_rows
+from tracker.storage.inserting import insert_columns, insert_rows
 from tracker.words import EXACT, RECALL
 
 
@@ -95,13 +95,17 @@ class SnapshotMeasure(_Scored, Base):
 def add_snapshots(
     session: Session,
     snapshots: Sequence[dict[str, Any]],
-    intervals: Sequence[dict[str, Any]],
-    measures: Sequence[dict[str, Any]],
+    intervals: Mapping[str, Sequence[Any]],
+    measures: Mapping[str, Sequence[Any]],
 ) -> None:
-    """Insert snapshots, their intervals and their measures."""
+    """Insert snapshots, and as columns, if any, their intervals and measures."""
     insert_rows(session, Snapshot, snapshots)
-    insert_rows(session, SnapshotInterval, intervals)
-    insert_rows(session, SnapshotMeasure, measures)
+    for rows_of, columns in (
+        (SnapshotInterval, intervals),
+        (SnapshotMeasure, measures),
+    ):
+        if columns:
+            insert_columns(session, rows_of, columns)
 
 
 def _of(version: Version) -> sa.ColumnElement[bool]:
