@@ -30,6 +30,9 @@ ALL = "*"
 # slowest method takes about a third of a millisecond for each.
 _MOST_COMPUTED = 2_500
 
+# So many counts at once are of an import, of which the last row alone is asked again.
+_MOST_SHARED = 2**13
+
 # The part of each class, of one moment.
 SharesRow = tuple[float, ...] | None
 
@@ -118,17 +121,17 @@ def _intervals(
         # F1 asks how many have a class as label or prediction, not which of both.
         whole = stats.macro_f1_interval(k, k, n, level, method=method)
         return stats.f1_intervals(k, k, n, level, method=method), whole
-    if method != DECIDING_METHOD:
+    if method != DECIDING_METHOD or k.size > _MOST_SHARED:
         by_class = stats.class_intervals(method, k, n, level)
-        return by_class, stats.balanced_interval(method, k, n, level)
-    rows = zip(k.tolist(), n.tolist(), shares or [None] * len(k), strict=True)
-    if len(k) == 1:
-        claims = [one for k, n, of in rows for one in list_claims(k, n, level, of)]
-        ends = np.array(bound_all(claims)).T
+        return by_class, stats.balanced_interval(method, k, n, level, shares=shares)
+    rows = [*zip(k.tolist(), n.tolist(), shares or [None] * len(k), strict=True)]
+    if len(rows) == 1:
+        ((correct_ones, labelled, bets),) = rows
+        ends = np.array(bound_all(list_claims(correct_ones, labelled, level, bets))).T
         return Interval(*ends[:, np.newaxis, :-1]), Interval(*ends[:, -1:])
-    # The calendar asks for the same right after snapshots.
-    claims = [Claim(tuple(k), tuple(n), of, level) for k, n, of in rows]
-    whole = Interval(*np.array(bound_all(claims)).T)
+    # The calendar of a fold asks for the same, after the snapshots.
+    means = [Claim(tuple(right), tuple(of), bets, level) for right, of, bets in rows]
+    whole = Interval(*np.array(bound_all(means)).T)
     return stats.class_intervals(method, k, n, level), whole
 
 
