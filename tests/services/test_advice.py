@@ -13,7 +13,7 @@ from tracker.rounding import roughly
 from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.deciding.planning import Goal, build_plan, price_audit
 from tracker.services.estimates.decision import Advice, decide_verdict
-from tracker.services.estimates.intervals import _KEPT, Claim, bound, bound_all
+from tracker.services.estimates.intervals import _KEPT, Claim, bound, bound_all, score
 from tracker.services.evidence.measure import Measure, parse_measure
 from tracker.stats import balanced_labels_to_decide
 
@@ -184,3 +184,20 @@ def test_the_intervals_of_many_verdicts_have_the_bits_of_each_alone() -> None:
     _KEPT.clear()
     alone = [bound(one.right, one.counted, one.level, one.shares) for one in claims]
     assert together == alone
+
+
+@pytest.mark.parametrize("shares", [None, (0.7, 0.2, 0.1)])
+def test_the_calendar_of_a_fold_takes_the_interval_of_its_snapshot(
+    shares: tuple[float, ...] | None,
+) -> None:
+    correct, labelled = [[30, 9, 2], [31, 9, 2]], [[33, 10, 2], [34, 10, 2]]
+    _KEPT.clear()
+    rows = score(correct, labelled, "anytime", 0.95, [shares, shares])
+    claims = [
+        Claim(tuple(k), tuple(n), shares, 0.95)
+        for k, n in zip(correct, labelled, strict=True)
+    ]
+    assert [*_KEPT] == claims
+    assert bound_all(claims) == [(row[0].low, row[0].high) for row in rows]
+    _KEPT.clear()
+    assert bound_all(claims) == [(row[0].low, row[0].high) for row in rows]

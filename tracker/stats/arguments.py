@@ -164,16 +164,17 @@ def shared_level(confidence_level: float, statements: int) -> float:
     return level
 
 
-def total_of(array: Floats) -> Floats:
-    """Return the sums along the last axis, added from the first to the last.
+def total_of(array: Floats, axis: int = -1) -> Floats:
+    """Return the sums along an *axis*, added from the first to the last.
 
     NumPy's own sum may depend, in its last bits, on the shape of the whole array.
     """
-    terms = array.shape[-1]
+    terms = array.shape[axis]
+    before = (slice(None),) * axis if axis >= 0 else (...,)
     if terms > _FEW_TERMS or array.size < _MANY_SUMS * terms:
-        total: Floats = np.add.accumulate(array, axis=-1)[..., -1]
+        total: Floats = np.add.accumulate(array, axis=axis)[(*before, -1)]
         return total
-    total = array[..., 0].copy()
+    total = array[(*before, 0)].copy()
     for position in range(1, terms):
-        total += array[..., position]
+        total += array[(*before, position)]
     return total

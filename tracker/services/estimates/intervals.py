@@ -30,6 +30,9 @@ ALL = "*"
 # slowest method takes about a third of a millisecond for each.
 _MOST_COMPUTED = 2_500
 
+# So many counts at once are of an import, of which the last row alone is asked again.
+_MOST_SHARED = 2**13
+
 # The part of each class, of one moment.
 SharesRow = tuple[float, ...] | None
 
@@ -55,7 +58,22 @@ def thin_evenly(marks: Sequence[Any], most: int) -> list[Any]:
     return [marks[place * last // (most - 1)] for place in range(most)]
 
 
-def score(  # noqa: PLR0913 - the counts, and what is told of them.
+def score(
+    correct: Sequence[Sequence[int]],
+    trials: Sequence[Sequence[int]],
+    *how: Any,
+    measure: str = RECALL,
+) -> list[list[Score]]:
+    """Return the `figures` of each row as scores."""
+    rows = figures(correct, trials, *how, measure=measure)
+    return [[build_score(*one) for one in row] for row in rows]
+
+
+Figures = tuple[int, int, float | None, float, float]
+"""The fields of a score, in their order, as their numbers alone."""
+
+
+def figures(  # noqa: PLR0913 - the counts, and what is told of them.
     correct: Sequence[Sequence[int]],
     trials: Sequence[Sequence[int]],
     method: str,
@@ -63,7 +81,7 @@ def score(  # noqa: PLR0913 - the counts, and what is told of them.
     shares: Sequence[SharesRow] = (),
     *,
     measure: str = RECALL,
-) -> list[list[Score]]:
+) -> list[list[Figures]]:
     """Return, for each row of class counts, the score of all classes and each class's.
 
     The *correct* ones of a class are among its *trials*, which `count_trials` gives for
@@ -81,7 +99,7 @@ def score(  # noqa: PLR0913 - the counts, and what is told of them.
         k, n = (counts.sum(axis=1, keepdims=True) for counts in (k, n))
     with np.errstate(invalid="ignore"):
         values = stats.f1_scores(k, k, n) if measure == F1 else k / n
-    rows = join_scores(k, n, values, by_class, whole)
+    rows = _join(k, n, values, by_class, whole)
     return [row[1:] for row in rows] if measure == OVERALL else rows
 
 
@@ -103,12 +121,18 @@ def _intervals(
         # F1 asks how many have a class as label or prediction, not which of both.
         whole = stats.macro_f1_interval(k, k, n, level, method=method)
         return stats.f1_intervals(k, k, n, level, method=method), whole
-    if method == DECIDING_METHOD and len(k) == 1:
-        claims = list_claims(k[0].tolist(), n[0].tolist(), level, shares and shares[0])
-        ends = np.array(bound_all(claims)).T
+    if method != DECIDING_METHOD or k.size > _MOST_SHARED:
+        by_class = stats.class_intervals(method, k, n, level)
+        return by_class, stats.balanced_interval(method, k, n, level, shares=shares)
+    rows = [*zip(k.tolist(), n.tolist(), shares or [None] * len(k), strict=True)]
+    if len(rows) == 1:
+        ((correct_ones, labelled, bets),) = rows
+        ends = np.array(bound_all(list_claims(correct_ones, labelled, level, bets))).T
         return Interval(*ends[:, np.newaxis, :-1]), Interval(*ends[:, -1:])
-    by_class = stats.class_intervals(method, k, n, level)
-    return by_class, stats.balanced_interval(method, k, n, level, shares=shares)
+    # The calendar of a fold asks for the same, after the snapshots.
+    means = [Claim(tuple(right), tuple(of), bets, level) for right, of, bets in rows]
+    whole = Interval(*np.array(bound_all(means)).T)
+    return stats.class_intervals(method, k, n, level), whole
 
 
 class Claim(NamedTuple):
@@ -173,23 +197,30 @@ def list_claims(
     return [*of_classes, Claim(tuple(right), tuple(counted), shares, level)]
 
 
-def join_scores(
+def _join(
     correct: NDArray[np.int64],
     trials: NDArray[np.int64],
     values: NDArray[np.float64],
     by_class: Interval,
     whole: Interval,
-) -> list[list[Score]]:
-    """Return, for each row of classes, the score of all of them and each class's.
+) -> list[list[Figures]]:
+    """Return, for each row of classes, the figures of all of them and each class's.
 
     The *values* are the accuracies, NaN without trials; their mean is that of all.
     """
-    columns = (correct, trials, values, *by_class, *whole)
+    known = np.where(np.isnan(values), None, values)
+    columns = (correct, trials, known, *by_class, *whole)
     lists = zip(*(column.tolist() for column in columns), strict=True)
     return [
         [
-            build_score(sum(ks), sum(ns), math.fsum(vs) / len(vs), low, high),
-            *map(build_score, ks, ns, vs, lows, highs),
+            (
+                sum(ks),
+                sum(ns),
+                None if None in vs else math.fsum(vs) / len(vs),
+                low,
+                high,
+            ),
+            *zip(ks, ns, vs, lows, highs, strict=True),
         ]
         for ks, ns, vs, lows, highs, low, high in lists
     ]
@@ -199,7 +230,7 @@ def join_scores(
 @lru_cache(maxsize=1024)
 def score_share(correct: int, labelled: int, confidence_level: float) -> Score:
     low, high = clopper_pearson(correct, labelled, confidence_level)
-    value = correct / labelled if labelled else math.nan
+    value = correct / labelled if labelled else None
     return build_score(correct, labelled, value, float(low), float(high))
 
 
@@ -214,11 +245,13 @@ def score_window(
     shared = window_intervals(k, n, confidence_level, shown=k.shape[1])
     means = [np.array([row.mean() for row in ends]) for ends in shared[:2]]
     with np.errstate(invalid="ignore"):
-        return join_scores(k, n, k / n, by_class, Interval(*means))
+        rows = _join(k, n, k / n, by_class, Interval(*means))
+    return [[build_score(*one) for one in row] for row in rows]
 
 
 def build_score(
-    correct: int, labelled: int, value: float, low: float, high: float
+    correct: int, labelled: int, accuracy: float | None, low: float, high: float
 ) -> Score:
-    found = None if math.isnan(value) else value
-    return Score(correct=correct, labelled=labelled, accuracy=found, low=low, high=high)
+    return Score(
+        correct=correct, labelled=labelled, accuracy=accuracy, low=low, high=high
+    )

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates.decision import method_level
-from tracker.services.estimates.intervals import score
+from tracker.services.estimates.intervals import Figures, figures
 from tracker.services.estimates.measures import KEPT_MEASURES, count_trials
 from tracker.services.estimates.projections import Point
 from tracker.shapes import Score
@@ -23,7 +23,7 @@ from tracker.storage.estimates.snapshots import (
     SnapshotInterval,
     SnapshotMeasure,
 )
-from tracker.storage.inserting import insert_rows
+from tracker.storage.inserting import insert_columns, insert_rows
 from tracker.words import EXACT, RECALL, REPLAYED, STORED_METHODS
 
 # The measures that are kept, each with the methods that it is kept by.
@@ -32,7 +32,9 @@ _STORED = (
     *((measure, EXACT) for measure in KEPT_MEASURES),
 )
 
-Scored = list[tuple[int, str, str, list[Score]]]
+_FIGURES = tuple(Score.model_fields)
+
+Scored = list[tuple[int, str, str, list[Figures]]]
 """The number of a point, a measure and a method, and the scores by these."""
 
 
@@ -52,7 +54,7 @@ def score_points(
         chosen = [one for one in same if measure != RECALL or method in one[2].methods]
         if not chosen:
             continue
-        rows = score(
+        rows = figures(
             [one.correct for *_, one in chosen],
             [
                 count_trials(measure, one.correct, one.labelled, one.predicted)
@@ -76,8 +78,8 @@ def store_snapshots(
 ) -> None:
     """Add the snapshots of versions, each with the run of the job and its level."""
     snapshots: list[dict[str, Any]] = []
-    intervals: list[dict[str, Any]] = []
-    measures: list[dict[str, Any]] = []
+    # By column, as there are many rows of each snapshot.
+    intervals, measures = (defaultdict[str, list[Any]](list) for _ in range(2))
     for version, run_id, level, points, scored in taken:
         of = {"detector_id": version.detector_id, "version_id": version.id}
         first = version.sequence + 1
@@ -97,19 +99,19 @@ def store_snapshots(
             for number, point in enumerate(points, first)
         ]
         for number, measure, method, scores in scored:
-            head = {
-                **of,
-                "sequence": first + number,
-                "formula": stats.get_method(method).formula,
-            }
-            rows, name = measures, {"measure": measure}
+            columns, name = measures, {"measure": measure}
             if measure == RECALL:
-                rows, name = intervals, {"method": method}
-            rows += [
-                {**head, **name, "position": position, **vars(one)}
-                for position, one in enumerate(scores)
-            ]
+                columns, name = intervals, {"method": method}
+            formula = stats.get_method(method).formula
+            head = {**of, **name, "sequence": first + number, "formula": formula}
+            for key, value in head.items():
+                columns[key] += [value] * len(scores)
+            columns["position"] += range(len(scores))
+            for key, values in zip(_FIGURES, zip(*scores, strict=True), strict=True):
+                columns[key] += values
     if snapshots:
         insert_rows(session, Snapshot, snapshots)
-        insert_rows(session, SnapshotInterval, intervals)
-        insert_rows(session, SnapshotMeasure, measures)
+    if intervals:
+        insert_columns(session, SnapshotInterval, intervals)
+    if measures:
+        insert_columns(session, SnapshotMeasure, measures)

@@ -292,13 +292,15 @@ def _looks_at(whole: _Number, start: int | None, errors: _Errors) -> Iterator[_L
     falls = Split.of(number.right, number.counted)
     error = errors.each_direction * _stake(start, errors.birth) * number.share
     needed = -math.log(error)
-    ratio = falls.log_ratio()
+    likelihood = falls.log_likelihood()
+    ratio = likelihood - falls.log_steady()
     directions: tuple[Direction, ...] = ("dropped", "rose")
     for direction, splits in zip(directions, (falls, falls.mirrored()), strict=True):
         has_fallen = splits.has_fallen()
         bound = np.where(has_fallen, ratio, -np.inf)
         if number.right.shape[1] > 1 and _log_sum(bound + weights) >= needed:
-            bound[has_fallen] = splits.take(np.flatnonzero(has_fallen)).log_most()
+            rows = np.flatnonzero(has_fallen)
+            bound[rows] = splits.take(rows).log_most(likelihood[rows], ratio[rows])
         look = _Look(number, direction, splits, weights, days, needed, 0.0)
         yield from look.narrowed(bound)
 

@@ -69,30 +69,27 @@ class Split(NamedTuple):
         before = _log_marginal(self.right_before, self.before)
         return total_of(before + _log_marginal(self.right_since, self.since))
 
-    def log_ratio(self) -> Floats:
-        """Return the log likelihood ratio of a change in each class against none.
+    def log_steady(self) -> Floats:
+        """Return the largest log likelihood if no class changed.
 
-        The log evidence of a change cannot exceed it: each bet is a likelihood ratio
-        against accuracies that did not change that way, of which these are some.
+        The log evidence of a change cannot exceed `log_likelihood` less this: each bet
+        is a likelihood ratio against accuracies that did not change that way.
         """
         right, counted = self.right_before + self.right_since, self.before + self.since
-        return self.log_likelihood() - total_of(_log_likelihood(right, counted))
+        return total_of(_log_likelihood(right, counted))
 
-    def log_most(self) -> Floats:
+    def log_most(self, likelihood: Floats, most: Floats) -> Floats:
         """Return what the log evidence of a fall cannot exceed, and is often near.
 
-        With several classes it is the ratio against accuracies whose mean did not
-        fall, near those seen.
+        With several classes it is the ratio of the *likelihood* to that of accuracies
+        whose mean did not fall, near those seen, and no more than *most*.
         """
-        most = self.log_ratio()
-        if self.before.shape[1] > 1:
-            before, since = self.steadiest(0.01)
-            steady = _log_chance(self.right_before, self.before, before)
-            steady += _log_chance(self.right_since, self.since, since)
-            found = self.log_likelihood() - total_of(steady)
-            is_null = total_of(before - since) <= 0
-            most = np.where(is_null, np.minimum(most, found), most)
-        return np.asarray(most)
+        before, since = self.steadiest(0.01)
+        steady = _log_chance(self.right_before, self.before, before)
+        steady += _log_chance(self.right_since, self.since, since)
+        is_null = total_of(before - since) <= 0
+        found = np.minimum(most, likelihood - total_of(steady))
+        return np.asarray(np.where(is_null, found, most))
 
     def steadiest(self, prior: float) -> tuple[Floats, Floats]:
         """Return about the likeliest accuracies whose mean did not fall.
@@ -104,28 +101,31 @@ class Split(NamedTuple):
         size, later = self.before + 2.0 * prior, self.since + 2.0 * prior
         before, since = (self.right_before + prior) / size, self.right_since + prior
         since = since / later
-        first, second, price = before, since, np.zeros((len(before), 1))
+        first, second, price = before.copy(), since.copy(), np.zeros((len(before), 1))
         least, most = np.zeros_like(price), np.full_like(price, np.inf)
+        rows = np.arange(len(before))
         for _ in range(_STEPS):
-            over = total_of(first - second)[:, None]
-            is_even = np.abs(over) < _EVEN
-            if is_even.all():
+            over = total_of(first[rows] - second[rows])[:, None]
+            is_uneven = np.abs(over[:, 0]) >= _EVEN
+            rows, over = rows[is_uneven], over[is_uneven]
+            if not rows.size:
                 break
-            least, most = (
-                np.where(over > 0, price, least),
-                np.where(over < 0, price, most),
+            p, q, n, m, near = (
+                one[rows] for one in (first, second, size, later, price)
             )
+            low = least[rows] = np.where(over > 0, near, least[rows])
+            high = most[rows] = np.where(over < 0, near, most[rows])
             slope = total_of(
-                first * (1.0 - first) / (size + price * (1.0 - 2.0 * first))
-                + second * (1.0 - second) / (later - price * (1.0 - 2.0 * second))
+                p * (1.0 - p) / (n + near * (1.0 - 2.0 * p))
+                + q * (1.0 - q) / (m - near * (1.0 - 2.0 * q))
             )
-            near = price + over / np.maximum(slope, 1e-300)[:, None]
+            near = near + over / np.maximum(slope, 1e-300)[:, None]
             # Of sides of very different size the slope at one end leads far astray.
-            is_astray = (near <= least) | (near >= most)
-            near = np.where(is_astray & (most < np.inf), (least + most) / 2.0, near)
-            price = np.where(is_even, price, np.maximum(near, 0.0))
-            first = _pulled(before, size, price)
-            second = 1.0 - _pulled(1.0 - since, later, price)
+            is_astray = (near <= low) | (near >= high)
+            near = np.where(is_astray & (high < np.inf), (low + high) / 2.0, near)
+            near = price[rows] = np.maximum(near, 0.0)
+            first[rows] = _pulled(before[rows], n, near)
+            second[rows] = 1.0 - _pulled(1.0 - since[rows], m, near)
         # What is still missing is given to all classes alike.
         missing = np.maximum(total_of(first - second) / before.shape[1], 0.0)
         return _within(first), _within(second + missing[:, None] + 1e-12)

@@ -72,7 +72,7 @@ class Bets(NamedTuple):
             np.log1p(self.growth), -np.log1p(self.floor * self.growth)
         ).max(axis=0)
         terms = sizes.max(axis=0) + furthest * self.by_side(self.labelled) + 1.0
-        doubt = _ROUNDING * (2.0 + _total(terms, 2))
+        doubt = _ROUNDING * (2.0 + total_of(terms, 2))
         return self._replace(log_weights=self.log_weights - doubt)
 
     def by_side(self, array: Floats) -> Floats:
@@ -100,14 +100,14 @@ class _Value(NamedTuple):
         rows = totals.shape[-1]
         most = totals.max(axis=0)
         parts = np.exp(totals - most)
-        whole = _total(parts, 0)
+        whole = total_of(parts, 0)
         parts /= whole
         weights = parts[:, :, None]
         steepness, curvature = (
-            np.ascontiguousarray(_total(weights * one, 0).reshape(-1, rows).T)
+            np.ascontiguousarray(total_of(weights * one, 0).reshape(-1, rows).T)
             for one in (by_term, second - by_term * by_term)
         )
-        logarithm = _total(most + np.log(whole), 0)
+        logarithm = total_of(most + np.log(whole), 0)
         return cls(logarithm, steepness, curvature, by_term, second, parts, totals)
 
     def prune(self, is_needed: npt.NDArray[np.bool_]) -> Self:
@@ -210,20 +210,16 @@ def _value(bets: Bets, p: Floats, room: Floats) -> _Value:
     highest = nodes.max(axis=0)
     nodes -= highest
     np.exp(nodes, out=nodes)
-    sums = _total(nodes, 0)
+    sums = total_of(nodes, 0)
     tilted += 1.0
     np.divide(bets.growth, tilted, out=tilted)
     nodes *= np.multiply(labelled, tilted, out=falls)
-    by_term = _total(nodes, 0) / sums
+    by_term = total_of(nodes, 0) / sums
     tilted *= labelled + 1.0
     nodes *= tilted
-    second = _total(nodes, 0) / sums
-    totals = bets.log_weights + _total(highest + np.log(sums), 2)
+    second = total_of(nodes, 0) / sums
+    totals = bets.log_weights + total_of(highest + np.log(sums), 2)
     return _Value.of(totals, by_term, second)
-
-
-def _total(array: Floats, axis: int) -> Floats:
-    return total_of(np.moveaxis(array, axis, -1))
 
 
 def _certified(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> Floats:
@@ -335,7 +331,7 @@ def _hessian(value: _Value) -> Floats:
     off = np.sqrt(value.parts)[:, :, None] * (value.by_term - steepness)
     diagonal = np.maximum(value.curvature, _FLATTEST)
     if classes > _MOST_CLASSES:
-        return diagonal + _total(off * off, 0).reshape(-1, rows).T
+        return diagonal + total_of(off * off, 0).reshape(-1, rows).T
     blocks = np.zeros((sides, classes, classes, rows))
     # Term by term, as sums of all terms at once would need K times the memory.
     for term in off:

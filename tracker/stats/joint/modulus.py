@@ -95,27 +95,18 @@ class Waves(NamedTuple):
         worth = logs - np.multiply(multipliers, p, out=one)
         at_low = self.at_low - multipliers * self.low
         is_low = at_low >= worth
-        most = _total(np.maximum(at_low, worth, out=worth))
+        most = total_of(np.maximum(at_low, worth, out=worth), 0)
         np.copyto(p, self.low, where=is_low)
         np.copyto(logs, self.at_low, where=is_low)
-        size = _total(np.abs(logs, out=logs))
+        size = total_of(np.abs(logs, out=logs), 0)
         classes = len(self.n)
         doubt = 2.0**-50 * (classes + 8) * (size + classes * multipliers + 1.0)
-        return most + (doubt + _LEAST_DOUBT * _total(self.n)), _total(p)
+        return most + (doubt + _LEAST_DOUBT * total_of(self.n, 0)), total_of(p, 0)
 
 
 def _by_class(array: Floats) -> Floats:
     """Return an array of rows and classes with the axes of waves."""
     return np.ascontiguousarray(array.T)[..., np.newaxis]
-
-
-def _total(array: Floats) -> Floats:
-    if len(array) > FEW_CLASSES:
-        return total_of(np.moveaxis(array, 0, -1))
-    total: Floats = array[0].copy()
-    for part in array[1:]:
-        total += part
-    return total
 
 
 def _log_moments(
