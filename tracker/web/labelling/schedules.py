@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import by, database, now, requires
+from tracker.http import account, by, database, now, requires
 from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.services.fields import parse_input
@@ -22,6 +22,7 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
     get_schedule,
     stop_schedule,
 )
+from tracker.services.telling.webhooks import list_listening
 from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, zone_of
@@ -76,6 +77,7 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
             schedule=schedule,
             form=failed or Form(goal),
             summary=summary,
+            told=list_listening(session, schedule, account()),
             next_frozen=day_in(summary.next_frozen_at, zone),
             day_of=lambda at: day_in(at, zone),
             cost=median_high(used) if used else None,
