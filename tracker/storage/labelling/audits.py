@@ -255,13 +255,6 @@ def count_set(
 Named = TypeVar("Named", Audit, AuditSchedule)
 
 
-def is_name_taken(
-    session: Session, rows_of: type[Named], detector_id: int, name: str
-) -> bool:
-    own = {"detector_id": detector_id, "name": name}
-    return base.find_row(session, rows_of, **own) is not None
-
-
 def lock_one(session: Session, rows_of: type[Named], key: Key) -> Named:
     """Return an audit or schedule that nobody else goes on with in the meantime."""
     options: Any = {"with_for_update": True, "populate_existing": True}

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from tracker.http import account, by, database, now, requires
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.measures import score_named
 from tracker.services.evidence.measure import read_measure
 from tracker.services.fields import parse_input
@@ -167,7 +167,15 @@ def _read_versions(
     pooled = estimate
     if len(versions) > 1:
         pooled = get_estimate(session, detector, version="*", computed_at=now())
-    measured = _read_measured(detector, estimate)
+    measure, found = read_measure(detector.measure), estimate.decision
+    if measure.kind == BALANCED:
+        measured = readings.read_balanced(estimate)
+    else:
+        own = score_named(estimate, measure)
+        measured = readings.read(own, name=measure.name, tone=0)
+        if found is not None:
+            score = Accuracy(accuracy=found.accuracy, low=found.low, high=found.high)
+            measured = replace(measured, score=score, beside=found.target)
     return {
         "estimate": estimate,
         "reading": measured,
@@ -176,17 +184,6 @@ def _read_versions(
         "versions": len(versions),
         "audit_left": None,
     }
-
-
-def _read_measured(detector: Detector, estimate: Estimate) -> readings.Reading:
-    measure, found = read_measure(detector.measure), estimate.decision
-    if measure.kind == BALANCED:
-        return readings.read_balanced(estimate)
-    measured = readings.read(score_named(estimate, measure), name=measure.name, tone=0)
-    if found is None:
-        return measured
-    score = Accuracy(accuracy=found.accuracy, low=found.low, high=found.high)
-    return replace(measured, score=score, beside=found.target)
 
 
 def _read_audit(session: Session, queue: storage.AuditQueue) -> dict[str, Any]:
