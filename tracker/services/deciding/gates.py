@@ -120,7 +120,6 @@ def ask_gate(session: Session, detector: Detector, choice: GateChoice, by: By) -
 def _ask_family(
     session: Session, detector: Detector, choice: GateChoice, by: By
 ) -> Gate:
-    """Ask about a version with its part of the error of the family."""
     if detector.target is None and choice.target is None and not choice.not_worse_than:
         raise InvalidInputError.of("family", "takes a target or not_worse_than")
     family = lock_versions(session, detector.id)

@@ -175,7 +175,6 @@ def decide_pairs(  # noqa: PLR0913, PLR0917 - what is counted of the pairs.
 
 
 def _tally(detector: Detector, counts: Sequence[PairCount]) -> list[PairCount]:
-    """Return the counts of every class, in order."""
     by_class = {count.label: count for count in counts}
     return [by_class.get(name, PairCount(name, 0, 0, 0)) for name in detector.classes]
 
@@ -204,7 +203,6 @@ def _decide_pairs(  # noqa: PLR0913 - counts, and how they are judged.
     *,
     foresees: bool,
 ) -> tuple[stats.PairedDecision, int | None]:
-    """Return the verdict, and about how many more pairs would give one."""
     found = stats.paired_anytime(gained, lost, pairs, level, shares=shares)
     more = None
     if foresees and found.verdict == "undecided":
@@ -291,7 +289,6 @@ def choose_method(pairs: Sequence[int], level: float) -> str:
 def _bound_class(
     method: str, gained: int, lost: int, pairs: int, level: float
 ) -> tuple[float, float]:
-    """Return the bounds of one class alone."""
     if method == "exact":
         low, high = stats.paired_difference(gained, lost, pairs, level)
     else:

@@ -55,7 +55,6 @@ class Reference(Base):
 def find_references(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> dict[str, Any]:
-    """Return the references of those of *inputs* that have one, as rows."""
     statement = sa.select(*Reference.__table__.c)
     rows = look_up(session, detector_id, statement, Reference.input, [*inputs])
     return {row.input: row for row in rows}

@@ -195,7 +195,6 @@ def points(share: float) -> str:
 @pages.get("/detectors/<detector_id>/audits")
 @requires("viewer")
 def show_audits(detector_id: str) -> ResponseReturnValue:
-    """Show the audits of a detector, and the form to begin one."""
     with database().read() as session:
         aim = filled_in(request.args, "aim")
         return _render_list(session, detector_id, Form(_BLANK | aim))
@@ -291,14 +290,12 @@ def _render_list(
 @pages.get("/audits/<audit_id>")
 @requires("viewer")
 def look_at_audit(audit_id: str) -> ResponseReturnValue:
-    """Show what an audit says of its set, and how far it is."""
     with database().read() as session:
         about = _read_about(session, audit_id)
         return render_template("audits/audit.html", form=Form({}), **about)
 
 
 def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
-    """Return what the page of an audit and its report are made of."""
     audit = get_audit(session, audit_id)
     detector = session.get_one(Detector, audit.detector_id)
     is_scheduled = audit.schedule_id is not None

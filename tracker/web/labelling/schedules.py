@@ -45,14 +45,12 @@ _MANY_LATE = 1 / 200
 
 @pages.app_template_global()
 def schedule_ref(schedule: AuditSchedule) -> str:
-    """Return the public id of *schedule*."""
     return dump_id("sch", schedule.id)
 
 
 @pages.get("/audit-schedules/<schedule_id>")
 @requires("viewer")
 def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
-    """Show what the audits of a schedule say, span by span."""
     return _render(schedule_id)
 
 
@@ -219,7 +217,6 @@ def download_results(schedule_id: str, suffix: str) -> ResponseReturnValue:
 @pages.post("/audit-schedules/<schedule_id>/stop")
 @requires("editor")
 def end_schedule(schedule_id: str) -> ResponseReturnValue:
-    """Make no more audits."""
     database().run(
         lambda session: stop_schedule(session, get_schedule(session, schedule_id), by())
     )

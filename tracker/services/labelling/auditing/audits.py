@@ -233,7 +233,6 @@ def aimed_of(audit: Audit, found: Any) -> Accuracy:
 
 
 def count_late(session: Session, audit: Audit) -> int:
-    """Count the queries of the span that are not in the set."""
     detector = session.get_one(Detector, audit.detector_id)
     cut = audit_sets.cut_set(audit.version_id, audit.since, audit.until)
     cut += parse_where(session, detector, audit.where, at=audit.created_at)
