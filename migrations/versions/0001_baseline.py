@@ -1324,6 +1324,7 @@ def _create_tables() -> None:
         **where("state = 'waiting'"),
     )
     op.create_index("ix_deliveries_webhook_id_id", "deliveries", ["webhook_id", "id"])
+    op.create_index("ix_deliveries_event_id", "deliveries", ["event_id"])
     op.create_table(
         "draws",
         sa.Column("detector_id", BIG, nullable=False),

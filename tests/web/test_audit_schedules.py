@@ -2,11 +2,13 @@
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from flask import Flask
+from sqlalchemy import select
 
 from tests.conftest import Clock, by
 from tests.web.conftest import Shelf, Visitor
@@ -17,6 +19,8 @@ from tracker.services.labelling.auditing.audit_draws import draw_next
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.storage.database import Database
 from tracker.storage.labelling.audits import list_open_scheduled
+from tracker.storage.people import find_account
+from tracker.storage.telling import DELIVERED, Delivery
 
 DAY = timedelta(days=1)
 MONDAY = datetime(2026, 2, 2, tzinfo=UTC)
@@ -146,6 +150,53 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert "Stop" not in page
     months.freeze(3)
     assert Visitor(app).get("/audits/aud_4").status == 404
+
+
+def test_who_is_told_of_audits_and_what_was_told_is_shown_to_editors(
+    app: Flask, months: Months, database: Database
+) -> None:
+    visitor = Visitor(app)
+    hook = {"url": "https://hooks.slack.com/services/secret", "format": "slack"}
+    hook["events"] = ["audit.finished", "audit.below_target", "verdict.changed"]
+    visitor.send("/alerts", hook)
+    with database.write() as session:
+        found = find_account(session, "web")
+        assert found is not None
+        found.email, found.mail_events = "web@example.org", ["import.failed"]
+    months.aim_at(0.85)
+    typed = {"every": "week", "name": "Every Monday", "points": "10", "aim": "overall"}
+    path = f"/detectors/{months.sheep}/audits"
+    visitor.send(path, {**typed, "labelers": "web"})
+    months.freeze(0)
+    page = Visitor(app).get("/audit-schedules/sch_1")
+    assert page.by_id("told").text == (
+        "Slack: done, below target web by mail: waits Alerts"
+    )
+    months.answer(120, 2)
+    # It ends as the next one begins.
+    months.freeze(1)
+    page = Visitor(app).get("/audits/aud_1")
+    told = page.by_id("told").text
+    # The webhook did not subscribe to the first; nothing sends in a test.
+    assert re.findall(r"(waits|done|below target),", told) == [
+        "waits",
+        "done",
+        "below target",
+    ]
+    assert told.count("Slack waits") == 2
+    assert "secret" not in page.text
+    with database.write() as session:
+        for one in session.scalars(select(Delivery)):
+            one.state = DELIVERED
+    assert (
+        Visitor(app).get("/audits/aud_1").by_id("told").text.count("Slack \u2713") == 2
+    )
+    # Who may only look sees what was told and when, and no addresses.
+    viewer = Visitor(app, "vera", "viewer")
+    assert not viewer.get("/audit-schedules/sch_1").find("dd", id="told")
+    seen = viewer.get("/audits/aud_1").by_id("told").text
+    assert "below target" in seen
+    assert "Slack" not in seen
 
 
 def test_who_is_asked_and_how_narrow_is_edited_for_the_audits_to_come(

@@ -170,6 +170,7 @@ class Delivery(Base):
     __tablename__ = "deliveries"
     __table_args__ = (
         sa.Index(None, "webhook_id", "id"),
+        sa.Index(None, "event_id"),
         index_where(
             "state = 'waiting'",
             "ix_deliveries_waiting",
@@ -216,6 +217,23 @@ def list_deliveries(
 ) -> Sequence[Delivery]:
     own = Delivery.webhook_id == webhook_id
     return base.list_newest(session, Delivery, own, before=before, limit=limit)
+
+
+def list_told(
+    session: Session, detector_id: int, audit: str
+) -> Sequence[sa.Row[Event, Delivery | None]]:
+    """Return the events about an audit, each with its deliveries or None."""
+    statement = (
+        sa.select(Event, Delivery)
+        .outerjoin(Delivery, Delivery.event_id == Event.id)
+        .where(
+            Event.detector_id == detector_id,
+            Event.version_id.is_(None),
+            Event.type.startswith("audit."),
+            Event.data["id"].as_string() == audit,
+        )
+    )
+    return session.execute(statement.order_by(Event.id, Delivery.id)).all()
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:

@@ -23,22 +23,12 @@ from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.weeks import Cut
 from tracker.services.fields import Address, KeyName
-from tracker.services.labelling.auditing import audit_draws, audit_lifecycle
+from tracker.services.labelling.auditing import (
+    audit_draws,
+    audit_estimates,
+    audit_lifecycle,
+)
 from tracker.services.labelling.auditing import audits as services
-from tracker.services.labelling.auditing.audit_draws import (
-    AuditRecord,
-    get_audit_record,
-)
-from tracker.services.labelling.auditing.audit_estimates import (
-    AuditMoment,
-    SetEstimate,
-    build_history,
-    get_audit_estimate,
-)
-from tracker.services.labelling.auditing.audit_lifecycle import (
-    AuditChange,
-    ScheduleSummary,
-)
 from tracker.services.labelling.auditing.audit_sets import NewAudit
 from tracker.services.labelling.auditing.audits import AuditSummary
 from tracker.services.labelling.queues import NextQuery, describe_next
@@ -75,14 +65,14 @@ class AuditPage(shapes.Shape):
     next: Address | None = Field(description="The address of the page after this one.")
 
 
-class NewlyBegun(RootModel[AuditSummary | ScheduleSummary]):
+class NewlyBegun(RootModel[AuditSummary | audit_lifecycle.ScheduleSummary]):
     """An audit; with every a schedule that makes one of each span."""
 
 
 class SchedulePage(shapes.Shape):
     """The schedules of a detector, the newest first."""
 
-    items: list[ScheduleSummary]
+    items: list[audit_lifecycle.ScheduleSummary]
     next: None = Field(description="Always null: all schedules are in this list.")
 
 
@@ -120,7 +110,7 @@ class AuditSavings(shapes.Shape):
 class AuditHistory(shapes.Shape):
     """The intervals of an audit round by round, the oldest first."""
 
-    items: list[AuditMoment]
+    items: list[audit_estimates.AuditMoment]
     next: None = Field(description="Always null: all rounds are in this list.")
 
 
@@ -171,7 +161,10 @@ def list_audit_schedules(path: IdPath) -> dict[str, Any]:
         return SchedulePage(items=items, next=None).dump()
 
 
-@routes.get("/audit-schedules/<id>", responses=answers({200: ScheduleSummary}, 404))
+@routes.get(
+    "/audit-schedules/<id>",
+    responses=answers({200: audit_lifecycle.ScheduleSummary}, 404),
+)
 @http.requires("viewer")
 def get_audit_schedule(path: IdPath) -> dict[str, Any]:
     """Get a schedule, and which of its audits prove too low an accuracy."""
@@ -181,7 +174,8 @@ def get_audit_schedule(path: IdPath) -> dict[str, Any]:
 
 
 @routes.post(
-    "/audit-schedules/<id>/stop", responses=answers({200: ScheduleSummary}, 404, 422)
+    "/audit-schedules/<id>/stop",
+    responses=answers({200: audit_lifecycle.ScheduleSummary}, 404, 422),
 )
 @http.requires("editor")
 def stop_audit_schedule(path: IdPath) -> Response:
@@ -234,11 +228,15 @@ def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
     return http.database().run(work)
 
 
-@routes.get("/audits/<id>/estimate", responses=answers({200: SetEstimate}, 404))
+@routes.get(
+    "/audits/<id>/estimate", responses=answers({200: audit_estimates.SetEstimate}, 404)
+)
 @http.requires("viewer")
 def estimate_audit(path: IdPath) -> dict[str, Any]:
     """Compute the estimate of an audit's set of queries, by the method active."""
-    return _read(path, partial(get_audit_estimate, computed_at=http.now()))
+    return _read(
+        path, partial(audit_estimates.get_audit_estimate, computed_at=http.now())
+    )
 
 
 @routes.get("/audits/<id>/savings", responses=answers({200: AuditSavings}, 404))
@@ -267,24 +265,26 @@ def get_audit_history(path: IdPath) -> dict[str, Any]:
 
     def look_back(session: Session, audit: Audit) -> AuditHistory:
         record = audit_draws.load_record(session, audit)
-        items = build_history(record, computed_at=http.now())
+        items = audit_estimates.build_history(record, computed_at=http.now())
         return AuditHistory(items=items, next=None)
 
     return _read(path, look_back)
 
 
-@routes.get("/audits/<id>/record", responses=answers({200: AuditRecord}, 404))
+@routes.get(
+    "/audits/<id>/record", responses=answers({200: audit_draws.AuditRecord}, 404)
+)
 @http.requires("viewer")
 def get_record(path: IdPath) -> dict[str, Any]:
     """Get the strata, rounds and draws of an audit, to compute its intervals again."""
-    return _read(path, get_audit_record)
+    return _read(path, audit_draws.get_audit_record)
 
 
 @routes.patch(
     "/audits/<id>", responses=answers({200: AuditSummary}, 404, 409, 413, 415, 422)
 )
 @http.requires("editor")
-def extend_audit(path: IdPath, body: AuditChange) -> dict[str, Any]:
+def extend_audit(path: IdPath, body: audit_lifecycle.AuditChange) -> dict[str, Any]:
     """Give an audit a narrower aim; all labels given so far count."""
     with http.database().write() as session:
         audit = services.get_audit(session, path.id)

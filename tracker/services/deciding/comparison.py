@@ -187,7 +187,6 @@ def _count_awaited(
 
 
 def _is_live(found: Estimate) -> bool:
-    """Return whether a version has live labels, or none at all."""
     is_live = found.population.kind == LIVE
     return is_live and bool(found.labels or not found.replayed_left_out)
 

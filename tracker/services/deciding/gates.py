@@ -18,7 +18,7 @@ from tracker.services.by import By
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.pairs import Outcome
 from tracker.services.detectors import change_version
-from tracker.services.estimates.decision import Decision, refuse_unstated
+from tracker.services.estimates.decision import refuse_unstated
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
 from tracker.services.estimates.measures import score_own
@@ -120,7 +120,6 @@ def ask_gate(session: Session, detector: Detector, choice: GateChoice, by: By) -
 def _ask_family(
     session: Session, detector: Detector, choice: GateChoice, by: By
 ) -> Gate:
-    """Ask about a version with its part of the error of the family."""
     if detector.target is None and choice.target is None and not choice.not_worse_than:
         raise InvalidInputError.of("family", "takes a target or not_worse_than")
     family = lock_versions(session, detector.id)
@@ -233,8 +232,13 @@ def _check_estimate(
     estimate: Estimate, measure: str, max_width: float | None
 ) -> list[Check]:
     """Return what came of the targets, and of the width if one is given."""
-    decisions = [estimate.decision, *estimate.also]
-    checks = [_check_target(one) for one in decisions if one is not None]
+    checks = []
+    for one in filter(None, [estimate.decision, *estimate.also]):
+        low, high = percents(one.low, one.high)
+        said = f"{read_measure(one.measure).name} between {low} and {high} %, target "
+        said += f"{100 * one.target:g} %, {one.labels:,} labels"
+        said += f". {one.advice.text.removesuffix('.')}" if one.advice else ""
+        checks.append(Check(name="target", verdict=one.verdict, message=said))
     if max_width is not None:
         width = score_own(estimate, measure).width
         # More labels make it narrower: too wide is not yet a failure.
@@ -250,19 +254,6 @@ def _sum_up(verdicts: Sequence[Verdict]) -> Verdict:
     if "missed" in verdicts:
         return "missed"
     return "undecided" if "undecided" in verdicts else "met"
-
-
-def _check_target(decision: Decision) -> Check:
-    low, high = percents(decision.low, decision.high)
-    name = read_measure(decision.measure).name
-    advice = "" if decision.advice is None else f". {decision.advice.text}"
-    return Check(
-        name="target",
-        verdict=decision.verdict,
-        message=f"{name} between {low} and {high} %, target "
-        f"{100 * decision.target:g} %, {decision.labels:,} labels"
-        + advice.removesuffix("."),
-    )
 
 
 def _check_change(comparison: Comparison) -> Check:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -175,7 +175,6 @@ def decide_pairs(  # noqa: PLR0913, PLR0917 - what is counted of the pairs.
 
 
 def _tally(detector: Detector, counts: Sequence[PairCount]) -> list[PairCount]:
-    """Return the counts of every class, in order."""
     by_class = {count.label: count for count in counts}
     return [by_class.get(name, PairCount(name, 0, 0, 0)) for name in detector.classes]
 
@@ -204,7 +203,6 @@ def _decide_pairs(  # noqa: PLR0913 - counts, and how they are judged.
     *,
     foresees: bool,
 ) -> tuple[stats.PairedDecision, int | None]:
-    """Return the verdict, and about how many more pairs would give one."""
     found = stats.paired_anytime(gained, lost, pairs, level, shares=shares)
     more = None
     if foresees and found.verdict == "undecided":
@@ -228,79 +226,50 @@ def build_paired(
     if not counts and not any(drawn):
         return None
     tallies = _tally(detector, counts)
-    pairs = [tally.pairs for tally in tallies]
-    gained = [tally.gained for tally in tallies]
-    lost = [tally.lost for tally in tallies]
-    method = choose_method(pairs, level)
+    pairs = [one.pairs for one in tallies]
+    gained, lost = [one.gained for one in tallies], [one.lost for one in tallies]
+    method, whole = choose_method(pairs, level), choose_method([sum(pairs)], level)
     classes = [
-        PairedChange(
-            name=name,
-            difference=(b - c) / n if n else None,
-            low=bounds[0],
-            high=bounds[1],
-            pairs=n,
-            gained=b,
-            lost=c,
-            p_value=p_value,
-        )
-        for name, b, c, n, bounds, p_value in zip(
-            detector.classes,
-            gained,
-            lost,
-            pairs,
-            [
-                _bound_class(method, *one, level)
-                for one in zip(gained, lost, pairs, strict=True)
-            ],
-            stats.mcnemar(gained, lost).tolist(),
-            strict=True,
-        )
+        PairedChange(name=name, **_measure_change(method, b, c, n, level))
+        for name, b, c, n in zip(detector.classes, gained, lost, pairs, strict=True)
     ]
-    whole = _bound_jointly(tuple(gained), tuple(lost), tuple(pairs), level)
+    jointly = _bound_jointly(tuple(gained), tuple(lost), tuple(pairs), level)
+    won, fewer = sum(gained) + drawn.won, sum(lost) + drawn.lost
+    verdict, low, high = stats.decide(won, fewer, level)
     return Paired(
         method=method,
         pairs=sum(pairs),
         classes=classes,
-        balanced=balance_changes([one.difference for one in classes], whole),
-        overall=_build_overall(tallies, level),
-        decision=_build_decision(
-            detector, sum(gained) + drawn.won, sum(lost) + drawn.lost, level
+        balanced=balance_changes([one.difference for one in classes], jointly),
+        overall=Overall(
+            method=whole,
+            both=sum(tally.both for tally in tallies),
+            **_measure_change(whole, sum(gained), sum(lost), sum(pairs), level),
+        ),
+        decision=SequentialDecision(
+            verdict=verdict if detector.measure == OVERALL else None,
+            method=ANYTIME,
+            won=won,
+            lost=fewer,
+            low=low,
+            high=high,
         ),
     )
 
 
-def _build_overall(tallies: Sequence[PairCount], level: float) -> Overall:
-    pairs, gained, lost, both = (
-        sum(getattr(tally, name) for tally in tallies)
-        for name in ("pairs", "gained", "lost", "both")
-    )
-    method = choose_method([pairs], level)
+def _measure_change(
+    method: str, gained: int, lost: int, pairs: int, level: float
+) -> dict[str, Any]:
     low, high = _bound_class(method, gained, lost, pairs, level)
-    return Overall(
-        difference=(gained - lost) / pairs if pairs else None,
-        low=low,
-        high=high,
-        method=method,
-        pairs=pairs,
-        gained=gained,
-        lost=lost,
-        both=both,
-        p_value=float(stats.mcnemar(gained, lost)),
-    )
-
-
-def _build_decision(
-    detector: Detector, won: int, lost: int, level: float
-) -> SequentialDecision:
-    verdict, low, high = stats.decide(won, lost, level)
-    return SequentialDecision(
-        verdict=verdict if detector.measure == OVERALL else None,
-        method=ANYTIME,
-        won=won,
-        lost=lost,
-        low=low,
-        high=high,
-    )
+    return {
+        "difference": (gained - lost) / pairs if pairs else None,
+        "low": low,
+        "high": high,
+        "pairs": pairs,
+        "gained": gained,
+        "lost": lost,
+        "p_value": float(stats.mcnemar(gained, lost)),
+    }
 
 
 def choose_method(pairs: Sequence[int], level: float) -> str:
@@ -320,7 +289,6 @@ def choose_method(pairs: Sequence[int], level: float) -> str:
 def _bound_class(
     method: str, gained: int, lost: int, pairs: int, level: float
 ) -> tuple[float, float]:
-    """Return the bounds of one class alone."""
     if method == "exact":
         low, high = stats.paired_difference(gained, lost, pairs, level)
     else:

@@ -105,9 +105,6 @@ MOST_COMPARED = 20_000
 # So many pairs, those with the most queries in common.
 MOST_PAIRS = 30
 
-# Who said what of a query, in the order in which they did.
-_Words = Mapping[str, str]
-
 
 class Pair(shapes.Shape):
     """How two people agree: Cohen's kappa, and its guaranteed interval."""
@@ -183,10 +180,15 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
     answers = list_counted(session, detector.id)
     known = [(r.labeler, r.known, r.label) for r in answers]
     agreed, disputed = get_agreement(session, detector)
-    opinions = [
-        *_list_words(session, detector),
-        *({row.labeler: row.label, row.second: row.answer} for row in rechecked),
-    ]
+    said: dict[int, dict[str, str]] = {}
+    # Where one is enough, a second label is a correction, and its giver saw the first.
+    # So did the one who settled a dispute.
+    if detector.labels_wanted > 1:
+        for row in storage.list_words(session, detector.id, limit=MOST_COMPARED):
+            if row.agreement != words.SETTLED or not row.is_current:
+                said.setdefault(row.query_id, {}).setdefault(row.labeler, row.label)
+    opinions = [one for one in said.values() if len(one) > 1]
+    opinions += [{one.labeler: one.label, one.second: one.answer} for one in rechecked]
     return LabelerReport(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -209,19 +211,9 @@ def count_confirmed(session: Session, detector: Detector) -> dict[str, tuple[int
     return {name: (confirmed[name], number) for name, number in found.items()}
 
 
-def _list_words(session: Session, detector: Detector) -> list[_Words]:
-    # Where one is enough, a second label is a correction, and its giver saw the first.
-    # So did the one who settled a dispute.
-    if detector.labels_wanted == 1:
-        return []
-    found: dict[int, dict[str, str]] = {}
-    for row in storage.list_words(session, detector.id, limit=MOST_COMPARED):
-        if row.agreement != words.SETTLED or not row.is_current:
-            found.setdefault(row.query_id, {}).setdefault(row.labeler, row.label)
-    return [said for said in found.values() if len(said) > 1]
-
-
-def _compare_pairs(detector: Detector, opinions: Iterable[_Words]) -> list[Pair]:
+def _compare_pairs(
+    detector: Detector, opinions: Iterable[Mapping[str, str]]
+) -> list[Pair]:
     cells: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
     for said in opinions:
         for one, other in combinations(sorted(said), 2):

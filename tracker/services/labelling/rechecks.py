@@ -174,8 +174,7 @@ def draw_rechecks(
             "no label is left to draw: all of the set were drawn, or it has none; ask "
             "for a new set once there are more labels"
         )
-    inputs = storage.list_inputs(session, version.detector_id, drawn)
-    storage.share_answers(session, version.detector_id, inputs)
+    storage.share_answers(session, version.detector_id, drawn)
     by.record(session, "rechecks drawn", version.name, count=len(drawn))
     return len(drawn)
 
@@ -227,8 +226,7 @@ def add_recheck(
         # A slip that was changed within minutes leaves no dispute behind.
         current.agreement = DISPUTED if new.label != current.label else AGREED
     session.flush()
-    if current.input is not None:
-        storage.share_answers(session, detector.id, [current.input])
+    storage.share_answers(session, detector.id, [current.input])
     delete_about(session, current, Reservation, Skip)
     return found
 

@@ -248,6 +248,11 @@ def queue_notices(session: Session, event: Event) -> None:
     session.flush()
 
 
+def list_mailed(session: Session, detector_id: int) -> list[Account]:
+    readers = storage.list_readers(session)
+    return [one for one in readers if _is_told(session, one, detector_id)]
+
+
 def _wants(account: Account, event: Event) -> bool:
     """Return whether a person subscribes to an event, or is asked in it for labels."""
     is_asked = account.name in event.data.get("labelers", ())

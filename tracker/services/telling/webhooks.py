@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Collection
 from datetime import timedelta
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 from sqlalchemy.orm import Session
@@ -19,6 +20,7 @@ from tracker.services.telling.deliveries import (
     check_events,
     queue_message,
 )
+from tracker.services.telling.mail import list_mailed
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
 from tracker.storage import telling as storage
@@ -32,8 +34,9 @@ from tracker.storage.base import (
     parse_id,
     set_detector_ids,
 )
+from tracker.storage.labelling.audits import AuditSchedule
 from tracker.storage.tasks import DELIVERY, Task, wake_lane
-from tracker.words import EVENTS, TEST_EVENT, EventWord
+from tracker.words import EVENTS, SLACK, TEAMS, TEST_EVENT, EventWord
 
 _SECRET_BYTES = 32
 _OVERLAP = timedelta(hours=24)
@@ -270,6 +273,29 @@ def get_webhook(session: Session, reference: str, actor: Actor) -> storage.Webho
 def list_seen_webhooks(session: Session, actor: Actor) -> list[storage.Webhook]:
     found = list_rows(session, storage.Webhook)
     return [one for one in found if _is_seen(session, one, actor)]
+
+
+def list_listening(
+    session: Session, schedule: AuditSchedule, actor: Actor
+) -> list[tuple[str, set[str]]]:
+    """Return which webhooks that *actor* sees, and who by mail, gets which events."""
+    detector_id = schedule.detector_id
+    found: list[tuple[str, set[str]]] = []
+    for one in list_seen_webhooks(session, actor):
+        about = list_detector_ids(session, storage.WebhookDetector, webhook_id=one.id)
+        if one.disabled_at is None and (one.has_all_detectors or detector_id in about):
+            found.append((name_place(one), set(one.events)))
+    for person in list_mailed(session, detector_id):
+        is_asked = person.name in schedule.labelers
+        chosen = {*(person.mail_events or ()), *(["audit.waiting"] * is_asked)}
+        found.append((f"{person.name} by mail", chosen))
+    return found
+
+
+def name_place(webhook: storage.Webhook | Webhook) -> str:
+    """Return what people call a webhook: the chat, or the host."""
+    chats = {SLACK: "Slack", TEAMS: "Microsoft Teams"}
+    return chats.get(webhook.format) or urlsplit(webhook.url).hostname or webhook.url
 
 
 def _is_seen(session: Session, webhook: storage.Webhook, actor: Actor) -> bool:

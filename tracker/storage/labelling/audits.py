@@ -69,12 +69,10 @@ class AuditSchedule(_Asked, Base):
 
 
 def find_schedule(session: Session, audit: "Audit") -> AuditSchedule:
-    """Return the schedule that made an audit."""
     return session.get_one(AuditSchedule, (audit.detector_id, audit.schedule_id))
 
 
 def list_schedules(session: Session, detector_id: int) -> Sequence[AuditSchedule]:
-    """Return the schedules of a detector, the newest first."""
     own = AuditSchedule.detector_id == detector_id
     return base.list_newest(session, AuditSchedule, own)
 
@@ -133,7 +131,6 @@ class Audit(_Asked, Base):
 
 
 def of_audit() -> sa.ForeignKeyConstraint:
-    """Return the constraint that a row is of an audit of the same detector."""
     return sa.ForeignKeyConstraint(
         ["detector_id", "audit_id"], [Audit.detector_id, Audit.id]
     )
@@ -255,13 +252,6 @@ def count_set(
 Named = TypeVar("Named", Audit, AuditSchedule)
 
 
-def is_name_taken(
-    session: Session, rows_of: type[Named], detector_id: int, name: str
-) -> bool:
-    own = {"detector_id": detector_id, "name": name}
-    return base.find_row(session, rows_of, **own) is not None
-
-
 def lock_one(session: Session, rows_of: type[Named], key: Key) -> Named:
     """Return an audit or schedule that nobody else goes on with in the meantime."""
     options: Any = {"with_for_update": True, "populate_existing": True}
@@ -312,7 +302,6 @@ def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
 
 
 def list_open_scheduled(session: Session) -> Sequence[Audit]:
-    """Return the audits that schedules made and that are not closed."""
     are_open = Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
     return base.list_rows(session, Audit, *are_open)
 
@@ -447,7 +436,6 @@ def reserve_draws(
     labeler: str,
     until: datetime,
 ) -> None:
-    """Give these draws to *labeler* until then."""
     chosen = is_of(AuditDraw, audit), AuditDraw.number.in_(numbers)
     base.change_rows(session, AuditDraw, *chosen, labeler=labeler, until=until)
 

@@ -63,7 +63,6 @@ _ANY_REFERENCE = Prepared(
 def find_references(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> dict[str, Any]:
-    """Return the references of those of *inputs* that have one, as rows."""
     if _ANY_REFERENCE.first(session, {"detector_id": detector_id}) is None:
         return {}
     statement = sa.select(*Reference.__table__.c)

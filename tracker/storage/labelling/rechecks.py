@@ -126,14 +126,15 @@ def begin_set(session: Session, found: RecheckSet) -> None:
 
 def draw_more(
     session: Session, found: RecheckSet, count: int, *, drawn_at: datetime
-) -> Sequence[int] | None:
-    """Draw the next *count* of a set; return their queries, None if one was deleted."""
+) -> Sequence[str | None] | None:
+    """Draw the next *count* of a set; return their inputs, None if one was deleted."""
     last = sa.select(sa.func.max(Recheck.place)).where(_is_in(found))
     start = session.scalar(last) or 0
     drawn = found.line[start : start + count]
     ids = [one[0] for one in drawn]
     theirs = Query.detector_id == found.detector_id, Query.id.in_(ids)
-    if base.count_rows(session, Query, *theirs) < len(ids):
+    inputs = session.scalars(sa.select(Query.input).where(*theirs)).all()
+    if len(inputs) < len(ids):
         return None
     there = find_rechecks(session, found.detector_id, ids)
     for place, (query_id, label_id, label, clock, time) in enumerate(drawn, start + 1):
@@ -151,15 +152,7 @@ def draw_more(
         # All are a random sample of all.
         found.reached = _NEVER
     session.flush()
-    return ids
-
-
-def list_inputs(
-    session: Session, detector_id: int, query_ids: Sequence[int]
-) -> Sequence[str]:
-    theirs = Query.detector_id == detector_id, Query.id.in_(query_ids)
-    names = session.scalars(sa.select(Query.input).where(*theirs))
-    return [name for name in names if name is not None]
+    return inputs
 
 
 def find_recheck(session: Session, query: AnyQuery) -> Recheck | None:
@@ -199,9 +192,11 @@ def list_rechecks(session: Session, version: Version) -> Sequence[Any]:
     return session.execute(_OF_VERSION, of_version).all()
 
 
-def share_answers(session: Session, detector_id: int, inputs: Iterable[str]) -> None:
+def share_answers(
+    session: Session, detector_id: int, inputs: Iterable[str | None]
+) -> None:
     """Give what was answered of *inputs* to the other versions' draws of them."""
-    names = sorted(set(inputs))
+    names = sorted({name for name in inputs if name is not None})
     if not names:
         return
     of_inputs = (

@@ -172,7 +172,6 @@ def find_skipped_query(
 
 
 def list_skipped(session: Session, queue: Queue, labeler: str) -> Sequence[int]:
-    """Return the ids of what *labeler* set aside and waits in *queue*."""
     return session.scalars(_select_skipped(queue, labeler)).all()
 
 

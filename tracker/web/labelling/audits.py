@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import interval
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import by, database, find_comparison, now, requires
+from tracker.http import account, by, database, find_comparison, now, requires
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.report import counting_the_same, right_how_often
@@ -37,6 +37,7 @@ from tracker.services.labelling.auditing.audits import (
     plan_audit,
 )
 from tracker.services.telling.events import close_audit
+from tracker.services.telling.webhooks import list_seen_webhooks, name_place
 from tracker.services.wording import invalid
 from tracker.shapes import Accuracy
 from tracker.stats import MISSING, OPEN, Step
@@ -45,6 +46,7 @@ from tracker.storage.detectors import Detector, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit
+from tracker.storage.telling import Event, list_told
 from tracker.web.blueprint import allow_style, cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.drawing import readings as drawing
@@ -193,7 +195,6 @@ def points(share: float) -> str:
 @pages.get("/detectors/<detector_id>/audits")
 @requires("viewer")
 def show_audits(detector_id: str) -> ResponseReturnValue:
-    """Show the audits of a detector, and the form to begin one."""
     with database().read() as session:
         aim = filled_in(request.args, "aim")
         return _render_list(session, detector_id, Form(_BLANK | aim))
@@ -289,14 +290,12 @@ def _render_list(
 @pages.get("/audits/<audit_id>")
 @requires("viewer")
 def look_at_audit(audit_id: str) -> ResponseReturnValue:
-    """Show what an audit says of its set, and how far it is."""
     with database().read() as session:
         about = _read_about(session, audit_id)
         return render_template("audits/audit.html", form=Form({}), **about)
 
 
 def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
-    """Return what the page of an audit and its report are made of."""
     audit = get_audit(session, audit_id)
     detector = session.get_one(Detector, audit.detector_id)
     is_scheduled = audit.schedule_id is not None
@@ -308,7 +307,19 @@ def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
         "read": _read(session, audit, at=now()),
         "result": find_result(audit),
         "extensions": storage.list_extensions(session, audit),
+        "told": _read_told(session, audit),
     }
+
+
+def _read_told(session: Session, audit: Audit) -> dict[Event, list[Any]]:
+    """Return what was told of an audit, and to which webhooks that the caller sees."""
+    seen = {one.id: name_place(one) for one in list_seen_webhooks(session, account())}
+    found: dict[Event, list[Any]] = {}
+    for event, to in list_told(session, audit.detector_id, dump_id("aud", audit.id)):
+        places = found.setdefault(event, [])
+        if to is not None and to.webhook_id in seen:
+            places.append((seen[to.webhook_id], to))
+    return found
 
 
 def _say_span(audit: Audit, time_zone: str) -> str:

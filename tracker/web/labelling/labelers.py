@@ -125,7 +125,6 @@ def mark_gold(query_id: str) -> ResponseReturnValue:
 @pages.post("/queries/<query_id>/gold/end")
 @requires("editor")
 def unmark_gold(query_id: str) -> ResponseReturnValue:
-    """Make a query an ordinary one again."""
     with database().write() as session:
         golds.unmark_gold(session, query_id, by())
     return _back_to_query(query_id)
@@ -139,7 +138,6 @@ def _back_to_query(query_id: str) -> ResponseReturnValue:
 @pages.get("/detectors/<detector_id>/judges")
 @requires("viewer")
 def show_judges(detector_id: str) -> ResponseReturnValue:
-    """Show how each judge agrees with the labels."""
     with reading(detector_id) as (session, detector):
         version = request.args.get("version") or None
         report = services.get_judges(session, detector, version=version)

@@ -303,7 +303,6 @@ TILES = 24
 @pages.get("/detectors/<detector_id>/label/grid")
 @requires("labeler")
 def show_grid(detector_id: str) -> ResponseReturnValue:
-    """Show many queries at once without their predictions, to be labelled."""
     return _show_grid(detector_id, Form({}))
 
 

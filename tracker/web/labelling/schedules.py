@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import by, database, now, requires
+from tracker.http import account, by, database, now, requires
 from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.services.fields import parse_input
@@ -22,6 +22,7 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
     get_schedule,
     stop_schedule,
 )
+from tracker.services.telling.webhooks import list_listening
 from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, zone_of
@@ -44,14 +45,12 @@ _MANY_LATE = 1 / 200
 
 @pages.app_template_global()
 def schedule_ref(schedule: AuditSchedule) -> str:
-    """Return the public id of *schedule*."""
     return dump_id("sch", schedule.id)
 
 
 @pages.get("/audit-schedules/<schedule_id>")
 @requires("viewer")
 def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
-    """Show what the audits of a schedule say, span by span."""
     return _render(schedule_id)
 
 
@@ -76,6 +75,7 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
             schedule=schedule,
             form=failed or Form(goal),
             summary=summary,
+            told=list_listening(session, schedule, account()),
             next_frozen=day_in(summary.next_frozen_at, zone),
             day_of=lambda at: day_in(at, zone),
             cost=median_high(used) if used else None,
@@ -217,7 +217,6 @@ def download_results(schedule_id: str, suffix: str) -> ResponseReturnValue:
 @pages.post("/audit-schedules/<schedule_id>/stop")
 @requires("editor")
 def end_schedule(schedule_id: str) -> ResponseReturnValue:
-    """Make no more audits."""
     database().run(
         lambda session: stop_schedule(session, get_schedule(session, schedule_id), by())
     )

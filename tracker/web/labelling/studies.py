@@ -35,7 +35,6 @@ _TYPED = ("name", "kind", "version", "note")
 @pages.get("/detectors/<detector_id>/studies")
 @requires("viewer")
 def show_studies(detector_id: str) -> ResponseReturnValue:
-    """Show the resampling studies of a detector, and the form to add one."""
     with database().read() as session:
         return _render_list(session, detector_id, Form({"kind": "bootstrap"}))
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -28,7 +27,7 @@ from tracker.storage.telling import (
 )
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form, filled_in
-from tracker.words import EVENT_FIGURES, EVENTS, FORMATS, SLACK, STANDARD, TEAMS
+from tracker.words import EVENT_FIGURES, EVENTS, FORMATS, STANDARD
 
 _SHOWN = 50
 _BLANK = Form({"format": STANDARD})
@@ -73,10 +72,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What people call it: the chat, or the host."""
-        chats = {SLACK: "Slack", TEAMS: "Microsoft Teams"}
-        host = urlsplit(self.webhook.url).hostname
-        return chats.get(self.webhook.format) or host or self.webhook.id
+        return services.name_place(self.webhook)
 
     @property
     def is_failing(self) -> bool:

@@ -30,7 +30,7 @@ from tracker.services.labelling.labelers import NewAssignment, assign
 from tracker.services.queries.where import parse_where
 from tracker.services.wording import dump_instant, show
 from tracker.shapes import Shape
-from tracker.storage.base import Key, dump_id
+from tracker.storage.base import Key, dump_id, find_row
 from tracker.storage.detectors import Detector, list_versions, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits as storage
@@ -108,7 +108,7 @@ def create_schedule(
     Raises ConflictError for a name that is taken, InvalidInputError for a wrong goal.
     """
     assert new.every is not None
-    if storage.is_name_taken(session, AuditSchedule, detector.id, new.name):
+    if find_row(session, AuditSchedule, detector_id=detector.id, name=new.name):
         raise ConflictError(f"there is a schedule named {show(new.name)} already")
     audits.check_aim(detector, new)
     parse_where(session, detector, new.where, at=by.at)
@@ -288,9 +288,13 @@ def _make_audit(
         carried = stats.carry_over(ledger, audits.carried_of(before), plan.strata)
         return carried if np.any(carried) else None
 
-    span = audits.SpanToAudit(schedule.id, until + FREEZES_AFTER, learn)
     by = By(NOBODY, at, credited=schedule.created_by)
-    audit = audits.create_audit(session, detector, new, by, span=span)
+    audit = audits.create_audit(
+        *(session, detector, new, by),
+        schedule_id=schedule.id,
+        arrived_before=until + FREEZES_AFTER,
+        learn=learn,
+    )
     for name in schedule.labelers:
         share = math.ceil(audit.labels_expected / len(schedule.labelers))
         assign(session, detector, NewAssignment(labeler=name, labels=share), by)

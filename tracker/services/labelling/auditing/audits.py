@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -23,7 +23,7 @@ from tracker.services.labelling.auditing import audit_sets
 from tracker.services.queries.where import parse_where
 from tracker.services.wording import invalid, show
 from tracker.shapes import Accuracy, Score, Shape
-from tracker.storage.base import dump_id
+from tracker.storage.base import dump_id, find_row
 from tracker.storage.detectors import Detector, name_version
 from tracker.storage.dialect import gather_statistics
 from tracker.storage.inserting import insert_columns
@@ -233,7 +233,6 @@ def aimed_of(audit: Audit, found: Any) -> Accuracy:
 
 
 def count_late(session: Session, audit: Audit) -> int:
-    """Count the queries of the span that are not in the set."""
     detector = session.get_one(Detector, audit.detector_id)
     cut = audit_sets.cut_set(audit.version_id, audit.since, audit.until)
     cut += parse_where(session, detector, audit.where, at=audit.created_at)
@@ -302,40 +301,29 @@ def check_aim(detector: Detector, new: audit_sets.NewAudit) -> None:
         parse_measure(new.aim, detector.classes, field="aim", others=("a class",))
 
 
-class SpanToAudit(NamedTuple):
-    """The span of a schedule that an audit is made of, if it is of one."""
-
-    schedule_id: int | None = None
-    arrived_before: datetime | None = None
-    # What the audits before it teach of the strata of the plan.
-    learn: Callable[[AuditPlan], stats.Floats | None] = lambda _: None
-
-
-_NO_SPAN = SpanToAudit()
-
-
-def create_audit(
+def create_audit(  # noqa: PLR0913 - the last three are of a schedule.
     session: Session,
     detector: Detector,
     new: audit_sets.NewAudit,
     by: By,
     *,
-    span: SpanToAudit = _NO_SPAN,
+    schedule_id: int | None = None,
+    arrived_before: datetime | None = None,
+    learn: Callable[[AuditPlan], stats.Floats | None] = lambda _: None,
 ) -> Audit:
     """Fix the set of queries, put it in order, and write down the first round.
 
-    It may be for a *span* of a schedule.
+    Of a span of a schedule, *learn* is what audits before teach of the plan's strata.
     Raises as `plan_audit`, and ConflictError for a name that is taken.
     """
-    if storage.is_name_taken(session, Audit, detector.id, new.name):
+    if find_row(session, Audit, detector_id=detector.id, name=new.name):
         raise errors.ConflictError(f"there is an audit named {show(new.name)} already")
-    before = span.arrived_before
-    plan = plan_audit(session, detector, new, at=by.at, arrived_before=before)
-    carried = span.learn(plan)
+    plan = plan_audit(session, detector, new, at=by.at, arrived_before=arrived_before)
+    carried = learn(plan)
     ledger = stats.empty_ledger(plan.strata)
     first = stats.next_round(ledger, plan.known, plan.goal, carried=carried)
     audit = _build_audit(detector, new, plan, by)
-    audit.schedule_id = span.schedule_id
+    audit.schedule_id = schedule_id
     audit.carried = None if carried is None else carried.tolist()
     session.add(audit)
     session.flush()
