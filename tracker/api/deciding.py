@@ -7,8 +7,8 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker.api import parameters
-from tracker.api.routes import answers, build_routes
-from tracker.http import answer_idempotently, by, database, now, requires
+from tracker.api.routes import build_routes
+from tracker.http import answer_idempotently, by, database, now
 from tracker.services.deciding import attribution, planning
 from tracker.services.deciding.comparison import Comparison, get_comparison
 from tracker.services.deciding.gates import Gate, GateChoice, ask_gate
@@ -52,10 +52,7 @@ class ReplayChoice(parameters.Parameters):
     n: parameters.RowLimit = Field(default=300, description="The number of inputs.")
 
 
-@comparison_routes.get(
-    "/detectors/<id>/replay", responses=answers({200: ReplayList}, 404)
-)
-@requires("viewer")
+@comparison_routes.call("GET /detectors/<id>/replay", "viewer", ReplayList)
 def list_replay(path: parameters.IdPath, query: ReplayChoice) -> dict[str, Any]:
     """List inputs to put a new version to: a random sample of the labelled ones.
 
@@ -69,10 +66,7 @@ def list_replay(path: parameters.IdPath, query: ReplayChoice) -> dict[str, Any]:
         return found.dump()
 
 
-@comparison_routes.get(
-    "/detectors/<id>/comparison", responses=answers({200: Comparison}, 404, 409)
-)
-@requires("viewer")
+@comparison_routes.call("GET /detectors/<id>/comparison", "viewer", Comparison, 409)
 def compare_versions(
     path: parameters.IdPath, query: ComparisonChoice
 ) -> dict[str, Any]:
@@ -90,10 +84,7 @@ def compare_versions(
 gates_routes = build_routes("gates", "Whether a version is good enough.")
 
 
-@gates_routes.post(
-    "/detectors/<id>/gate", responses=answers({200: Gate}, 404, 409, 413, 415, 422)
-)
-@requires("viewer")
+@gates_routes.call("POST /detectors/<id>/gate", "viewer", Gate, 409)
 def ask(path: parameters.IdPath, body: GateChoice) -> dict[str, Any]:
     """Check whether a version meets the given conditions.
 
@@ -118,11 +109,13 @@ class InvestigationChoice(parameters.Parameters):
     )
 
 
-@attribution_routes.post(
-    "/detectors/<id>/attribution",
-    responses=answers({201: attribution.Attribution}, 404, 409, 413, 415, 422),
+@attribution_routes.call(
+    "POST /detectors/<id>/attribution",
+    "editor",
+    attribution.Attribution,
+    409,
+    status=201,
 )
-@requires("editor")
 def begin_investigation(
     path: parameters.IdPath, body: attribution.NewInvestigation
 ) -> Response:
@@ -139,11 +132,9 @@ def begin_investigation(
     return answer_idempotently(begin, body)
 
 
-@attribution_routes.get(
-    "/detectors/<id>/attribution",
-    responses=answers({200: attribution.Attribution}, 404),
+@attribution_routes.call(
+    "GET /detectors/<id>/attribution", "viewer", attribution.Attribution
 )
-@requires("viewer")
 def get_attribution(
     path: parameters.IdPath, query: InvestigationChoice
 ) -> dict[str, Any]:
@@ -153,11 +144,9 @@ def get_attribution(
         return attribution.get_attribution(session, detector, query.number).dump()
 
 
-@attribution_routes.get(
-    "/detectors/<id>/attribution/anchors",
-    responses=answers({200: attribution.AnchorList}, 404),
+@attribution_routes.call(
+    "GET /detectors/<id>/attribution/anchors", "viewer", attribution.AnchorList
 )
-@requires("viewer")
 def list_anchors(path: parameters.IdPath, query: InvestigationChoice) -> dict[str, Any]:
     """List the anchors of an investigation, and what each still needs."""
     with database().read() as session:
@@ -197,10 +186,7 @@ class PlanChoice(parameters.Parameters):
     confidence_level: parameters.OwnLevel = None
 
 
-@plans_routes.get(
-    "/detectors/<id>/plan", responses=answers({200: planning.LabelPlan}, 404)
-)
-@requires("viewer")
+@plans_routes.call("GET /detectors/<id>/plan", "viewer", planning.LabelPlan)
 def get_plan(path: parameters.IdPath, query: PlanChoice) -> dict[str, Any]:
     """Compute how many more labels each class needs."""
     choices: dict[str, Any] = dict(query)

@@ -19,7 +19,6 @@ from tracker.api import shapes
 from tracker.api.parameters import Flag, IdPath, Page, Parameters, dump_newest
 from tracker.api.routes import (
     BYTES,
-    answers,
     answers_later,
     build_routes,
     read_json_object,
@@ -201,15 +200,13 @@ class ImportList(Page):
     prefix = "imp"
 
 
-@routes.post(
-    "/detectors/<id>/import",
-    responses={
-        **answers({200: ImportReport}, 404, 409, 413, 415, 422),
-        **answers_later(services.Import),
-    },
+@routes.call(
+    "POST /detectors/<id>/import",
+    "logger",
+    {"200": ImportReport, **answers_later(services.Import)},
+    *(409, 413, 415, 422),
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
-@http.requires("logger")
 def import_file(path: IdPath, query: ImportChoice) -> Response:
     """Import queries with or without labels, or labels for known keys.
 
@@ -237,12 +234,15 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
         return _finish(http.answer_idempotently(add, content, before=before))
 
 
-@routes.post(
-    "/inspect",
-    responses=answers({200: FileReading}, 413, 415, 422),
+@routes.call(
+    "POST /inspect",
+    "viewer",
+    FileReading,
+    413,
+    415,
+    422,
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
-@http.requires("viewer")
 def inspect_file(query: ImportChoice) -> dict[str, Any]:
     """Say what a file is and what an import of it would give; nothing is written.
 
@@ -282,19 +282,14 @@ def _finish(response: Response) -> Response:
     return response
 
 
-@routes.get("/detectors/<id>/import/mapping", responses=answers({200: Mapping}, 404))
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>/import/mapping", "viewer", Mapping)
 def get_mapping(path: IdPath) -> dict[str, Any]:
     """Get how files of a detector are read unless an import says otherwise."""
     with http.database().read() as session:
         return load_mapping(get_detector(session, path.id)).dump()
 
 
-@routes.put(
-    "/detectors/<id>/import/mapping",
-    responses=answers({200: Mapping}, 404, 409, 413, 415, 422),
-)
-@http.requires("editor")
+@routes.call("PUT /detectors/<id>/import/mapping", "editor", Mapping, 409)
 def put_mapping(path: IdPath, body: Mapping) -> dict[str, Any]:
     """Save how the files of a detector are read; {} removes what was saved."""
     with http.database().write() as session:
@@ -302,8 +297,7 @@ def put_mapping(path: IdPath, body: Mapping) -> dict[str, Any]:
         return save_mapping(session, detector, body, http.by()).dump()
 
 
-@routes.get("/detectors/<id>/imports", responses=answers({200: shapes.ImportPage}, 404))
-@http.requires("editor")
+@routes.call("GET /detectors/<id>/imports", "editor", shapes.ImportPage)
 def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     """List the imports of a detector, newest first."""
     return dump_newest(
@@ -315,10 +309,7 @@ def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     )
 
 
-@routes.post(
-    "/imports/<id>/resume", responses=answers({200: services.Import}, 404, 409, 422)
-)
-@http.requires("editor")
+@routes.call("POST /imports/<id>/resume", "editor", services.Import, 409, 422)
 def resume_import(path: IdPath) -> Response:
     """Resume an import that failed, after the last row it wrote.
 
@@ -337,10 +328,7 @@ def _change(
     return http.answer_idempotently(work)
 
 
-@routes.post(
-    "/imports/<id>/undo", responses=answers({200: services.Import}, 404, 409, 422)
-)
-@http.requires("editor")
+@routes.call("POST /imports/<id>/undo", "editor", services.Import, 409, 422)
 def undo_import(path: IdPath) -> Response:
     """Undo an import: what it added is taken back, and counts are made again.
 
@@ -350,8 +338,7 @@ def undo_import(path: IdPath) -> Response:
     return _change(path.id, undo_rows)
 
 
-@routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))
-@http.requires("editor")
+@routes.call("GET /imports/<id>", "editor", services.Import)
 def get_import(path: IdPath) -> Response:
     """Get the progress and the result of a background import.
 

@@ -18,7 +18,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from sqlalchemy.orm import Session
 
 from tracker import http
-from tracker.api.routes import BYTES, answers, build_routes
+from tracker.api.routes import BYTES, build_routes
 from tracker.errors import InvalidInputError
 from tracker.services.fields import load_json, parse_input
 from tracker.services.labelling.labelers import NewJudgement, add_judgements
@@ -64,12 +64,13 @@ _ANSWER: dict[Any, Any] = {
 }
 
 
-@routes.post(
-    "/otlp/v1/logs",
-    responses={**_ANSWER, **answers({}, 413, 415, 422)},
+@routes.call(
+    "POST /otlp/v1/logs",
+    "editor",
+    _ANSWER,
+    *(413, 415, 422),
     openapi_extensions={"requestBody": _BODY},
 )
-@http.requires("editor")
 def receive_logs() -> Response:
     """Receive gen_ai.evaluation.result events as judgements of queries.
 

@@ -11,7 +11,7 @@ from tracker import http
 from tracker.api import parameters, shapes
 from tracker.api.imports import NEW_QUERY_BODY, read_new_query
 from tracker.api.parameters import optional
-from tracker.api.routes import answers, answers_file, build_routes
+from tracker.api.routes import answers_file, build_routes
 from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
@@ -96,14 +96,13 @@ class QueryList(parameters.Page, parameters.Window, parameters.Where):
         return self.waiting or (self.waiting is None and asked == usual)
 
 
-@routes.post(
-    "/detectors/<id>/queries",
-    responses=answers(
-        {201: services.Query, 200: services.Query}, 404, 409, 413, 415, 422
-    ),
+@routes.call(
+    "POST /detectors/<id>/queries",
+    "logger",
+    {"200": services.Query, "201": services.Query},
+    *(409, 413, 415, 422),
     openapi_extensions={"requestBody": NEW_QUERY_BODY},
 )
-@http.requires("logger")
 def log_query(path: parameters.IdPath) -> Response:
     """Log a query, with or without its label.
 
@@ -144,8 +143,7 @@ def address_of_image(query: AnyQuery) -> str | None:
     return url_for("queries.get_image", id=dump_id("iq", query.id), _external=True)
 
 
-@routes.get("/detectors/<id>/queries", responses=answers({200: shapes.QueryPage}, 404))
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>/queries", "viewer", shapes.QueryPage)
 def list_queries(path: parameters.IdPath, query: QueryList) -> dict[str, Any]:
     """List the queries of a detector, newest first unless sorted otherwise."""
     with http.database().read() as session:
@@ -209,8 +207,7 @@ def _find_place(
     return found
 
 
-@routes.get("/queries/<id>", responses=answers({200: services.Query}, 404))
-@http.requires("viewer")
+@routes.call("GET /queries/<id>", "viewer", services.Query)
 def get_query(path: parameters.IdPath) -> dict[str, Any]:
     """Get a query."""
     with http.database().read() as session:
@@ -219,10 +216,7 @@ def get_query(path: parameters.IdPath) -> dict[str, Any]:
         ).dump()
 
 
-@routes.patch(
-    "/queries/<id>", responses=answers({200: services.Query}, 404, 409, 413, 415, 422)
-)
-@http.requires("editor")
+@routes.call("PATCH /queries/<id>", "editor", services.Query, 409)
 def complete_query(path: parameters.IdPath, body: QueryCompletion) -> dict[str, Any]:
     """Set the input of a query, or the prediction that it waits for.
 
@@ -238,8 +232,7 @@ def complete_query(path: parameters.IdPath, body: QueryCompletion) -> dict[str, 
     return http.database().run(complete)
 
 
-@routes.delete("/queries/<id>", responses={"204": None, **answers({}, 404, 409, 410)})
-@http.requires("admin")
+@routes.call("DELETE /queries/<id>", "admin", None, 409, 410)
 def erase_query(path: parameters.IdPath) -> Response:
     """Erase a query: its image, metadata, input and notes.
 
@@ -256,11 +249,7 @@ def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Res
     return http.no_content()
 
 
-@routes.get(
-    "/queries/<id>/image",
-    responses=answers_file(*MEDIA_TYPES.values(), problems=(404,)),
-)
-@http.requires("viewer")
+@routes.call("GET /queries/<id>/image", "viewer", answers_file(*MEDIA_TYPES.values()))
 def get_image(path: parameters.IdPath) -> Response:
     """Get the image of a query, as encoded again on upload."""
     with http.database().read() as session:
@@ -274,8 +263,7 @@ def get_image(path: parameters.IdPath) -> Response:
     return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
 
 
-@routes.delete("/queries/<id>/image", responses={"204": None, **answers({}, 404, 410)})
-@http.requires("admin")
+@routes.call("DELETE /queries/<id>/image", "admin", None, 410)
 def erase_image(path: parameters.IdPath) -> Response:
     """Erase the image of a query, and its address if it is stored elsewhere.
 
@@ -287,11 +275,7 @@ def erase_image(path: parameters.IdPath) -> Response:
 tags_routes = build_routes("tags", "Words on queries, to find them again.")
 
 
-@tags_routes.put(
-    "/queries/<id>/tags",
-    responses=answers({200: services.Query}, 404, 409, 410, 413, 415, 422),
-)
-@http.requires("labeler")
+@tags_routes.call("PUT /queries/<id>/tags", "labeler", services.Query, 409, 410)
 def tag_query(path: parameters.IdPath, body: NewTags) -> dict[str, Any]:
     """Replace the tags of a query.
 
