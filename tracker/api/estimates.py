@@ -286,10 +286,8 @@ slices_routes = build_routes("slices", "Where a detector is worse than elsewhere
 
 def _answer(
     service: Callable[..., Shape], path: parameters.IdPath, query: parameters.Parameters
-) -> dict[str, Any]:
-    with database().read() as session:
-        detector = get_detector(session, path.id)
-        return service(session, detector, computed_at=now(), **dict(query)).dump()
+) -> parameters.Answer:
+    return parameters.read_detector(path, service, computed_at=now(), **dict(query))
 
 
 class SliceChoice(parameters.Parameters):
@@ -387,9 +385,7 @@ class RepeatChoice(parameters.Parameters):
 @repeats_routes.call("GET /detectors/<id>/repeats", "viewer", repeats.Repeats)
 def get_repeats(path: parameters.IdPath, query: RepeatChoice) -> dict[str, Any]:
     """Compute pass@k, pass^k and the share of questions to which answers differ."""
-    with database().read() as session:
-        detector = get_detector(session, path.id)
-        return repeats.get_repeats(session, detector, version=query.version).dump()
+    return parameters.read_detector(path, repeats.get_repeats, version=query.version)
 
 
 confidences_routes = build_routes(

@@ -16,7 +16,7 @@ from werkzeug.http import parse_dict_header
 
 from tracker import http
 from tracker.api import shapes
-from tracker.api.parameters import Flag, IdPath, Page, Parameters, dump_newest
+from tracker.api.parameters import Flag, IdPath, Page, Parameters, dump_newest, optional
 from tracker.api.routes import (
     BYTES,
     answers_later,
@@ -132,22 +132,16 @@ class ImportChoice(Parameters):
         alias="class",
         description="VALUE=CLASS, repeatable: the class that a value means.",
     )
-    extra: Extra | None = Field(
-        default=None,
-        description="What to do with other columns: refuse, ignore, or metadata; "
-        "refuse, unless something else is saved with the detector.",
+    extra: Extra | None = optional(
+        "What to do with other columns: refuse, ignore, or metadata; "
+        "refuse, unless something else is saved with the detector."
     )
-    time_zone: str | None = Field(
-        default=None,
-        description="The time zone of times that have none, such as Europe/Berlin.",
+    time_zone: str | None = optional(
+        "The time zone of times that have none, such as Europe/Berlin."
     )
-    time_format: str | None = Field(
-        default=None, description="The format of times, such as %d.%m.%Y %H:%M."
-    )
-    labeler: str | None = Field(
-        default=None, description="The labeler, if not the caller."
-    )
-    version: str | None = Field(default=None, description="The version of every row.")
+    time_format: str | None = optional("The format of times, such as %d.%m.%Y %H:%M.")
+    labeler: str | None = optional("The labeler, if not the caller.")
+    version: str | None = optional("The version of every row.")
     given: list[str] = Field(
         default=[],
         alias="set",
@@ -162,10 +156,8 @@ class ImportChoice(Parameters):
         default=False,
         description="Whether confidences are percentages, written without the sign.",
     )
-    sheet: str | None = Field(default=None, description="The sheet of a workbook.")
-    header_row: int | None = Field(
-        default=None, description="The row that names the columns, counted from 1."
-    )
+    sheet: str | None = optional("The sheet of a workbook.")
+    header_row: int | None = optional("The row that names the columns, counted from 1.")
     same_rows: Flag = Field(
         default=False,
         description="Whether rows without a key are those of an earlier file, "

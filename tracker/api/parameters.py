@@ -30,6 +30,8 @@ _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 _SCHEMAS: dict[type, dict[str, Any]] = {}
 
+Answer = dict[str, Any]
+
 
 def optional(description: str) -> Any:
     """Return the field of a parameter that may be left out."""
@@ -264,6 +266,15 @@ def dump_newest(  # noqa: PLR0913 - the list and its page.
             lambda row: describe(session, row),
             lambda row: dump_id(prefix, row.id),
         )
+
+
+def read_detector(
+    path: IdPath, service: Callable[..., shapes.Shape], *given: Any, **choices: Any
+) -> dict[str, Any]:
+    """Return what *service* says of the detector in a path, as JSON."""
+    with http.database().read() as session:
+        detector = detectors.get_detector(session, path.id)
+        return service(session, detector, *given, **choices).dump()
 
 
 def next_address(after: str | None) -> str | None:
