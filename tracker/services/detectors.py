@@ -163,8 +163,9 @@ def _like_new(base: Any, *without: str, are_optional: bool) -> Any:
     return create_model(base.__name__, __base__=base, **found)
 
 
-class DetectorChange(  # type: ignore[misc]
-    _like_new(fields.Input, "label_of", are_optional=True), fields.Input
+class DetectorChange(
+    _like_new(fields.Input, "label_of", are_optional=True),  # type: ignore[misc]
+    fields.Input,
 ):
     """The fields to change; a field that is left out keeps its value.
 
@@ -326,13 +327,7 @@ def change_detector(
         if new != old:
             changed[field] = {"old": _cut(old), "new": _cut(new)}
             setattr(detector, field, new)
-    also = [Watched(measure=name, target=target) for name, target in detector.also]
-    _check_measures(detector.classes, detector.measure, also)
-    if "class_shares" in changed:
-        _check_shares(detector.classes, detector.class_shares)
-        detector.class_shares_at = by.at
-    if "target" in changed:
-        detector.target_at = by.at
+    _check_settings(detector, changed, by)
     _flush_name(session, detector.name)
     if changed:
         by.record(session, "detector changed", detector.name, **changed)
@@ -351,6 +346,16 @@ def change_version(
         said = {"version": name, "unseen": unseen}
         by.record(session, "version changed", detector.name, **said)
     return DetectorVersion.from_row(version)
+
+
+def _check_settings(one: storage.Detector, changed: Container[str], by: By) -> None:
+    also = [Watched(measure=name, target=target) for name, target in one.also]
+    _check_measures(one.classes, one.measure, also)
+    if "class_shares" in changed:
+        _check_shares(one.classes, one.class_shares)
+        one.class_shares_at = by.at
+    if "target" in changed:
+        one.target_at = by.at
 
 
 def _dump_also(also: Sequence[Watched]) -> list[list[Any]]:
