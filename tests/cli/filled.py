@@ -87,7 +87,7 @@ from tracker.storage.labelling.reservations import add_draw
 from tracker.storage.operations import backup as storage
 from tracker.storage.people import Account, Passkey, Pin
 from tracker.storage.queries.queries import Query, list_queries
-from tracker.storage.tasks import enqueue, rest, take
+from tracker.storage.tasks import enqueue, let_go, take
 from tracker.storage.telling import Event, Notice, note_sent
 
 NewShell = Callable[[str], Shell]
@@ -270,7 +270,7 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
     session.flush()
     enqueue(session, "digest", f"{account.id}/{event.detector_id}", due_at=who.at)
     [task] = take(session, "digest", "w-é", at=who.at)
-    rest(session, task, "é", due_at=who.at)
+    let_go(session, task, error="é", due_at=who.at)
 
 
 def leave_import(session: Session, detector: Detector, content: bytes) -> FileImport:

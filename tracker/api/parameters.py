@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from flask import request, url_for
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
@@ -97,12 +96,6 @@ def _find_place(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _check_storable(value: str) -> str:
-    if "\x00" in value:
-        raise ValueError("NUL is not allowed")
-    return value
-
-
 def _id_schema(prefix: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": f"^{prefix}_[0-9]{{1,19}}$"})
 
@@ -121,7 +114,9 @@ Whole = Annotated[int, Field(ge=0, le=stats.MOST_LABELS), _WHOLE]
 Flag = Annotated[
     bool, _read_by({"true": True, "false": False}.get, "it must be true or false")
 ]
-Text = Annotated[str, AfterValidator(_check_storable)]
+Text = Annotated[
+    str, fields.must(lambda text: "\x00" not in text, "NUL is not allowed")
+]
 _SHOWN = "The version; by default the one that is shown"
 ShownVersion = Annotated[Text | None, Field(description=f"{_SHOWN}.")]
 AnyVersion = Annotated[

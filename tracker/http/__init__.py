@@ -8,7 +8,6 @@ from tracker.http.authentication import (
     add_session_cookie,
     authenticate_if_signed_in,
     authenticate_requests,
-    check_second_factor,
     check_sees,
     keep_sign_in,
     required_role,

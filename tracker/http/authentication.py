@@ -32,18 +32,15 @@ from tracker.services.labelling.auditing.audits import get_audit
 from tracker.services.labelling.predictions import find_any
 from tracker.services.labelling.studies import get_study
 from tracker.services.people.accounts import actor_of_account
-from tracker.services.people.keys import (
-    actor_of_key,
-    find_valid_key,
-    is_use_to_be_noted,
-)
-from tracker.services.people.sign_ins import LONGEST, find_signed_in, is_to_be_noted
+from tracker.services.people.keys import USED_EVERY, actor_of_key, find_valid_key
+from tracker.services.people.sign_ins import LONGEST, SEEN_EVERY, find_signed_in
 from tracker.services.telling.badges import get_badge
 from tracker.services.telling.webhooks import get_webhook
 from tracker.services.wording import missing
 from tracker.settings import Settings
+from tracker.storage.base import change_rows
 from tracker.storage.detectors import Detector
-from tracker.storage.people import has_second_factor, touch_key, touch_sign_in
+from tracker.storage.people import SignIn, has_second_factor, touch_key
 from tracker.words import EDITOR, KEY_ROLES, LOGGER
 
 # How the objects of the first noun in a path are found.
@@ -218,7 +215,7 @@ def _find_key() -> Actor:
         if key is None:
             raise UnauthorizedError("the API key is unknown, revoked or expired")
         actor = actor_of_key(connection, key)
-    if is_use_to_be_noted(key, at=now()):
+    if key.last_used_at is None or now() - key.last_used_at >= USED_EVERY:
         # If the database is busy, the next request notes it.
         with suppress(UnavailableError), database().write_if_free() as session:
             touch_key(session, key.id, used_at=now())
@@ -239,19 +236,16 @@ def _find_signed_in() -> Actor:
         view = current_app.view_functions.get(str(request.endpoint))
         is_for_setup = getattr(view, "is_for_setup", False)
         # An identity provider asks for the second step itself.
-        if is_wanted and signed_in.identity is None and not is_for_setup:
-            check_second_factor(session, signed_in.id)
-    if is_to_be_noted(browser, at=now()):
+        is_needed = is_wanted and signed_in.identity is None and not is_for_setup
+        if is_needed and not has_second_factor(session, signed_in.id):
+            raise SecondFactorError("set up a second step to sign in first")
+    if now() - browser.seen_at > SEEN_EVERY:
         with suppress(UnavailableError), database().write_if_free() as session:
-            touch_sign_in(session, browser.id, seen_at=now())
+            older = SignIn.id == browser.id, SignIn.seen_at < now()
+            change_rows(session, SignIn, *older, seen_at=now())
     return actor
 
 
 def authenticate_if_signed_in() -> None:
     with suppress(TrackerError):
         g.account = _find_signed_in()
-
-
-def check_second_factor(session: Session, account_id: int) -> None:
-    if not has_second_factor(session, account_id):
-        raise SecondFactorError("set up a second step to sign in first")

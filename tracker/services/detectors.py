@@ -175,9 +175,13 @@ class DetectorChange(
     """
 
     production_version: fields.VersionName | None = Field(
-        default=None, description="null: the version that answers most new queries."
+        default=None,
+        description="The version that is shown; null: the one that answers most new "
+        "queries.",
     )
-    predictor: str | None = None
+    predictor: str | None = Field(
+        default=None, description="The URL of the model for images."
+    )
 
 
 class AddedClass(Shape):

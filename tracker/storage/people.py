@@ -155,11 +155,6 @@ def find_last_seen(session: Session) -> dict[int, datetime]:
     return {row[0]: row[1] for row in rows}
 
 
-def touch_sign_in(session: Session, sign_in_id: int, *, seen_at: datetime) -> None:
-    older = SignIn.id == sign_in_id, SignIn.seen_at < seen_at
-    base.change_rows(session, SignIn, *older, seen_at=seen_at)
-
-
 def delete_sign_ins(
     session: Session, account_id: int, *, excluding: str | None = None
 ) -> None:
@@ -180,12 +175,6 @@ def delete_expired(
     base.delete_rows(session, SignInLink, SignInLink.expires_at <= at)
     old = (SignIn.seen_at <= seen_until) | (SignIn.created_at <= made_until)
     base.delete_rows(session, SignIn, old)
-
-
-def count_tries(session: Session, account: str, address: str) -> tuple[int, int]:
-    """Count the tries for an account, and those from an address."""
-    of_account = base.count_rows(session, SignInTry, SignInTry.account == account)
-    return of_account, base.count_rows(session, SignInTry, SignInTry.address == address)
 
 
 def find_oldest_try(session: Session, account: str, address: str) -> datetime | None:
@@ -258,30 +247,6 @@ def list_second_factors(session: Session) -> dict[int, str]:
     keys = sa.select(Passkey.account_id)
     found = dict.fromkeys(session.scalars(apps), "app")
     return found | dict.fromkeys(session.scalars(keys), "passkey")
-
-
-def take_totp_step(session: Session, account_id: int, step: int) -> bool:
-    """Store that the code of *step* was used; False if it or a later one was."""
-    is_new = Totp.account_id == account_id, Totp.last_step < step
-    return base.change_rows(session, Totp, *is_new, last_step=step) == 1
-
-
-def list_passkeys(session: Session, account_id: int) -> Sequence[Passkey]:
-    return base.list_rows(session, Passkey, Passkey.account_id == account_id)
-
-
-def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str]:
-    chosen = sa.delete(Passkey).where(Passkey.account_id == account_id)
-    statement = chosen.filter_by(**which).returning(Passkey.name)
-    return [*session.scalars(statement)]
-
-
-def count_recovery_codes(session: Session, account_id: int) -> int:
-    return base.count_rows(session, RecoveryCode, RecoveryCode.account_id == account_id)
-
-
-def delete_expired_steps(session: Session, *, at: datetime) -> None:
-    base.delete_rows(session, SignInStep, SignInStep.expires_at <= at)
 
 
 class ApiKey(Base):

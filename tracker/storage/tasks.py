@@ -240,20 +240,9 @@ def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
     _change(session, task, **_FRESH, payload=None, due_at=due_at)
 
 
-def rest(session: Session, task: Task, error: str, *, due_at: datetime) -> None:
-    _change(session, task, worker=None, held_until=None, error=error, due_at=due_at)
-
-
-def give_up(session: Session, task: Task, error: str, *, at: datetime) -> None:
-    _change(session, task, worker=None, held_until=None, error=error, ended_at=at)
-
-
-def give_back(session: Session, task: Task, *, due_at: datetime) -> None:
-    """Let others take a task, without counting the attempt."""
-    attempts = task.attempts - 1
-    _change(
-        session, task, worker=None, held_until=None, attempts=attempts, due_at=due_at
-    )
+def let_go(session: Session, task: Task, **values: Any) -> None:
+    """Hold a task no longer, and set columns of it."""
+    _change(session, task, worker=None, held_until=None, **values)
 
 
 def _change(session: Session, task: Task, **values: Any) -> None:

@@ -26,7 +26,7 @@ _DAYS = {"d": 1, "w": 7}
 # Ten years; a key without an expiry lasts longer.
 _MOST_DAYS = 3_650
 # Not noted at every request: each would be a write.
-_USED_EVERY = timedelta(minutes=1)
+USED_EVERY = timedelta(minutes=1)
 
 
 def create_key(  # noqa: PLR0913 - name, role, access and expiry.
@@ -99,10 +99,6 @@ def actor_of_key(session: Asked, key: ShownKey) -> Actor:
             list_detector_ids(session, storage.ApiKeyDetector, api_key_id=key.id)
         )
     return Actor(key.name, key.role, "key", key.id, seen)
-
-
-def is_use_to_be_noted(key: ShownKey, *, at: datetime) -> bool:
-    return key.last_used_at is None or at - key.last_used_at >= _USED_EVERY
 
 
 def revoke_key(session: Session, name: str, by: By) -> None:

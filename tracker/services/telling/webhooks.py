@@ -23,9 +23,11 @@ from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
 from tracker.storage import telling as storage
 from tracker.storage.base import (
+    change_rows,
     count_rows,
     delete_rows,
     dump_id,
+    equal,
     list_detector_ids,
     list_rows,
     lock_row,
@@ -151,9 +153,7 @@ def create_webhook(
             f"there are {MOST_WEBHOOKS} webhooks already, the most there can be"
         )
     webhook = storage.Webhook(
-        url=new.url,
-        events=new.events,
-        format=new.format,
+        **new.model_dump(exclude={"detectors"}),
         has_all_detectors=False,
         secret=_new_secret(),
         created_by=by.name,
@@ -215,7 +215,9 @@ def change_webhook(
     if change.is_enabled is True:
         webhook.disabled_at = webhook.disabled_because = webhook.rests_until = None
         session.flush()
-        storage.wake_deliveries(session, webhook.id, at=by.at)
+        waiting = {"webhook_id": webhook.id, "state": storage.WAITING}
+        their = equal(storage.Delivery, **waiting)
+        change_rows(session, storage.Delivery, *their, next_try_at=by.at)
         wake_lane(session, DELIVERY, str(webhook.id), at=by.at)
     elif change.is_enabled is False and webhook.disabled_at is None:
         webhook.disabled_at, webhook.disabled_because = by.at, f"by {by.name}"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import chain
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
@@ -302,17 +302,6 @@ def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Query, rows)
 
 
-class Filters(TypedDict, total=False):
-    """What a list of queries can be narrowed to; None narrows nothing."""
-
-    labelled: bool | None
-    predicted: str | None
-    label: str | None
-    version_id: int | None
-    is_wrong: bool | None
-    agreement: str | None
-
-
 def build_conditions(  # noqa: PLR0913 - one argument for each filter of the list.
     detector_id: int,
     *,
@@ -349,9 +338,9 @@ def list_queries(
     before: int | None = None,
     limit: int,
     also: Collection[sa.ColumnElement[bool]] = (),
-    **filters: Unpack[Filters],
+    **filters: Any,
 ) -> Sequence[Query]:
-    """Return queries that pass every filter given, the newest first."""
+    """Return queries that pass every filter of ``build_conditions``, newest first."""
     conditions = [*build_conditions(detector_id, **filters), *also]
     return base.list_newest(session, Query, *conditions, before=before, limit=limit)
 

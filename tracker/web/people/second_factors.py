@@ -29,8 +29,8 @@ from tracker.services.people.sign_ins import (
     find_signed_in,
     forget_tries,
 )
-from tracker.storage import people as storage
-from tracker.storage.people import Account
+from tracker.storage.base import count_rows, list_rows
+from tracker.storage.people import Account, Passkey, RecoveryCode, Totp
 from tracker.web.blueprint import lead_to, pages
 from tracker.web.forms import Form, failed_form
 from tracker.web.people.sign_in import STEP, count_try, go_on, own_path, replace_sign_in
@@ -194,10 +194,16 @@ def sign_in_by_passkey() -> ResponseReturnValue:
 
 def _own_fresh(session: Session) -> Account:
     """Return the visitor's account; raises UnauthorizedError long after the sign-in."""
-    found = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
-    if found is None or now() - found[0].created_at > services.FRESH:
+    found = _find_fresh(session)
+    if found is None:
         raise UnauthorizedError("sign in again to change how you sign in")
-    return found[1]
+    return found
+
+
+def _find_fresh(session: Session) -> Account | None:
+    found = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
+    is_fresh = found is not None and now() - found[0].created_at <= services.FRESH
+    return found[1] if found is not None and is_fresh else None
 
 
 def _challenge(options: dict[str, Any], challenge: str) -> ResponseReturnValue:
@@ -220,6 +226,10 @@ def _site() -> str:
     return public.rstrip("/") or request.host_url.rstrip("/")
 
 
+def _is_of(rows_of: Any, own: Account) -> Any:
+    return rows_of.account_id == own.id
+
+
 def _begin_again() -> Response:
     cookie.pop(STEP, None)
     said = "That took too long. Sign in again."
@@ -235,7 +245,7 @@ def _render_code(*, wrong: str | None, status: int = 200) -> Response:
             "accounts/code.html",
             wrong=wrong,
             name=found[1].name,
-            has_passkey=bool(storage.list_passkeys(session, found[1].id)),
+            has_passkey=bool(list_rows(session, Passkey, _is_of(Passkey, found[1]))),
             next_path=request.values.get("next", ""),
         )
     return Response(page, status)
@@ -246,10 +256,8 @@ def _render(
 ) -> str:
     with database().read() as session:
         own = accounts.get_account(session, account().name)
-        totp = session.get(storage.Totp, own.id)
+        totp = session.get(Totp, own.id)
         address = None if secret is None else services.describe_totp(own, secret)
-        found = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
-        is_fresh = found is not None and now() - found[0].created_at <= services.FRESH
         return render_template(
             "accounts/second_factor.html",
             own=own,
@@ -260,8 +268,8 @@ def _render(
             else segno.make(address).svg_data_uri(scale=4, light="white"),
             codes=codes,
             app_since=None if totp is None else totp.confirmed_at,
-            passkeys=storage.list_passkeys(session, own.id),
-            codes_left=storage.count_recovery_codes(session, own.id),
+            passkeys=list_rows(session, Passkey, _is_of(Passkey, own)),
+            codes_left=count_rows(session, RecoveryCode, _is_of(RecoveryCode, own)),
             is_required=own.role in context().settings.second_factor_roles,
-            is_fresh=is_fresh,
+            is_fresh=_find_fresh(session) is not None,
         )
