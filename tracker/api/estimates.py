@@ -82,12 +82,6 @@ class EstimateChoice(parameters.Window, parameters.Where):
         "of the version. By default all, and now with the method anytime, which is "
         "the interval of the decision."
     )
-    average_of: weeks.AverageWord = Field(
-        default="labels",
-        description="span: count only the labels of the queries that rank below the "
-        "first one without an answer, which are a random sample of all that were "
-        "asked from since to until.",
-    )
     include_targeted: parameters.Flag = Field(
         default=False,
         description="Score targeted labels too, which biases the estimate.",
