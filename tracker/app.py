@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -127,7 +126,6 @@ def create_app(
         partial(recompute_detector, database, worker=worker, clock=clock),
         clock,
     )
-    app.extensions["tracker-public-endpoints"] = frozenset({"static"})
     # Inside of what reads the addresses that proxies tell.
     limit_open_requests(app, total=settings.web_connections)
     application = app.wsgi_app
@@ -288,7 +286,7 @@ def _answer(
     headers = _HEADERS.get(status)
     if is_api_request():
         return problem(status, title, detail, errors=errors, headers=headers)
-    is_broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    is_broken = status >= 500
     page = render_template(
         "error.html", status=status, title=title, detail=detail, is_broken=is_broken
     )

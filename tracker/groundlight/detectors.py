@@ -158,7 +158,6 @@ def dump_result(
 
 
 def find_detector(session: Session, detector_id: str) -> Detector:
-    """Return a detector; raises NotFoundError for an archived one."""
     detector = services.get_detector(session, detector_id)
     if detector.archived_at is not None:
         raise wording.missing("detector", detector_id)

@@ -86,7 +86,6 @@ def _reword_problem(response: Response) -> Response:
 
 
 def read_body(model: type[AnyBody]) -> AnyBody:
-    """Parse the JSON object in the body as *model*."""
     http.read_json_body()
     value = request.get_json()
     if not isinstance(value, dict):

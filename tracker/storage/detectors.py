@@ -245,7 +245,6 @@ _OF_DETECTORS = (
 
 
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
-    """Return the versions of detectors in the order in which they arrived."""
     found = base.remember(session, _OF_DETECTORS, {"ids": detector_ids})
     return [version for (version,) in found]
 
@@ -264,7 +263,6 @@ def name_version(session: Session, detector_id: int, version_id: int) -> str:
 def load_versions(
     session: Session, detector_ids: Collection[int], ids: Collection[int]
 ) -> dict[int, Version]:
-    """Return versions of detectors, by their ids."""
     theirs = Version.detector_id.in_(detector_ids), Version.id.in_(ids)
     found = base.list_rows(session, Version, *theirs)
     return {version.id: version for version in found}
@@ -276,7 +274,6 @@ def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Ver
 
 
 def end_runs(session: Session, detector_id: int, *, at: datetime) -> None:
-    """Make a snapshot due for every labelled version of a detector."""
     labelled = Version.detector_id == detector_id, Version.last_label_at.is_not(None)
     base.change_rows(session, Version, *labelled, run_due_at=at)
 

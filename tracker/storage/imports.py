@@ -112,13 +112,11 @@ def find_import(session: Session, import_id: int) -> FileImport | None:
 def list_imports(
     session: Session, detector_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[FileImport]:
-    """Return the imports of a detector, the newest first."""
     own = FileImport.detector_id == detector_id, _HAS_ARRIVED
     return base.list_newest(session, FileImport, *own, before=before, limit=limit)
 
 
 def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[bool]:
-    """Return the condition that a detector has a running import."""
     return sa.exists().where(
         FileImport.detector_id == detector_id,
         FileImport.started_at.is_not(None),
@@ -127,21 +125,18 @@ def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[b
 
 
 def count_waiting(session: Session) -> int:
-    """Count the imports that no worker has ended yet."""
     return base.count_rows(
         session, FileImport, FileImport.finished_at.is_(None), _HAS_ARRIVED
     )
 
 
 def list_waiting(session: Session, *, since: datetime) -> Sequence[FileImport]:
-    """Return the imports that no worker has taken up since that instant."""
     is_open = FileImport.finished_at.is_(None), FileImport.state == WAITING
     is_old = FileImport.created_at <= since, _HAS_ARRIVED
     return base.list_rows(session, FileImport, *is_open, *is_old)
 
 
 def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
-    """Return the imports that failed at that instant or later."""
     has_failed = FileImport.state == FAILED, FileImport.finished_at >= since
     return base.list_rows(session, FileImport, *has_failed)
 
@@ -305,7 +300,6 @@ class KeylessFile(Base):
 
 
 def find_prefix(session: Session, detector_id: int, digest: str) -> str | None:
-    """Return how the keys of a file's rows begin, if it was imported before."""
     own = {"detector_id": detector_id, "digest": digest}
     return session.scalar(sa.select(KeylessFile.prefix).filter_by(**own))
 
@@ -457,6 +451,5 @@ def pool_again(session: Session, detector_id: int, inputs: Sequence[str]) -> Any
 def delete_verdicts_of(
     session: Session, detector_id: int, batches: Sequence[int]
 ) -> int:
-    """Delete the verdicts of judges that these batches wrote and nobody changed."""
     theirs = Judgement.batch.in_(batches)
     return base.delete_rows(session, Judgement, theirs, detector_id=detector_id)

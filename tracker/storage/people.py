@@ -142,14 +142,12 @@ def find_sign_in(session: Session, digest: str) -> tuple[SignIn, Account] | None
 
 
 def list_sign_ins(session: Session, account_id: int) -> Sequence[SignIn]:
-    """Return the browsers in which an account is signed in, newest first."""
     statement = sa.select(SignIn).where(SignIn.account_id == account_id)
     newest_first = statement.order_by(SignIn.seen_at.desc(), SignIn.id.desc())
     return session.scalars(newest_first).all()
 
 
 def find_last_seen(session: Session) -> dict[int, datetime]:
-    """Return when each account that is signed in somewhere was last seen."""
     statement = sa.select(SignIn.account_id, sa.func.max(SignIn.seen_at))
     rows = session.execute(statement.group_by(SignIn.account_id))
     return {row[0]: row[1] for row in rows}
@@ -233,7 +231,6 @@ class SignInStep(Base):
 
 
 def has_second_factor(session: Session, account_id: int) -> bool:
-    """Return whether an account has an app or a passkey."""
     app = sa.select(Totp.account_id).where(
         Totp.account_id == account_id, Totp.confirmed_at.is_not(None)
     )
@@ -242,7 +239,6 @@ def has_second_factor(session: Session, account_id: int) -> bool:
 
 
 def list_second_factors(session: Session) -> dict[int, str]:
-    """Return the second step of each account that has one."""
     apps = sa.select(Totp.account_id).where(Totp.confirmed_at.is_not(None))
     keys = sa.select(Passkey.account_id)
     found = dict.fromkeys(session.scalars(apps), "app")
@@ -367,7 +363,6 @@ def find_last_event(session: Session, action: str, subject: str) -> AuditEvent |
 
 
 def list_doings(session: Session) -> Sequence[tuple[str, str]]:
-    """Return the distinct actors and actions of the newest events."""
     doings = sa.select(AuditEvent.actor, AuditEvent.action)
     newest = doings.order_by(AuditEvent.id.desc()).limit(_MOST_LOOKED_AT).subquery()
     rows = session.execute(sa.select(newest).distinct())

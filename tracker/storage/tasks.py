@@ -217,7 +217,6 @@ def hold(session: Session, task: Task, *, locks: bool = True) -> Task:
 
 
 def advance(session: Session, task: Task) -> None:
-    """Store that a part of the work of a held task was written."""
     _change(session, task, advancing_attempt=task.attempts)
 
 
@@ -258,7 +257,6 @@ def find_task(session: Session, kind: str, key: str) -> Task | None:
 
 
 def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
-    """Give back the tasks of workers that are not alive."""
     holders = (
         sa.select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
     )

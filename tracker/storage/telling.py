@@ -200,7 +200,6 @@ class Delivery(Base):
 
 
 def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery | None:
-    """Return the first waiting delivery of a webhook about a detector."""
     own = {"webhook_id": webhook_id, "detector_id": detector_id, "state": WAITING}
     waiting = sa.select(Delivery).filter_by(**own)
     return session.scalars(waiting.order_by(Delivery.id).limit(1)).one_or_none()
@@ -214,7 +213,6 @@ def list_deliveries(
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
-    """Delete some ended deliveries from before an instant."""
     old = sa.select(Delivery.id).where(
         Delivery.state != WAITING, Delivery.created_at < before
     )
@@ -243,7 +241,6 @@ def find_address_check(session: Session, account_id: int) -> AddressCheck | None
 def set_address_check(
     session: Session, account_id: int, email: str, *, at: datetime
 ) -> None:
-    """Replace the address that an account has to confirm."""
     row: dict[str, Any] = {"account_id": account_id, "email": email, "asked_at": at}
     row |= {"sent_at": None, "error": None}
     upsert(session, AddressCheck, [row], keeping=["sent_at"])

@@ -212,7 +212,6 @@ def _set_detectors(
 
 
 def disable_account(session: Session, account: storage.Account, by: By) -> None:
-    """Disable an account; raises ConflictError for the last admin."""
     _check_is_not_last_admin(session, account)
     account.disabled_at = account.disabled_at or by.at
     _end_sign_ins(session, account)
@@ -305,7 +304,6 @@ COLUMNS = (
 
 
 def iter_rows(session: Session) -> Iterator[dict[str, Any]]:
-    """Yield every event of the audit log for export, oldest first."""
     for event in storage.iter_events(session):
         row = {name: getattr(event, name) for name in COLUMNS}
         yield row | {"happened_at": wording.dump_instant(event.happened_at)}

@@ -102,7 +102,6 @@ def actor_of_key(session: Asked, key: ShownKey) -> Actor:
 
 
 def revoke_key(session: Session, name: str, by: By) -> None:
-    """Revoke a key; raises NotFoundError."""
     key = find_row(session, storage.ApiKey, name=name) if is_storable(name) else None
     if key is None:
         raise missing("key", name)

@@ -63,7 +63,6 @@ def create_link(
 
 
 def invite(session: Session, account: Account, by: By) -> str:
-    """Return the token of a sign-in link; raises ConflictError if disabled."""
     if account.disabled_at is not None:
         raise ConflictError("the account is disabled; enable it first")
     by.record(session, "link made", account.name)

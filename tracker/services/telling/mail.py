@@ -181,7 +181,6 @@ def find_asked_address(
 def confirm_address(
     session: Session, account: Account, secret_key: str, token: str, by: By
 ) -> None:
-    """Confirm the address of a link; raises as `find_asked_address`."""
     account.email = find_asked_address(session, account, secret_key, token, by.at)
     _forget(session, account.id)
     by.record(session, "mail address confirmed", account.name)

@@ -241,7 +241,6 @@ def rotate_secret(session: Session, webhook: storage.Webhook, by: By) -> Webhook
 
 
 def try_webhook(session: Session, webhook: storage.Webhook, by: By) -> storage.Delivery:
-    """Queue a test message; raises ConflictError for a disabled webhook."""
     if webhook.disabled_at is not None:
         raise ConflictError("the webhook is disabled; enable it first")
     data = {"webhook": dump_id("whk", webhook.id)}

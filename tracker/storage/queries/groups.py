@@ -54,7 +54,6 @@ def find_units(
 def find_groups_of(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[str]:
-    """Return the groups of the queries with these *inputs*."""
     statement = select(Query.group, Query.input).where(Query.group.is_not(None))
     rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     return {row.group for row in rows}
@@ -152,7 +151,6 @@ _MEMBER = columns_of(
 def lock_answered(
     session: Session, detector_id: int, groups: Collection[str]
 ) -> Sequence[Any]:
-    """Return the labelled queries of *groups* as rows, locked."""
     statement = select(*_MEMBER).where(Query.label_id.is_not(None))
     return lock_found(session, detector_id, statement, Query.group, [*groups])
 

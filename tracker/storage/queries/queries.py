@@ -153,7 +153,6 @@ AnyQuery = Query | LabelledQuery
 
 
 def of_query(**options: Any) -> sa.ForeignKeyConstraint:
-    """Return the constraint that a row is of a query of the same detector."""
     return sa.ForeignKeyConstraint(
         ["detector_id", "query_id"], [Query.detector_id, Query.id], **options
     )
@@ -224,7 +223,6 @@ def set_columns(
     rows: Sequence[Mapping[str, Any]],
     names: Sequence[str],
 ) -> None:
-    """Set the columns *names* of queries by ``id``."""
     statement = _set_each(tuple(names))
     own = {"of_detector": detector_id}
     values = [{**row, **own, "query_id": row["id"]} for row in rows]
@@ -235,7 +233,6 @@ def set_columns(
 def set_pooled(
     session: Session, detector_id: int, query_ids: Sequence[int], *, is_pooled: bool
 ) -> None:
-    """Let queries count where versions are pooled, or no longer."""
     rows = [{"id": one, "is_pooled": is_pooled} for one in query_ids]
     set_columns(session, detector_id, rows, ("is_pooled",))
 
@@ -359,7 +356,6 @@ _AGREEMENT = (
 
 
 def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
-    """Return how many queries people agreed on, or did not."""
     found = session.execute(_AGREEMENT, {"detector_id": detector_id})
     return {str(row[0]): row[1] for row in found}
 
@@ -412,7 +408,6 @@ def list_written_versions(
 
 
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:
-    """Return the version that queries last arrived with."""
     statement = sa.select(Query.version_id).where(Query.detector_id == detector_id)
     return session.scalar(statement.order_by(Query.id.desc()).limit(1))
 

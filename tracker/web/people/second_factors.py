@@ -193,7 +193,6 @@ def sign_in_by_passkey() -> ResponseReturnValue:
 
 
 def _own_fresh(session: Session) -> Account:
-    """Return the visitor's account; raises UnauthorizedError long after the sign-in."""
     found = _find_fresh(session)
     if found is None:
         raise UnauthorizedError("sign in again to change how you sign in")

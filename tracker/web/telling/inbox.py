@@ -201,7 +201,6 @@ def read_rail() -> tuple[int, Sequence[Detector], Work]:
 
 
 def count_work(session: Session) -> Work:
-    """Count the detectors that the visitor sees, and the queries that wait in them."""
     return count_all(
         session, account().name, among=account().detectors, limit=MOST_COUNTED
     )
