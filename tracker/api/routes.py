@@ -9,15 +9,9 @@ from flask_openapi3.models.tag import Tag
 from flask_openapi3.types import ResponseDict
 from pydantic import BaseModel, ValidationError
 
+from tracker import http
 from tracker.api.parameters import NoParameters
 from tracker.errors import FieldError, InvalidInputError
-from tracker.http import (
-    BadParametersError,
-    dump_errors,
-    problem,
-    read_json_body,
-    requires,
-)
 from tracker.services.versions import UnknownVersionError
 from tracker.services.wording import describe_errors, invalid
 from tracker.shapes import Shape
@@ -83,7 +77,7 @@ class Routes(APIBlueprint):
                 success = answer or {"204": None}
             add = getattr(self, method.lower())
             said = {**success, **_problems(*known)}
-            add(rule, responses=said, **options)(requires(role)(view))
+            add(rule, responses=said, **options)(http.requires(role)(view))
             return view
 
         return declare
@@ -109,7 +103,9 @@ def build_routes(noun: str, description: str, *, public: bool = False) -> Routes
 def _on_unknown_version(error: UnknownVersionError) -> Response:
     # A 404 on a page; here an invalid parameter.
     wrong = [FieldError("version", str(error))]
-    return problem(400, "Invalid input", str(error), errors=dump_errors(wrong))
+    return http.problem(
+        400, "Invalid input", str(error), errors=http.dump_errors(wrong)
+    )
 
 
 def _problems(*statuses: int) -> ResponseDict:
@@ -173,14 +169,14 @@ def check_request() -> None:
     repeated: frozenset[str] = getattr(takes.get("query"), "repeated", frozenset())
     for name, values in request.args.lists():
         if len(values) > 1 and name not in repeated:
-            raise BadParametersError.of(name, "is given more than once")
+            raise http.BadParametersError.of(name, "is given more than once")
     if "body" in takes and request.method in {"POST", "PATCH"}:
         read_json_object()
 
 
 def read_json_object() -> dict[str, Any]:
     """Parse the body, a JSON object."""
-    read_json_body()
+    http.read_json_body()
     value = request.get_json()
     if not isinstance(value, dict):
         raise invalid("body", value, "it must be a JSON object")

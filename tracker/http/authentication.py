@@ -14,16 +14,8 @@ from flask.sessions import (
 from sqlalchemy.orm import Session
 
 from tracker.errors import ForbiddenError, TrackerError, UnavailableError
+from tracker.http import requests
 from tracker.http.limits import count_in_minute, limit_rate
-from tracker.http.requests import (
-    by,
-    context,
-    database,
-    find_account,
-    is_api_request,
-    is_device_request,
-    now,
-)
 from tracker.services.by import Actor
 from tracker.services.detectors import get_detector
 from tracker.services.imports.background import get_import
@@ -171,12 +163,12 @@ def _authenticate() -> None:
         return
     # Prometheus reads metrics with a key; people read them signed in.
     is_collected = request.path == "/metrics" and "Authorization" in request.headers
-    shows_a_key = is_api_request() or is_collected
+    shows_a_key = requests.is_api_request() or is_collected
     g.account = _find_key() if shows_a_key else _find_signed_in()
 
 
 def _authorize() -> None:
-    asking = find_account()
+    asking = requests.find_account()
     if asking is None:
         return
     role = required_role(current_app, str(request.endpoint))
@@ -184,9 +176,9 @@ def _authorize() -> None:
         raise ForbiddenError("this route has no access rule (a bug in Tracker)")
     if not asking.may(role):
         if count_in_minute("refusals") <= _MOST_REFUSALS:
-            with database().write() as session:
+            with requests.database().write() as session:
                 what = f"{request.method} {request.path}"[:200]
-                by().record(session, "refused", what)
+                requests.by().record(session, "refused", what)
         wanted = f"{LOGGER} or {EDITOR}" if role == LOGGER else role
         message = f"the role {asking.role} may not do this; it takes {wanted}"
         raise ForbiddenError(message)
@@ -194,13 +186,13 @@ def _authorize() -> None:
         # The first noun and name in the path, such as "detectors" and "door".
         path = str(request.url_rule).partition("<")[0].rstrip("/")
         reference = str(next(iter(request.view_args.values())))
-        with database().read() as session:
+        with requests.database().read() as session:
             check_sees(session, asking, path.rpartition("/")[2], reference)
     g.is_authorized = True
 
 
 def _find_key() -> Actor:
-    if is_device_request():
+    if requests.is_device_request():
         text = request.headers.get("x-api-token", "").strip()
         if not text:
             raise UnauthorizedError("send the key in the header x-api-token")
@@ -209,15 +201,15 @@ def _find_key() -> Actor:
         text = text.strip()
         if scheme.lower() != "bearer" or not text:
             raise UnauthorizedError("send the header Authorization: Bearer KEY")
-    with database().look() as connection:
-        key = find_valid_key(connection, text, at=now())
+    with requests.database().look() as connection:
+        key = find_valid_key(connection, text, at=requests.now())
         if key is None:
             raise UnauthorizedError("the API key is unknown, revoked or expired")
         actor = actor_of_key(connection, key)
-    if key.last_used_at is None or now() - key.last_used_at >= USED_EVERY:
+    if key.last_used_at is None or requests.now() - key.last_used_at >= USED_EVERY:
         # If the database is busy, the next request notes it.
-        with suppress(UnavailableError), database().write_if_free() as session:
-            touch_key(session, key.id, used_at=now())
+        with suppress(UnavailableError), requests.database().write_if_free() as session:
+            touch_key(session, key.id, used_at=requests.now())
     return actor
 
 
@@ -225,23 +217,23 @@ def _find_signed_in() -> Actor:
     token = cookie.get(SIGN_IN)
     if not isinstance(token, str):
         raise UnauthorizedError("sign in first")
-    with database().read() as session:
-        found = find_signed_in(session, token, at=now())
+    with requests.database().read() as session:
+        found = find_signed_in(session, token, at=requests.now())
         if found is None:
             raise UnauthorizedError("sign in again")
         browser, signed_in = found
         actor = actor_of_account(session, signed_in)
-        is_wanted = signed_in.role in context().settings.second_factor_roles
+        is_wanted = signed_in.role in requests.context().settings.second_factor_roles
         view = current_app.view_functions.get(str(request.endpoint))
         is_for_setup = getattr(view, "is_for_setup", False)
         # An identity provider asks for the second step itself.
         is_needed = is_wanted and signed_in.identity is None and not is_for_setup
         if is_needed and not has_second_factor(session, signed_in.id):
             raise SecondFactorError("set up a second step to sign in first")
-    if now() - browser.seen_at > SEEN_EVERY:
-        with suppress(UnavailableError), database().write_if_free() as session:
-            older = SignIn.id == browser.id, SignIn.seen_at < now()
-            change_rows(session, SignIn, *older, seen_at=now())
+    if requests.now() - browser.seen_at > SEEN_EVERY:
+        with suppress(UnavailableError), requests.database().write_if_free() as session:
+            older = SignIn.id == browser.id, SignIn.seen_at < requests.now()
+            change_rows(session, SignIn, *older, seen_at=requests.now())
     return actor
 
 
