@@ -256,11 +256,7 @@ def get_image(path: parameters.IdPath) -> Response:
         name = predictions.find_any(session, path.id).image
     if name is None:
         raise NotFoundError("the query has no image")
-    try:
-        content = http.context().images.get(name)
-    except FileNotFoundError as error:
-        raise NotFoundError("the image is missing from the image store") from error
-    return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
+    return http.send_image(name)
 
 
 @routes.call("DELETE /queries/<id>/image", "admin", None, 410)

@@ -57,6 +57,10 @@ _BINARY_WORDS = {
 }
 
 
+_SETTINGS = (
+    *("group_name", "mode", "mode_configuration", "confidence_threshold"),
+    *("patience_time", "status", "escalation_type"),
+)
 _Words = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
@@ -173,14 +177,8 @@ def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
         "created_at": wording.dump_instant(detector.created_at),
         "name": detector.name,
         "query": detector.question,
-        "group_name": settings.group_name,
-        "metadata": device.load_details(settings),
-        "mode": settings.mode,
-        "mode_configuration": settings.mode_configuration,
-        "confidence_threshold": settings.confidence_threshold,
-        "patience_time": settings.patience_time,
-        "status": settings.status,
-        "escalation_type": settings.escalation_type,
+        "metadata": settings.details and json.loads(settings.details),
+        **{name: getattr(settings, name) for name in _SETTINGS},
     }
 
 

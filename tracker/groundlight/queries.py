@@ -6,7 +6,7 @@ from flask import Response, request
 from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
-from tracker.errors import InvalidInputError, NotFoundError
+from tracker.errors import InvalidInputError
 from tracker.groundlight import detectors
 from tracker.groundlight.routes import (
     Body,
@@ -19,7 +19,15 @@ from tracker.groundlight.routes import (
     read_place,
     routes,
 )
-from tracker.http import account, by, check_sees, context, database, requires
+from tracker.http import (
+    account,
+    by,
+    check_sees,
+    context,
+    database,
+    requires,
+    send_image,
+)
 from tracker.services import device, fields, images, wording
 from tracker.services.labelling.predictions import (
     add_waiting,
@@ -188,11 +196,7 @@ def get_image(id: str) -> Response:  # noqa: A002 - as in the path.
         name = find_any(session, id).image
     if name is None:
         raise wording.missing("image of the query", id)
-    try:
-        content = context().images.get(name)
-    except FileNotFoundError as error:
-        raise NotFoundError("the image is missing from the image store") from error
-    return Response(content, mimetype=images.MEDIA_TYPES[name.rpartition(".")[2]])
+    return send_image(name)
 
 
 @routes.post("/labels")
