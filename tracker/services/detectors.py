@@ -22,12 +22,12 @@ from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
 from tracker.storage import people
-from tracker.storage.base import Base, dump_id, find_by_id, parse_id
+from tracker.storage.base import Base, change_rows, dump_id, find_by_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
 from tracker.storage.estimates.projections import find_calendars_again
 from tracker.storage.queries.finding import index_metadata
-from tracker.storage.queries.waiting import forget_problems
+from tracker.storage.queries.waiting import WaitingQuery
 from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import NO_ANSWER, UNCLEAR
 
@@ -320,7 +320,8 @@ def change_detector(
             _check_version(session, detector, new)
         if new != old and field == "predictor":
             check_predictor(new, predictor_hosts)
-            forget_problems(session, detector.id)
+            theirs = WaitingQuery.detector_id == detector.id
+            change_rows(session, WaitingQuery, theirs, problem=None)
             wake_lane(session, PREDICTION, str(detector.id), at=by.at)
         if new != old:
             _prepare(session, detector, field, new, by)
@@ -425,7 +426,9 @@ def _prepare(
         slices.leave_uncounted(detector)
     if field == "label_sampling":
         # So the newest snapshot rests on other labels than the estimate.
-        storage.end_runs(session, detector.id, at=by.at)
+        version = storage.Version
+        theirs = version.detector_id == detector.id, version.last_label_at.is_not(None)
+        change_rows(session, version, *theirs, run_due_at=by.at)
     if field in _DATED_BY:
         find_calendars_again(session, detector.id)
         add_batch(session, detector.id, created_at=by.at)

@@ -215,25 +215,13 @@ def _are_among(ids: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
     return [] if ids is None else [Detector.id.in_(ids)]
 
 
+def are_archived(among: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
+    return [Detector.archived_at.is_not(None), *_are_among(among)]
+
+
 def select_open(among: Collection[int] | None) -> sa.Select[int]:
     are_open = Detector.archived_at.is_(None)
     return sa.select(Detector.id).where(are_open, *_are_among(among))
-
-
-def list_archived(
-    session: Session,
-    *,
-    before: int | None = None,
-    limit: int,
-    among: Collection[int] | None = None,
-) -> Sequence[Detector]:
-    archived = Detector.archived_at.is_not(None), *_are_among(among)
-    return base.list_newest(session, Detector, *archived, before=before, limit=limit)
-
-
-def count_archived(session: Session, *, among: Collection[int] | None = None) -> int:
-    archived = Detector.archived_at.is_not(None), *_are_among(among)
-    return base.count_rows(session, Detector, *archived)
 
 
 # Built once: nearly every page asks this.
@@ -271,11 +259,6 @@ def load_versions(
 def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Version]:
     statement = sa.select(Version).where(Version.run_due_at <= at)
     return [*session.scalars(statement.order_by(Version.run_due_at).limit(limit))]
-
-
-def end_runs(session: Session, detector_id: int, *, at: datetime) -> None:
-    labelled = Version.detector_id == detector_id, Version.last_label_at.is_not(None)
-    base.change_rows(session, Version, *labelled, run_due_at=at)
 
 
 # Built once: a page that shows one version asks this more than once.

@@ -117,12 +117,6 @@ def iter_words(
     yield from map(dict, session.execute(statement).mappings())
 
 
-def erase_notes(session: Session, rows_of: Any, query: Query) -> None:
-    """Delete the notes of *query* in a table, such as that of labels."""
-    noted = is_about(rows_of, query), rows_of.note.is_not(None)
-    base.change_rows(session, rows_of, *noted, note=None)
-
-
 def is_current() -> sa.ColumnElement[bool]:
     """Return the condition that a label is the current one of its query."""
     is_near = on_postgresql(Label.detector_id == Query.detector_id)

@@ -340,19 +340,6 @@ class AuditEvent(Base):
     address: Mapped[str] = mapped_column(sa.Text)
 
 
-def list_events(
-    session: Session,
-    *,
-    actor: str | None = None,
-    action: str | None = None,
-    before: int | None = None,
-    limit: int,
-) -> Sequence[AuditEvent]:
-    """Return the newest events of the audit log, with ids below *before*."""
-    such = base.equal(AuditEvent, actor=actor, action=action)
-    return base.list_newest(session, AuditEvent, *such, before=before, limit=limit)
-
-
 def find_last_event(session: Session, action: str, subject: str) -> AuditEvent | None:
     """Return the newest such event among the newest ones of the audit log."""
     newest = sa.select(AuditEvent.id).order_by(AuditEvent.id.desc())

@@ -24,10 +24,10 @@ from tracker.services.fields import is_storable, parse_input
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.people.own import OwnChange, change_own, get_own
 from tracker.services.versions import choose_default_versions
-from tracker.storage.base import dump_id, list_detector_ids
+from tracker.storage.base import count_rows, dump_id, list_detector_ids
 from tracker.storage.detectors import (
     Detector,
-    count_archived,
+    are_archived,
     find_version,
     list_detectors,
 )
@@ -102,7 +102,7 @@ def show_detectors() -> ResponseReturnValue:
             owners=sorted({row.detector.owner or "" for row in rows} | {owner, ""}),
             views=session.get_one(Account, account().row).views,
             axis=Axis(0.5),
-            archived=count_archived(session, among=account().detectors),
+            archived=count_rows(session, Detector, *are_archived(account().detectors)),
         )
 
 

@@ -421,10 +421,6 @@ def load_tags(stored: str | None) -> list[str]:
     return found
 
 
-def dump_tags(tags: Collection[str]) -> str | None:
-    return json.dumps(sorted(set(tags)), ensure_ascii=False) if tags else None
-
-
 def has_tag(session: Session, tag: str) -> list[sa.ColumnElement[bool]]:
     """Return the conditions that a query is marked with *tag*."""
     test: Any

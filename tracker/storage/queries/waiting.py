@@ -94,12 +94,6 @@ def list_asked_detectors(session: Session) -> Sequence[int]:
     return session.scalars(statement.order_by(Detector.id)).all()
 
 
-def forget_problems(session: Session, detector_id: int) -> None:
-    """Forget what a predictor said of the queries that wait; there is another one."""
-    own = WaitingQuery.detector_id == detector_id
-    base.change_rows(session, WaitingQuery, own, problem=None)
-
-
 _HAS_NO_LABEL = cast(WaitingQuery.labels, Text) == "[]"
 
 

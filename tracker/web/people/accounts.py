@@ -22,9 +22,16 @@ from tracker.services.people.sign_ins import (
 )
 from tracker.services.people.sign_ins import sign_out_everywhere as services_sign_out
 from tracker.storage import people as storage
-from tracker.storage.base import delete_rows, dump_id, list_detector_ids, parse_whole
+from tracker.storage.base import (
+    delete_rows,
+    dump_id,
+    equal,
+    list_detector_ids,
+    list_newest,
+    parse_whole,
+)
 from tracker.storage.detectors import Detector, list_detectors
-from tracker.storage.people import Account, has_second_factor, list_doings, list_events
+from tracker.storage.people import Account, AuditEvent, has_second_factor, list_doings
 from tracker.web.blueprint import cut_page, lead_to, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
@@ -301,9 +308,8 @@ def show_audit_log() -> ResponseReturnValue:
     before = parse_whole(request.args.get("before", ""))
     asked = parse_input(_Asked, filled_in(request.args, "who", "what"))
     with database().read() as session:
-        found = list_events(
-            session, actor=asked.who, action=asked.what, before=before, limit=_PAGE + 1
-        )
+        such = equal(AuditEvent, actor=asked.who, action=asked.what)
+        found = list_newest(session, AuditEvent, *such, before=before, limit=_PAGE + 1)
         events, last = cut_page(found, _PAGE)
         doings = list_doings(session)
         return render_template(
