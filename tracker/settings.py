@@ -32,11 +32,12 @@ _TO_BE_REPLACED = re.compile(r"secret|change|insert|example|random|password", re
 _JUDGED_CHARACTERS = 72
 
 
-def _split_words(value: object) -> object:
-    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
+Words = Annotated[
+    tuple[str, ...],
+    BeforeValidator(
+        lambda one: (*one.replace(",", " ").split(),) if isinstance(one, str) else one
+    ),
+]
 
 
 def _like(pattern: str, right: str) -> AfterValidator:

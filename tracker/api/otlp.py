@@ -4,6 +4,7 @@ import base64
 import zlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from flask import Response, request
@@ -83,7 +84,14 @@ def receive_logs() -> Response:
             f"the body is {request.mimetype or 'of no media type'}; send {_JSON} or "
             f"{_PROTOBUF}"
         )
-    found, errors = _read_judgements(_parse(_read_body(), is_json=is_json), is_json)
+    found, errors = [], []
+    for resource in _parse(_read_body(), is_json=is_json).resource_logs:
+        shared = _read_attributes(resource.resource.attributes)
+        for record in chain(*(scope.log_records for scope in resource.scope_logs)):
+            try:
+                found.append(_read_record(record, shared, is_json=is_json))
+            except InvalidInputError as error:
+                errors.append(str(error))
 
     def add(session: Session) -> list[str]:
         return [why for _, why in add_judgements(session, found, http.by())]
@@ -133,21 +141,6 @@ def _parse(content: bytes, *, is_json: bool) -> ExportLogsServiceRequest:
             f"the body is not OTLP: {str(error)[:200]}"
         ) from error
     return found
-
-
-def _read_judgements(
-    sent: ExportLogsServiceRequest, is_json: bool
-) -> tuple[list[NewJudgement], list[str]]:
-    found, errors = [], []
-    for resource in sent.resource_logs:
-        shared = _read_attributes(resource.resource.attributes)
-        for scope in resource.scope_logs:
-            for record in scope.log_records:
-                try:
-                    found.append(_read_record(record, shared, is_json=is_json))
-                except InvalidInputError as error:
-                    errors.append(str(error))
-    return found, errors
 
 
 def _read_record(

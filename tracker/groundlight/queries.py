@@ -51,11 +51,6 @@ def _read_number(value: object) -> object:
         return value
 
 
-def _write_number(value: object) -> object:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_number else value
-
-
 class QueryParameters(Body):
     """The query parameters of a new image query."""
 
@@ -156,8 +151,10 @@ def _add(
     predicted = detectors.read_class(detector, settings, prediction, field="metadata")
     if predicted == UNCLEAR:
         raise InvalidInputError.of("metadata", '"UNCLEAR" is not a valid prediction.')
-    texts = {name: _write_number(named[name]) for name in ("version", "input")}
-    values = {**named, **texts, "predicted": predicted, "metadata": kept}
+    for name in ("version", "input"):
+        if type(named[name]) is int:
+            named[name] = str(named[name])
+    values = {**named, "predicted": predicted, "metadata": kept}
     given = {name: value for name, value in values.items() if value is not None}
     with naming(confidence="metadata", version="metadata", input="metadata"):
         new = fields.parse_input(queries.NewQuery, given)

@@ -71,10 +71,6 @@ def find_account(session: Session, name: str) -> Account | None:
     return base.find_row(session, Account, name=name)
 
 
-def list_accounts(session: Session) -> Sequence[Account]:
-    return base.list_rows(session, Account)
-
-
 def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
     """Return the names of the accounts that may label this detector, sorted."""
     was_given = sa.select(AccountDetector.account_id).where(
@@ -313,10 +309,6 @@ def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
     chosen = sa.select(ApiKey.id).where(ApiKey.id == key_id)
     if session.scalar(chosen.with_for_update(skip_locked=True)) is not None:
         base.change_rows(session, ApiKey, ApiKey.id == key_id, last_used_at=used_at)
-
-
-def list_keys(session: Session) -> Sequence[ApiKey]:
-    return base.list_rows(session, ApiKey)
 
 
 # The filters of the audit log list the names in the newest events.

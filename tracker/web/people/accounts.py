@@ -28,6 +28,7 @@ from tracker.storage.base import (
     equal,
     list_detector_ids,
     list_newest,
+    list_rows,
     parse_whole,
 )
 from tracker.storage.detectors import Detector, list_detectors
@@ -186,7 +187,7 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
                 "last_seen": last.get(one.id),
                 "labels": sum(week.of(one.name).values()),
             }
-            for one in storage.list_accounts(session)
+            for one in list_rows(session, Account)
         ]
         return render_template(
             "accounts/list.html",

@@ -16,7 +16,6 @@ from tracker.services.fields import parse_input
 from tracker.services.telling import webhooks as services
 from tracker.services.telling.deliveries import describe_delivery, say_in_full
 from tracker.services.telling.webhooks import NewWebhook, WebhookChange
-from tracker.storage import telling
 from tracker.storage import telling as storage
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import Account
@@ -62,7 +61,7 @@ class Place:
     """A webhook with what became of its last message."""
 
     webhook: services.Webhook
-    last: telling.Delivery | None
+    last: storage.Delivery | None
     waiting: int
 
     @property
@@ -77,38 +76,33 @@ class Place:
         """Whether it is switched off, or did not take the last message."""
         if self.last is None or not self.webhook.is_enabled:
             return not self.webhook.is_enabled
-        return self.last.state != telling.DELIVERED and self.last.attempts > 0
+        return self.last.state != storage.DELIVERED and self.last.attempts > 0
 
 
 def _read_place(session: Session, webhook: storage.Webhook) -> Place:
-    found = telling.list_deliveries(session, webhook.id, limit=_SHOWN)
+    found = storage.list_deliveries(session, webhook.id, limit=_SHOWN)
     tried = [one for one in found if one.last_tried_at] or found
     return Place(
         services.describe_webhook(session, webhook),
         tried[0] if tried else None,
-        sum(one.state == telling.WAITING for one in found),
+        sum(one.state == storage.WAITING for one in found),
     )
 
 
-def _find_example(session: Session) -> str | None:
-    found = telling.list_news(session, 0, among=account().detectors, limit=_SHOWN)
-    told = (one for one in found if one.type in EVENT_FIGURES)
-    newest = next(told, None)
-    return say_in_full(newest.type, newest.data) if newest else None
-
-
 def _render_list(
-    session: Session, form: Form, *, made: telling.Webhook | None = None
+    session: Session, form: Form, *, made: storage.Webhook | None = None
 ) -> str:
     typed = request.form
     found = services.list_seen_webhooks(session, account())
     own = session.get_one(Account, account().row)
+    news = storage.list_news(session, 0, among=account().detectors, limit=_SHOWN)
+    told = [one for one in news if one.type in EVENT_FIGURES]
     return render_template(
         "webhooks/list.html",
         places=[_read_place(session, one) for one in found],
         own_mail=own.email,
         own_events=list(EVENTS) if own.mail_events is None else own.mail_events,
-        example=_find_example(session),
+        example=say_in_full(told[0].type, told[0].data) if told else None,
         form=form,
         made=made,
         formats=FORMATS,
@@ -129,7 +123,7 @@ def show_webhook(webhook_id: str) -> ResponseReturnValue:
 def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
     with database().read() as session:
         webhook = services.get_webhook(session, webhook_id, account())
-        found = telling.list_deliveries(session, webhook.id, limit=_SHOWN)
+        found = storage.list_deliveries(session, webhook.id, limit=_SHOWN)
         described = services.describe_webhook(session, webhook)
         shown = described.detectors or []
         return render_template(
@@ -184,6 +178,6 @@ def remove_webhook(webhook_id: str) -> ResponseReturnValue:
     return lead_to("show_webhooks", says="The webhook is deleted.")
 
 
-def _change(webhook_id: str, work: Callable[[Session, telling.Webhook], Any]) -> Any:
+def _change(webhook_id: str, work: Callable[[Session, storage.Webhook], Any]) -> Any:
     with database().write() as session:
         return work(session, services.get_webhook(session, webhook_id, account()))
