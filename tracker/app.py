@@ -58,7 +58,7 @@ from tracker.http import (
     limit_open_requests,
     problem,
 )
-from tracker.jobs.recompute import recompute_detector
+from tracker.jobs.recompute import Recompute
 from tracker.services.wording import show
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -123,7 +123,7 @@ def create_app(
         database,
         replica and database.reading_from(replica),
         open_image_store(settings),
-        partial(recompute_detector, database, worker=worker, clock=clock),
+        Recompute(database=database, worker=worker, clock=clock).recompute,
         clock,
     )
     # Inside of what reads the addresses that proxies tell.
