@@ -19,7 +19,7 @@ from tracker.services.people.sign_ins import (
 )
 from tracker.storage.base import count_rows, list_rows
 from tracker.storage.people import Account, Passkey, RecoveryCode, Totp
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, page, pages
 from tracker.web.forms import Form, failed_form
 from tracker.web.people.sign_in import STEP, count_try, go_on, own_path, replace_sign_in
 
@@ -27,14 +27,12 @@ _CHALLENGE = "challenge"
 _CHALLENGE_SECONDS = 300
 
 
-@pages.get("/account/second-step")
-@http.requires("viewer", is_for_setup=True)
+@page("GET /account/second-step", "viewer", is_for_setup=True)
 def show_second_factor() -> ResponseReturnValue:
     return _render(Form({}))
 
 
-@pages.post("/account/second-step/app")
-@http.requires("viewer", is_for_setup=True)
+@page("POST /account/second-step/app", "viewer", is_for_setup=True)
 def begin_app() -> ResponseReturnValue:
     with http.database().write() as session:
         own = _own_fresh(session)
@@ -42,8 +40,7 @@ def begin_app() -> ResponseReturnValue:
     return _render(Form({}), secret=secret)
 
 
-@pages.post("/account/second-step/app/confirm")
-@http.requires("viewer", is_for_setup=True)
+@page("POST /account/second-step/app/confirm", "viewer", is_for_setup=True)
 def confirm_app() -> ResponseReturnValue:
     if error := count_try(http.account().name):
         form = Form({}, {"code": [str(error)]})
@@ -64,24 +61,21 @@ def _find_secret() -> str:
         return services.find_begun_totp(session, _own_fresh(session))
 
 
-@pages.post("/account/second-step/app/remove")
-@http.requires("viewer", is_for_setup=True)
+@page("POST /account/second-step/app/remove", "viewer", is_for_setup=True)
 def remove_app() -> ResponseReturnValue:
     with http.database().write() as session:
         services.remove_totp(session, _own_fresh(session), http.by())
     return lead_to("show_second_factor", says="The app is removed.")
 
 
-@pages.post("/account/second-step/codes")
-@http.requires("viewer", is_for_setup=True)
+@page("POST /account/second-step/codes", "viewer", is_for_setup=True)
 def make_codes() -> ResponseReturnValue:
     with http.database().write() as session:
         codes = services.make_recovery_codes(session, _own_fresh(session), http.by())
     return _render(Form({}), codes=codes)
 
 
-@pages.post("/account/second-step/passkeys/options")
-@http.requires("viewer", is_for_setup=True)
+@page("POST /account/second-step/passkeys/options", "viewer", is_for_setup=True)
 def offer_passkey() -> ResponseReturnValue:
     with http.database().read() as session:
         own = _own_fresh(session)
@@ -89,8 +83,7 @@ def offer_passkey() -> ResponseReturnValue:
     return _challenge(options, challenge)
 
 
-@pages.post("/account/second-step/passkeys")
-@http.requires("viewer", is_for_setup=True)
+@page("POST /account/second-step/passkeys", "viewer", is_for_setup=True)
 def add_passkey() -> ResponseReturnValue:
     said = _read_json()
     try:
@@ -115,14 +108,12 @@ def remove_passkey(passkey_id: int) -> ResponseReturnValue:
     return lead_to("show_second_factor", says="The passkey is removed.")
 
 
-@pages.get("/sign-in/code")
-@http.requires(http.PUBLIC)
+@page("GET /sign-in/code", http.PUBLIC)
 def show_code() -> ResponseReturnValue:
     return _render_code(wrong=None)
 
 
-@pages.post("/sign-in/code")
-@http.requires(http.PUBLIC)
+@page("POST /sign-in/code", http.PUBLIC)
 def sign_in_by_code() -> ResponseReturnValue:
     """Sign in with a code of the app or a recovery code, after the first step."""
     with http.database().read() as session:
@@ -152,14 +143,12 @@ def sign_in_by_code() -> ResponseReturnValue:
     return go_on(token, own_path(request.form.get("next")))
 
 
-@pages.post("/sign-in/passkey/options")
-@http.requires(http.PUBLIC)
+@page("POST /sign-in/passkey/options", http.PUBLIC)
 def ask_for_passkey() -> ResponseReturnValue:
     return _challenge(*services.ask_for_passkey(_site()))
 
 
-@pages.post("/sign-in/passkey")
-@http.requires(http.PUBLIC)
+@page("POST /sign-in/passkey", http.PUBLIC)
 def sign_in_by_passkey() -> ResponseReturnValue:
     """Sign in with a passkey; its device checks its owner."""
     said, challenge = _read_json(), _take_challenge()

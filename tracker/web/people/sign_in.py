@@ -17,7 +17,7 @@ from tracker.services.people import sign_ins
 from tracker.services.people.accounts import is_right
 from tracker.services.people.second_factors import begin_step
 from tracker.storage.people import Account, find_account, has_second_factor
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, page
 
 # A path on this server.  Two slashes or a backslash would lead to another one, and
 # browsers drop control characters first.
@@ -28,8 +28,7 @@ STEP = "step"
 _NO_LINK = "this link is already used or too old; ask for a new one"
 
 
-@pages.get("/sign-in")
-@http.requires(http.PUBLIC)
+@page("GET /sign-in", http.PUBLIC)
 def show_sign_in() -> ResponseReturnValue:
     """Ask for name and password, or to confirm the sign-in by a link.
 
@@ -55,8 +54,7 @@ def show_sign_in() -> ResponseReturnValue:
         )
 
 
-@pages.post("/sign-in")
-@http.requires(http.PUBLIC)
+@page("POST /sign-in", http.PUBLIC)
 def sign_in_by_password() -> ResponseReturnValue:
     name = request.form.get("name", "").strip()
     if error := count_try(name):
@@ -129,8 +127,7 @@ def go_on(token: str, onward: str) -> ResponseReturnValue:
     return redirect(onward, 303)
 
 
-@pages.post("/sign-in/link")
-@http.requires(http.PUBLIC)
+@page("POST /sign-in/link", http.PUBLIC)
 def sign_in_by_link() -> ResponseReturnValue:
     """Sign in by a link, once, and end the previous session."""
     with http.database().write() as session:
@@ -150,8 +147,7 @@ def sign_in_by_link() -> ResponseReturnValue:
     return answer
 
 
-@pages.post("/sign-out")
-@http.requires("viewer", is_for_setup=True)
+@page("POST /sign-out", "viewer", is_for_setup=True)
 def sign_out_here() -> ResponseReturnValue:
     """Sign this browser out; its cookie becomes worthless."""
     with http.database().write() as session:

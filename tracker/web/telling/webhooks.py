@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, by, context, database, requires
+from tracker.http import account, by, context, database
 from tracker.services.detectors import get_detector
 from tracker.services.fields import parse_input
 from tracker.services.telling import webhooks as services
@@ -19,7 +19,7 @@ from tracker.services.telling.webhooks import NewWebhook, WebhookChange
 from tracker.storage import telling as storage
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import Account
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, page
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import EVENT_FIGURES, EVENTS, FORMATS, SLACK, STANDARD, TEAMS
 
@@ -27,15 +27,13 @@ _SHOWN = 50
 _BLANK = Form({"format": STANDARD})
 
 
-@pages.get("/alerts")
-@requires("editor")
+@page("GET /alerts", "editor")
 def show_webhooks() -> ResponseReturnValue:
     with database().read() as session:
         return _render_list(session, _BLANK)
 
 
-@pages.post("/alerts")
-@requires("editor")
+@page("POST /alerts", "editor")
 def make_webhook() -> ResponseReturnValue:
     typed = request.form
     given: dict[str, Any] = filled_in(typed, "url", "format")
@@ -114,8 +112,7 @@ def _render_list(
     )
 
 
-@pages.get("/alerts/<webhook_id>")
-@requires("editor")
+@page("GET /alerts/<webhook_id>", "editor")
 def show_webhook(webhook_id: str) -> ResponseReturnValue:
     return _render_one(webhook_id)
 
@@ -135,8 +132,7 @@ def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
         )
 
 
-@pages.post("/alerts/<webhook_id>/test")
-@requires("editor")
+@page("POST /alerts/<webhook_id>/test", "editor")
 def test_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(webhook_id, lambda session, one: services.try_webhook(session, one, by()))
     return lead_to(
@@ -146,8 +142,7 @@ def test_webhook(webhook_id: str) -> ResponseReturnValue:
     )
 
 
-@pages.post("/alerts/<webhook_id>/enabled")
-@requires("editor")
+@page("POST /alerts/<webhook_id>/enabled", "editor")
 def enable_webhook(webhook_id: str) -> ResponseReturnValue:
     change = WebhookChange(is_enabled=request.form.get("enabled") == "yes")
     hosts = context().settings.webhook_hosts
@@ -160,8 +155,7 @@ def enable_webhook(webhook_id: str) -> ResponseReturnValue:
     return lead_to("show_webhook", webhook_id=webhook_id)
 
 
-@pages.post("/alerts/<webhook_id>/secret")
-@requires("editor")
+@page("POST /alerts/<webhook_id>/secret", "editor")
 def replace_secret(webhook_id: str) -> ResponseReturnValue:
     made = _change(
         webhook_id, lambda session, one: services.rotate_secret(session, one, by())
@@ -169,8 +163,7 @@ def replace_secret(webhook_id: str) -> ResponseReturnValue:
     return _render_one(webhook_id, secret=made.secret)
 
 
-@pages.post("/alerts/<webhook_id>/delete")
-@requires("editor")
+@page("POST /alerts/<webhook_id>/delete", "editor")
 def remove_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(
         webhook_id, lambda session, one: services.delete_webhook(session, one, by())
