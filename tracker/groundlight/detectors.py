@@ -15,14 +15,14 @@ from tracker.groundlight.routes import (
     Body,
     Metadata,
     Patience,
+    call,
     dump_page,
     naming,
     once,
     read_body,
     read_place,
-    routes,
 )
-from tracker.http import account, by, database, no_content, now, requires
+from tracker.http import account, by, database, no_content, now
 from tracker.services import detectors as services
 from tracker.services import device, fields, wording
 from tracker.services.detectors import archive_detector
@@ -199,8 +199,7 @@ def _naming_taken_names() -> Iterator[None]:
         ) from error
 
 
-@routes.post("/detectors")
-@requires("editor")
+@call("POST /detectors", "editor")
 def create_detector() -> Response:
     """Create a detector in one of the classifier modes."""
     body = read_body(NewDetectorBody)
@@ -221,8 +220,7 @@ def create_detector() -> Response:
     return once(create, body)
 
 
-@routes.get("/detectors")
-@requires("viewer")
+@call("GET /detectors", "viewer")
 def list_detectors() -> dict[str, Any]:
     """List the detectors, or the one named ``name``."""
     offset, size = read_place()
@@ -235,15 +233,13 @@ def list_detectors() -> dict[str, Any]:
         return dump_page(len(found), shown)
 
 
-@routes.get("/detectors/<id>")
-@requires("viewer")
+@call("GET /detectors/<id>", "viewer")
 def get_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     with database().read() as session:
         return dump_detector(session, find_detector(session, id))
 
 
-@routes.patch("/detectors/<id>")
-@requires("editor")
+@call("PATCH /detectors/<id>", "editor")
 def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Change the name or settings of a detector."""
     body = read_body(DetectorPatch)
@@ -259,8 +255,7 @@ def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
         return dump_detector(session, detector)
 
 
-@routes.delete("/detectors/<id>")
-@requires("admin")
+@call("DELETE /detectors/<id>", "admin")
 def delete_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     """Archive a detector: the SDK no longer finds it, and nothing is lost."""
     with database().write() as session:
@@ -268,8 +263,7 @@ def delete_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     return no_content()
 
 
-@routes.delete("/detector-reset/<id>")
-@requires("admin")
+@call("DELETE /detector-reset/<id>", "admin")
 def reset_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     """Refuse to reset: queries and labels are never deleted on request."""
     with database().read() as session:
@@ -285,15 +279,13 @@ def _dump_group(group: DetectorGroup) -> dict[str, Any]:
     return {"id": dump_id("dgr", group.id), "name": group.name}
 
 
-@routes.get("/detector-groups")
-@requires("viewer")
+@call("GET /detector-groups", "viewer")
 def list_groups() -> ResponseReturnValue:
     with database().read() as session:
         return jsonify([_dump_group(group) for group in device.list_groups(session)])
 
 
-@routes.post("/detector-groups")
-@requires("editor")
+@call("POST /detector-groups", "editor")
 def create_group() -> Response:
     body = read_body(GroupBody)
 
@@ -308,8 +300,7 @@ def create_group() -> Response:
     return once(create, body)
 
 
-@routes.get("/detectors/<id>/evaluation")
-@requires("viewer")
+@call("GET /detectors/<id>/evaluation", "viewer")
 def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Return the accuracies of the shown version, null before its first label."""
     with database().read() as session:
@@ -354,8 +345,7 @@ def _dump_results(estimate: MeasuredEstimate, *, is_binary: bool) -> dict[str, A
     }
 
 
-@routes.get("/detectors/<id>/metrics")
-@requires("viewer")
+@call("GET /detectors/<id>/metrics", "viewer")
 def get_metrics(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Count the queries of a detector by their current answer."""
     with database().read() as session:

@@ -12,12 +12,12 @@ from tracker.groundlight.routes import (
     Body,
     Metadata,
     Patience,
+    call,
     dump_page,
     naming,
     once,
     read_body,
     read_place,
-    routes,
 )
 from tracker.http import (
     account,
@@ -25,7 +25,6 @@ from tracker.http import (
     check_sees,
     context,
     database,
-    requires,
     send_image,
 )
 from tracker.services import device, fields, images, wording
@@ -104,8 +103,7 @@ def _dump_query(session: Session, query: AnyQuery) -> dict[str, Any]:
     }
 
 
-@routes.post("/image-queries")
-@requires("editor")
+@call("POST /image-queries", "editor")
 def submit_query() -> Response:
     """Log an image query, with the prediction in its metadata if there is one."""
     asked = fields.parse_input(QueryParameters, request.args.to_dict())
@@ -161,8 +159,7 @@ def _add(
     return queries.log_query(session, detector, new, by(), image=image)[0]
 
 
-@routes.get("/image-queries")
-@requires("viewer")
+@call("GET /image-queries", "viewer")
 def list_queries() -> dict[str, Any]:
     """List the image queries of one detector or of all, newest first."""
     offset, size = read_place()
@@ -178,16 +175,14 @@ def list_queries() -> dict[str, Any]:
         return dump_page(count, [_dump_query(session, query) for query in found])
 
 
-@routes.get("/image-queries/<id>")
-@requires("viewer")
+@call("GET /image-queries/<id>", "viewer")
 def get_query(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Get an image query; the SDK polls until its result is good enough."""
     with database().read() as session:
         return _dump_query(session, find_any(session, id, seen_by=by().name))
 
 
-@routes.get("/image-queries/<id>/image")
-@requires("viewer")
+@call("GET /image-queries/<id>/image", "viewer")
 def get_image(id: str) -> Response:  # noqa: A002 - as in the path.
     with database().read() as session:
         name = find_any(session, id).image
@@ -196,8 +191,7 @@ def get_image(id: str) -> Response:  # noqa: A002 - as in the path.
     return send_image(name)
 
 
-@routes.post("/labels")
-@requires("labeler")
+@call("POST /labels", "labeler")
 def add_label() -> Response:
     """Label a query; an earlier label stays in the label history."""
     body = read_body(LabelBody)
