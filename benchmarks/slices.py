@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from tracker.jobs.recompute import recompute_detector
+from tracker.jobs.recompute import Recompute
 from tracker.services.by import Actor, By
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates.slices import get_slices
@@ -64,7 +64,7 @@ def label(database: Database, detector_id: int, query_ids: list[int]) -> float:
         with database.write() as session:
             new = NewLabel(label="YES" if draw.random() < 0.9 else "NO")
             add_label(session, query_id, new, by())
-    recompute_detector(database, detector_id, worker="bench")
+    Recompute(database=database, worker="bench").recompute(detector_id)
     return time.process_time() - begun
 
 

@@ -4,8 +4,6 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,7 +58,7 @@ from tracker.http import (
     problem,
     requires,
 )
-from tracker.jobs.recompute import recompute_detector
+from tracker.jobs.recompute import Recompute
 from tracker.services.wording import show
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -125,7 +123,7 @@ def create_app(
         database,
         replica and database.reading_from(replica),
         open_image_store(settings),
-        partial(recompute_detector, database, worker=worker, clock=clock),
+        Recompute(database=database, worker=worker, clock=clock).recompute,
         clock,
     )
     requires(PUBLIC)(app.view_functions["static"])
@@ -278,7 +276,7 @@ def _answer(
     headers = _HEADERS.get(status)
     if is_api_request():
         return problem(status, title, detail, errors=errors, headers=headers)
-    is_broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    is_broken = status >= 500
     page = render_template(
         "error.html", status=status, title=title, detail=detail, is_broken=is_broken
     )

@@ -32,11 +32,12 @@ _TO_BE_REPLACED = re.compile(r"secret|change|insert|example|random|password", re
 _JUDGED_CHARACTERS = 72
 
 
-def _split_words(value: object) -> object:
-    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_split_words)]
+Words = Annotated[
+    tuple[str, ...],
+    BeforeValidator(
+        lambda one: (*one.replace(",", " ").split(),) if isinstance(one, str) else one
+    ),
+]
 
 
 def _like(pattern: str, right: str) -> AfterValidator:
@@ -62,16 +63,15 @@ def _each_like(pattern: str, wrong: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-PublicUrl = Annotated[
-    str,
-    _like(
-        r"(https?://[A-Za-z0-9.:\[\]_-]+)?",
-        "be like https://tracker.example.org, without a path",
-    ),
-]
+_PUBLIC_URL = _like(
+    r"(https?://[A-Za-z0-9.:\[\]_-]+)?",
+    "be like https://tracker.example.org, without a path",
+)
 # Unencrypted only within one machine.
-_ISSUER = r"(https://[^/?#]+.*|http://(localhost|127\.0\.0\.1)([:/].*)?)?"
-Issuer = Annotated[str, _like(_ISSUER, "begin with https://")]
+_ISSUER = _like(
+    r"(https://[^/?#]+.*|http://(localhost|127\.0\.0\.1)([:/].*)?)?",
+    "begin with https://",
+)
 # Each part of the prefix begins with a letter or digit, so none is ".." or empty.
 _IMAGE_STORE = r"(s3:/(/[A-Za-z0-9][A-Za-z0-9._-]*)+)?"
 ImageStoreUrl = Annotated[
@@ -299,7 +299,7 @@ class Settings(BaseModel):
         description="Days after which the worker deletes queries that were never "
         "labelled; 0 keeps them for ever.",
     )
-    public_url: PublicUrl = Field(
+    public_url: Annotated[str, _PUBLIC_URL] = Field(
         default="",
         description="The address of the server in browsers, such as "
         "https://tracker.example.org; with https, cookies are sent over https only.",
@@ -311,7 +311,7 @@ class Settings(BaseModel):
         description="Reverse proxies in front, each of which adds to "
         "X-Forwarded-For; with 0 that header is ignored.",
     )
-    oidc_issuer: Issuer = Field(
+    oidc_issuer: Annotated[str, _ISSUER] = Field(
         default="",
         description="The provider at which people sign in (OpenID Connect); needs the "
         "extra oidc.",

@@ -39,10 +39,9 @@ STANDINGS = (
 # Whether the groups of a detector's queries are counted, or are to be counted again.
 COUNTED, STALE = ("counted", "stale")
 # What a label judges: an input, whose queries share it, or the answer of one query.
-LABEL_OF = INPUT, ANSWER = ("input", "answer")
+INPUT, ANSWER = ("input", "answer")
 # Which of several people's labels is scored: what most of them say, or the newest.
 NEWEST = "newest"
-CONSENSUS = (MAJORITY, NEWEST)
 # What happens to the bad rows of an import.
 ON_ERROR = REJECT, SKIP = ("reject", "skip")
 

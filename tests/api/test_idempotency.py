@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from tests.api.problems import assert_problem
 from tests.conftest import by
-from tracker.services.idempotency import KEPT_FOR, begin_answer
+from tracker.services.idempotency import KEPT_FOR, answer_once
 from tracker.storage.idempotency import StoredAnswer
 from tracker.storage.labels import Label
 
@@ -203,7 +203,8 @@ def test_while_the_first_is_under_way_the_second_is_told_to_come_again(
         app.extensions["tracker-idempotency-keys"].clear()
     else:
         with database.write() as session:
-            begin_answer(session, "one", by("admin-key", clock.at), digest="")
+            who = by("admin-key", clock.at)
+            answer_once(session, "one", who, lambda: ("", 200), digest="")
             wrong = api.post(path, LABEL, headers=KEY)
             assert_problem(wrong, 409)
             assert wrong.headers["Retry-After"] == "1"

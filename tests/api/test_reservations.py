@@ -161,11 +161,11 @@ def test_the_targeted_queue_gives_the_least_confident(api, door):
     other = api.get(f"{NEXT}?labeler=bob").json
     assert (other["id"], other["sampling"]) == (ids[1.0], "random")
     assert api.get(f"{asked}&labeler=carol").status_code == 204
-    filtered = api.get(f"{asked}&min_confidence=0.6&max_confidence=0.8&labeler=alice")
+    filtered = api.get(f"{asked}&where=confidence:0.6..0.8&labeler=alice")
     assert filtered.json["id"] == ids[0.75]
-    assert api.get(f"{asked}&predicted=NO").status_code == 204
+    assert api.get(f"{asked}&where=predicted:NO").status_code == 204
     # Who picks need not name the queue.
-    for picked in ("where=confidence:0.7..0.8", "min_confidence=0.6"):
+    for picked in ("where=confidence:0.7..0.8", "where=confidence:0.6..1"):
         found = api.get(f"{NEXT}?{picked}&labeler=alice").json
         assert (found["id"], found["sampling"]) == (ids[0.75], "targeted"), picked
 
@@ -177,12 +177,11 @@ def test_the_targeted_queue_gives_the_least_confident(api, door):
         ("queue=", "queue"),
         ("queue=random&order=newest", "order"),
         ("queue=random&where=predicted:YES", "where"),
-        ("queue=recheck&predicted=YES", "predicted"),
-        ("predicted=YES&old=v1", "old"),
-        ("queue=targeted&predicted=MAYBE", "predicted"),
+        ("queue=recheck&where=predicted:YES", "where"),
+        ("where=predicted:YES&old=v1", "old"),
+        ("queue=targeted&predicted=YES", "predicted"),
         ("queue=targeted&order=oldest", "order"),
-        ("queue=targeted&max_confidence=1.5", "max_confidence"),
-        ("queue=targeted&min_confidence=0.9&max_confidence=0.1", "max_confidence"),
+        ("queue=targeted&where=confidence:0.9..0.1", "where"),
     ],
 )
 def test_a_queue_that_there_is_not_is_refused(api, three, asked, field):

@@ -92,23 +92,6 @@ def test_a_chart_of_a_window(api, logged):
     assert_problem(api.get(f"/detectors/door/chart.json?{both}"), 400, field="window")
 
 
-def test_the_average_over_a_span(api, logged):
-    row = {"predicted": "YES", "asked_at": "2026-01-20T10:00:00Z"}
-    made = api.post("/detectors/door/queries", row)
-    api.post(f"/queries/{made.json['id']}/labels", {"label": "NO"})
-    span = "average_of=span&since=2026-01-20T00:00:00Z&until=2026-01-21T00:00:00Z"
-
-    found = api.get(f"/detectors/door/estimate?{span}&measure=overall").json
-
-    assert (found["average_of"], found["labels"]) == ("span", 1)
-    assert (found["overall"]["correct"], found["decision"]) == (0, None)
-    assert api.get("/detectors/door/estimate").json["average_of"] == "labels"
-    answer = api.get("/detectors/door/estimate?average_of=span&since=7d")
-    assert_problem(answer, 400, field="average_of")
-    answer = api.get(f"/detectors/door/estimate?{span}&window=5")
-    assert answer.status_code == 400
-
-
 def test_weeks(api, logged):
     row = {"predicted": "YES", "asked_at": "2026-01-20T10:00:00Z"}
     for key in "abc":

@@ -16,22 +16,21 @@ _MARK = "document.documentElement.dataset.mark = 'not reloaded'"
 _MARKED = "document.documentElement.dataset.mark === 'not reloaded'"
 
 
-def test_a_bound_that_is_typed_waits_for_enter(open_page: Open) -> None:
+def test_a_condition_that_is_typed_waits_for_enter(open_page: Open) -> None:
     page = open_page(TARGETED).page
     page.evaluate(_MARK)
     query = query_of(page)
-    page.get_by_label("Confidence from").click()
-    page.keyboard.type("0.25")
+    page.get_by_label("Only where").click()
+    page.keyboard.type("confidence:0.25..0.995")
     page.keyboard.press("Tab")
-    page.keyboard.type("0.995")
     assert page.evaluate(_MARKED)
     assert query_of(page) == query
-    expect(page.get_by_label("to", exact=True)).to_have_value("0.995")
     expect(page.get_by_role("button", name="Show")).to_be_visible()
+    page.get_by_label("Only where").focus()
     page.keyboard.press("Enter")
-    page.wait_for_url("**min_confidence=0.25&max_confidence=0.995")
+    page.wait_for_url("**where=confidence%3A0.25..0.995*")
     # What is typed next is no label either.
-    expect(page.get_by_label("to", exact=True)).to_be_focused()
+    expect(page.get_by_label("Only where")).to_be_focused()
     # Who used the mouse goes on with the keys of the page.
     page.get_by_role("button", name="Show").click()
     expect(page.locator("body")).to_be_focused()
@@ -41,7 +40,7 @@ def test_a_bound_that_is_typed_waits_for_enter(open_page: Open) -> None:
 @pytest.mark.parametrize(
     ("path", "control", "value"),
     [
-        (TARGETED, "predicted", "3"),
+        (TARGETED, "order", "newest"),
         ("/detectors/det_1/changes?by=labels", "x", "time"),
         ("/detectors/det_1/changes?by=labels", "order", "oldest"),
         ("/detectors/det_1/queries", "show", "wrong"),
@@ -63,26 +62,22 @@ def test_what_was_chosen_has_the_focus_again(
     expect(page.locator("body")).to_be_focused()
 
 
-def test_bounds_the_wrong_way_round_are_told_beside_them(open_page: Open) -> None:
+def test_a_wrong_condition_is_told_beside_it(open_page: Open) -> None:
     page = open_page(TARGETED).page
-    page.get_by_label("Confidence from").fill("0.5")
-    page.get_by_label("to", exact=True).fill("0.1")
+    where = page.get_by_label("Only where")
+    where.fill("confidence:0.5..0.1")
     with page.expect_navigation() as asked:
         page.keyboard.press("Enter")
     assert asked.value is not None
     assert asked.value.status == 400
-    upper = page.get_by_label("to", exact=True)
-    expect(upper).to_have_accessible_description(
-        re.compile("^0.1 is not right: it must not be less than .Confidence from.$")
-    )
-    expect(upper).to_have_attribute("aria-invalid", "true")
-    expect(page.get_by_label("Confidence from")).to_have_value("0.5")
+    expect(where).to_have_accessible_description(re.compile("0.5..0.1"))
+    expect(where).to_have_attribute("aria-invalid", "true")
+    expect(where).to_have_value("confidence:0.5..0.1")
     expect(page.get_by_role("alert")).to_have_text(
-        "See the message below the confidence field."
+        "See the message below the condition."
     )
-    assert "_confidence" not in page.locator("main").inner_text()
-    upper.fill("0.9")
+    where.fill("confidence:0.1..0.9")
     page.keyboard.press("Enter")
-    page.wait_for_url("**max_confidence=0.9")
+    page.wait_for_url("**where=confidence%3A0.1..0.9*")
     expect(page.locator("#label-count")).to_be_visible()
-    expect(page.locator("#max_confidence-error")).to_have_count(0)
+    expect(page.locator("#where-error")).to_have_count(0)

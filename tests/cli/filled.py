@@ -28,7 +28,7 @@ from tracker.services.deciding.attribution import (
 from tracker.services.detectors import DetectorChange, archive_detector, change_detector
 from tracker.services.device import set_settings
 from tracker.services.estimates.recount import recount
-from tracker.services.idempotency import add_answer
+from tracker.services.idempotency import answer_once
 from tracker.services.imports.background import add_import
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.writing import Order
@@ -87,7 +87,7 @@ from tracker.storage.labelling.reservations import add_draw
 from tracker.storage.operations import backup as storage
 from tracker.storage.people import Account, Passkey, Pin
 from tracker.storage.queries.queries import Query, list_queries
-from tracker.storage.tasks import enqueue, rest, take
+from tracker.storage.tasks import enqueue, let_go, take
 from tracker.storage.telling import Event, Notice, note_sent
 
 NewShell = Callable[[str], Shell]
@@ -146,14 +146,8 @@ def fill(shell: Shell) -> None:
             archive_detector(session, old.attached(session), by(at=clock()))
             create_key(session, "camera", "editor", by(at=START), detectors=["dö or"])
             create_badge(session, old.attached(session), "", by(at=START))
-            add_answer(
-                session,
-                "a word",
-                by("camera"),
-                digest="0" * 64,
-                status=201,
-                body='{"note":"é"}',
-            )
+            said = '{"note":"é"}', 201
+            answer_once(session, "a word", by("camera"), lambda: said, digest="0" * 64)
             fill_beside(session, old.attached(session), by("ann", clock()))
         importing(database, clock).run()
         recompute_all(database, worker="test", clock=clock)
@@ -270,7 +264,7 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
     session.flush()
     enqueue(session, "digest", f"{account.id}/{event.detector_id}", due_at=who.at)
     [task] = take(session, "digest", "w-é", at=who.at)
-    rest(session, task, "é", due_at=who.at)
+    let_go(session, task, error="é", due_at=who.at)
 
 
 def leave_import(session: Session, detector: Detector, content: bytes) -> FileImport:

@@ -17,8 +17,9 @@ from tests.cli.test_commands import Shell
 from tests.links import fields_of
 from tests.processes import Process, clean_environ, free_port
 from tracker.services.people.accounts import get_account, is_right
+from tracker.storage.base import list_newest
 from tracker.storage.database import Database
-from tracker.storage.people import Account, list_events
+from tracker.storage.people import Account, AuditEvent
 
 TRACKER = [sys.executable, "-m", "tracker"]
 PASSWORD = "violin anchor tuesday"
@@ -36,7 +37,7 @@ def stored(database: Database, name: str) -> Account:
 
 def done(database: Database) -> list[tuple[str, str, str]]:
     with database.read() as session:
-        found = list_events(session, limit=100)
+        found = list_newest(session, AuditEvent)
         return [(e.actor_kind, e.action, e.subject) for e in reversed(found)]
 
 

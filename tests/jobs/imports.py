@@ -31,10 +31,11 @@ from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.images import ImageStore
 from tracker.storage.imports import (
+    RUNNING,
     FileImport,
     ImportPiece,
+    change_import,
     find_import,
-    start_import,
 )
 from tracker.storage.labels import Label
 from tracker.storage.queries.queries import Query
@@ -93,7 +94,7 @@ def take(database: Database, worker: str, clock: Clock) -> Task | None:
     """Take an import, as a worker does that is then paused or dies."""
     with database.write() as session:
         for task in take_tasks(session, "import", worker, at=clock()):
-            start_import(session, task.row, at=clock())
+            change_import(session, task.row, state=RUNNING, started_at=clock())
             return task
     return None
 

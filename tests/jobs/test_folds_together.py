@@ -9,9 +9,8 @@ import pytest
 from tests.conftest import START, Clock, by
 from tests.services.folds import compute_fold, compute_folds
 from tracker.jobs.recompute import (
+    Recompute,
     recompute_all,
-    recompute_detector,
-    recompute_small,
 )
 from tracker.services.detectors import NewDetector, create_detector
 from tracker.services.estimates.fold import StaleFoldError, store_folds
@@ -94,10 +93,14 @@ def test_what_is_stored_is_what_each_alone_stores(
     for one in (database, other):
         make_detectors(one)
     ids = range(1, 7)
-    done = list(recompute_small(database, ids, worker="w", clock=lambda: START))
+    job, alone = (
+        Recompute(database=one, worker="w", clock=lambda: START)
+        for one in (database, other)
+    )
+    done = list(job.recompute_small(ids))
     assert [one.labels for one in done] == [1 + 6 * (number - 1) for number in ids]
     for detector_id in ids:
-        recompute_detector(other, detector_id, worker="w", clock=lambda: START)
+        alone.recompute(detector_id)
     assert stored(database) == stored(other)
     assert min(map(len, stored(other).values())) > 0
 
@@ -117,7 +120,7 @@ def test_where_another_worker_was_faster_with_one_none_is_written(
     make_detectors(database)
     with database.read() as session:
         late = compute_folds(session, list_detectors(session))
-    recompute_detector(database, 3, worker="fast", clock=clock)
+    Recompute(database=database, worker="fast", clock=clock).recompute(3)
     before = stored(database)
     with pytest.raises(StaleFoldError), database.write() as session:
         store_folds(session, late, worker="w", computed_at=START, seconds=0.1)

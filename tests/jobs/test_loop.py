@@ -31,8 +31,8 @@ from tracker.storage.tasks import (
     enqueue,
     find_task,
     finish,
-    give_up,
     hold,
+    let_go,
     release_dead,
     renew,
     take,
@@ -136,7 +136,7 @@ def test_of_a_kind_and_key_one_task_is_open(database: Database) -> None:
     assert [task.key for task in rows(database)] == ["a", "b"]
     with database.write() as session:
         [task] = take(session, KIND, "w", at=START)
-        give_up(session, task, "no", at=START)
+        let_go(session, task, error="no", ended_at=START)
     add(database, "a")
     assert [task.key for task in rows(database)] == ["a", "b", "a"]
 

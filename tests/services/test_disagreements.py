@@ -149,7 +149,7 @@ def test_a_skipped_one_comes_again_when_nothing_else_is_left(bench: Bench) -> No
     ("choice", "field"),
     [
         ({"queue": "disagreements", "order": "newest"}, "order"),
-        ({"queue": "disagreements", "min_confidence": 0.5}, "min_confidence"),
+        ({"queue": "disagreements", "where": ["predicted:YES"]}, "where"),
         ({"queue": "disagreements", "old": "v9"}, "old"),
         ({"queue": "targeted", "old": "v1"}, "old"),
         ({"queue": "random", "new": "v1"}, "new"),

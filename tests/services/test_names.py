@@ -14,8 +14,9 @@ from tracker.services.people.accounts import (
     find_alike,
     get_account,
 )
+from tracker.storage.base import list_rows
 from tracker.storage.database import Database
-from tracker.storage.people import Account, list_accounts
+from tracker.storage.people import Account
 
 
 @pytest.mark.parametrize(
@@ -81,4 +82,4 @@ def test_of_two_at_once_one_gets_the_name(database: Database) -> None:
     with ThreadPoolExecutor(len(names)) as pool:
         assert sum(pool.map(create, names)) == 1
     with database.read() as session:
-        assert len(list_accounts(session)) == 1
+        assert len(list_rows(session, Account)) == 1

@@ -15,7 +15,7 @@ from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tracker import stats
-from tracker.jobs.recompute import recompute_detector
+from tracker.jobs.recompute import Recompute
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates import fold
 from tracker.services.estimates.decision import method_level
@@ -274,7 +274,8 @@ def test_pieces_give_the_bits_of_one_fold(
         if one is other:
             monkeypatch.setattr(fold, "_FEWEST_IN_A_PIECE", 1)
             monkeypatch.setattr(fold, "_MOST_IN_A_PIECE", size)
-        recompute_detector(database, one.detector.id, worker="w", clock=one.clock)
+        job = Recompute(database=database, worker="w", clock=one.clock)
+        job.recompute(one.detector.id)
 
     runs = []
     with database.read() as session:

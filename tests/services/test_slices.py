@@ -13,7 +13,7 @@ from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tests.services.test_recompute import import_steps
 from tracker.errors import InvalidInputError
-from tracker.jobs.recompute import recompute_detector
+from tracker.jobs.recompute import Recompute
 from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.fold import (
     StaleFoldError,
@@ -190,7 +190,8 @@ def test_a_recount_that_labels_overtake_is_done_once_more(
     with pytest.raises(StaleFoldError), bench.database.write() as session:
         store_again(session, found, computed_at=START)
     bench.log("YES", "YES", metadata={"camera": "south"})
-    recompute_detector(bench.database, bench.detector.id, worker="w", clock=bench.clock)
+    job = Recompute(database=bench.database, worker="w", clock=bench.clock)
+    job.recompute(bench.detector.id)
 
     assert counted(cut(bench)) == {"north": (2, 1, 2), "south": (1, 1, 1)}
     assert differences(bench) == []

@@ -15,8 +15,9 @@ from tests.web.conftest import Shelf, Visitor
 from tests.web.reading import Page, read
 from tracker.http import PUBLIC, required_role
 from tracker.settings import Settings
+from tracker.storage.base import list_rows
 from tracker.storage.database import Database
-from tracker.storage.people import list_keys
+from tracker.storage.people import ApiKey
 from tracker.words import ROLES
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}"
@@ -291,7 +292,7 @@ def test_a_form_without_its_token_is_refused(
         assert answer.status_code == 400
         assert "CSRF" in answer.text
     with database.read() as session:
-        assert list_keys(session) == []
+        assert list_rows(session, ApiKey) == []
     assert visitor.get("/").text == page.text
 
 

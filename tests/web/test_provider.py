@@ -23,8 +23,9 @@ from tracker.services.people.accounts import (
 )
 from tracker.services.people.sign_ins import choose_role
 from tracker.settings import Settings
+from tracker.storage.base import list_rows
 from tracker.storage.database import Database
-from tracker.storage.people import AuditEvent, list_accounts
+from tracker.storage.people import Account, AuditEvent
 
 MARIA = {"sub": "42", "preferred_username": "maria", "roles": ["labeler"]}
 
@@ -68,7 +69,7 @@ def arrive(client: FlaskClient, onward: str = "") -> Any:
 
 def names_and_roles(database: Database) -> list[tuple[str, str]]:
     with database.read() as session:
-        return [(row.name, row.role) for row in list_accounts(session)]
+        return [(row.name, row.role) for row in list_rows(session, Account)]
 
 
 @pytest.mark.thorough

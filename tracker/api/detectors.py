@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from tracker import http
 from tracker.api import shapes
 from tracker.api.parameters import IdPath, Page, Text, dump_page, optional
-from tracker.api.routes import answers, build_routes
+from tracker.api.routes import build_routes
 from tracker.services import detectors as services
 from tracker.services.detectors import DetectorChange, NewDetector, VersionChange
 from tracker.shapes import Shape
@@ -32,10 +32,7 @@ class VersionPath(IdPath):
     name: str = Field(description="The name of the version.")
 
 
-@routes.post(
-    "/detectors", responses=answers({201: services.Detector}, 409, 413, 415, 422)
-)
-@http.requires("logger")
+@routes.call("POST /detectors", "logger", services.Detector, 409, status=201)
 def create_detector(body: NewDetector) -> Response:
     """Create a detector."""
 
@@ -46,8 +43,7 @@ def create_detector(body: NewDetector) -> Response:
     return http.answer_idempotently(create, body)
 
 
-@routes.get("/detectors", responses=answers({200: shapes.DetectorPage}))
-@http.requires("viewer")
+@routes.call("GET /detectors", "viewer", shapes.DetectorPage)
 def list_detectors(query: DetectorList) -> dict[str, Any]:
     """List the detectors that are not archived, oldest first."""
     with http.database().read() as session:
@@ -62,8 +58,7 @@ def list_detectors(query: DetectorList) -> dict[str, Any]:
         return dump_page(described, query.limit, lambda one: one, lambda one: one.id)
 
 
-@routes.get("/detectors/<id>", responses=answers({200: services.Detector}, 404))
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>", "viewer", services.Detector)
 def get_detector(path: IdPath) -> dict[str, Any]:
     """Get a detector; an archived one is found only by its id."""
     with http.database().read() as session:
@@ -71,11 +66,7 @@ def get_detector(path: IdPath) -> dict[str, Any]:
         return services.describe_detector(session, detector).dump()
 
 
-@routes.patch(
-    "/detectors/<id>",
-    responses=answers({200: services.Detector}, 404, 409, 413, 415, 422),
-)
-@http.requires("editor")
+@routes.call("PATCH /detectors/<id>", "editor", services.Detector, 409)
 def change_detector(path: IdPath, body: DetectorChange) -> dict[str, Any]:
     """Change a detector; classes can be added, and its history stays unchanged."""
     hosts = http.context().settings.predictor_hosts
@@ -87,11 +78,12 @@ def change_detector(path: IdPath, body: DetectorChange) -> dict[str, Any]:
         return services.describe_detector(session, detector).dump()
 
 
-@routes.patch(
-    "/detectors/<id>/versions/<path:name>",
-    responses=answers({200: services.DetectorVersion}, 404, 409, 413, 415, 422),
+@routes.call(
+    "PATCH /detectors/<id>/versions/<path:name>",
+    "editor",
+    services.DetectorVersion,
+    409,
 )
-@http.requires("editor")
 def change_version(path: VersionPath, body: VersionChange) -> dict[str, Any]:
     """State that a version was made without the labels it is tested on.
 
@@ -105,8 +97,7 @@ def change_version(path: VersionPath, body: VersionChange) -> dict[str, Any]:
         return found.dump()
 
 
-@routes.delete("/detectors/<id>", responses={"204": None, **answers({}, 404)})
-@http.requires("admin")
+@routes.call("DELETE /detectors/<id>", "admin")
 def archive_detector(path: IdPath) -> Response:
     """Archive a detector: it leaves the lists, its name is free, nothing is lost."""
     with http.database().write() as session:

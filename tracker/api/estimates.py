@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tracker.api import parameters, shapes
 from tracker.api.parameters import optional
-from tracker.api.routes import answers, answers_file, build_routes
+from tracker.api.routes import answers_file, build_routes
 from tracker.charts.axes import Axis, Layout
 from tracker.charts.render import render_png, render_svg
 from tracker.charts.themes import Theme
@@ -19,7 +19,6 @@ from tracker.http import (
     database,
     name_file,
     now,
-    requires,
     send_rows,
 )
 from tracker.services.detectors import get_detector
@@ -83,12 +82,6 @@ class EstimateChoice(parameters.Window, parameters.Where):
         "of the version. By default all, and now with the method anytime, which is "
         "the interval of the decision."
     )
-    average_of: weeks.AverageWord = Field(
-        default="labels",
-        description="span: count only the labels of the queries that rank below the "
-        "first one without an answer, which are a random sample of all that were "
-        "asked from since to until.",
-    )
     include_targeted: parameters.Flag = Field(
         default=False,
         description="Score targeted labels too, which biases the estimate.",
@@ -99,8 +92,7 @@ class EstimateChoice(parameters.Window, parameters.Where):
 _PARTS = {"since", "until", "where", "window", "as_known_at", "include_targeted"}
 
 
-@routes.get("/detectors/<id>/estimate", responses=answers({200: MeasuredEstimate}, 404))
-@requires("viewer")
+@routes.call("GET /detectors/<id>/estimate", "viewer", MeasuredEstimate)
 def get_estimate(path: parameters.IdPath, query: EstimateChoice) -> dict[str, Any]:
     """Compute the estimate from the labels committed so far."""
     with database().read() as session:
@@ -113,10 +105,7 @@ def get_estimate(path: parameters.IdPath, query: EstimateChoice) -> dict[str, An
         return add_sentence(detector, add_measure(found, measure, errors)).dump()
 
 
-@routes.post(
-    "/detectors/<id>/recompute", responses=answers({200: Estimate}, 404, 409, 422)
-)
-@requires("editor")
+@routes.call("POST /detectors/<id>/recompute", "editor", Estimate, 409, 422)
 def recompute(path: parameters.IdPath) -> Response:
     """Run the job for this detector now, and compute the estimate."""
     with database().read() as session:
@@ -174,11 +163,11 @@ class HistoryChoice(parameters.Window):
     after: parameters.Place | None = optional("JSON only: the value from next.")
 
 
-@history_routes.get(
-    "/detectors/<id>/history",
-    responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.HistoryPage),
+@history_routes.call(
+    "GET /detectors/<id>/history",
+    "viewer",
+    answers_file(*FILE_TYPES, page=shapes.HistoryPage),
 )
-@requires("viewer")
 def get_history(path: parameters.IdPath, query: HistoryChoice) -> Response:
     """Get the history, oldest first: a row for each class and for balanced accuracy."""
     with database().read() as session:
@@ -262,30 +251,25 @@ def _build(path: parameters.IdPath, query: ChartChoice) -> dict[str, Any]:
         return build_chart(session, get_detector(session, path.id), **choices)
 
 
-@charts_routes.get(
-    "/detectors/<id>/chart.svg",
-    responses=answers_file("image/svg+xml", problems=(404,)),
+@charts_routes.call(
+    "GET /detectors/<id>/chart.svg", "viewer", answers_file("image/svg+xml")
 )
-@requires("viewer")
 def get_chart_svg(path: parameters.IdPath, query: ChartChoice) -> Response:
     """Draw the tightening chart as an SVG picture."""
     return Response(render_svg(_build(path, query)), content_type="image/svg+xml")
 
 
-@charts_routes.get(
-    "/detectors/<id>/chart.png", responses=answers_file("image/png", problems=(404,))
+@charts_routes.call(
+    "GET /detectors/<id>/chart.png", "viewer", answers_file("image/png")
 )
-@requires("viewer")
 def get_chart_png(path: parameters.IdPath, query: ChartChoice) -> Response:
     """Draw the tightening chart as a PNG picture."""
     return Response(render_png(_build(path, query)), content_type="image/png")
 
 
-@charts_routes.get(
-    "/detectors/<id>/chart.json",
-    responses=answers_file("application/json", problems=(404,)),
+@charts_routes.call(
+    "GET /detectors/<id>/chart.json", "viewer", answers_file("application/json")
 )
-@requires("viewer")
 def get_chart_json(path: parameters.IdPath, query: ChartChoice) -> dict[str, Any]:
     """Get the Vega-Lite specification of the tightening chart."""
     return _build(path, query)
@@ -296,10 +280,8 @@ slices_routes = build_routes("slices", "Where a detector is worse than elsewhere
 
 def _answer(
     service: Callable[..., Shape], path: parameters.IdPath, query: parameters.Parameters
-) -> dict[str, Any]:
-    with database().read() as session:
-        detector = get_detector(session, path.id)
-        return service(session, detector, computed_at=now(), **dict(query)).dump()
+) -> parameters.Answer:
+    return parameters.read_detector(path, service, computed_at=now(), **dict(query))
 
 
 class SliceChoice(parameters.Parameters):
@@ -316,11 +298,11 @@ class SliceChoice(parameters.Parameters):
     )
 
 
-@slices_routes.get(
-    "/detectors/<id>/slices",
-    responses=answers_file(*FILE_TYPES, problems=(404,), page=slices.Slices),
+@slices_routes.call(
+    "GET /detectors/<id>/slices",
+    "viewer",
+    answers_file(*FILE_TYPES, page=slices.Slices),
 )
-@requires("viewer")
 def get_slices(
     path: parameters.IdPath, query: SliceChoice
 ) -> dict[str, Any] | Response:
@@ -353,10 +335,7 @@ class CohortChoice(parameters.Parameters):
     )
 
 
-@cohorts_routes.get(
-    "/detectors/<id>/cohorts", responses=answers({200: cohorts.Cohorts}, 404)
-)
-@requires("viewer")
+@cohorts_routes.call("GET /detectors/<id>/cohorts", "viewer", cohorts.Cohorts)
 def get_cohorts(path: parameters.IdPath, query: CohortChoice) -> dict[str, Any]:
     """Get how many queries of each day or week have a label, and how late it came."""
     return _answer(cohorts.get_cohorts, path, query)
@@ -379,8 +358,7 @@ class WeekChoice(parameters.Parameters):
     )
 
 
-@weeks_routes.get("/detectors/<id>/weeks", responses=answers({200: weeks.Weeks}, 404))
-@requires("viewer")
+@weeks_routes.call("GET /detectors/<id>/weeks", "viewer", weeks.Weeks)
 def get_weeks(path: parameters.IdPath, query: WeekChoice) -> dict[str, Any]:
     """Get how many of the queries asked in each week are right, with the interval."""
     return _answer(weeks.get_weeks, path, query)
@@ -398,15 +376,10 @@ class RepeatChoice(parameters.Parameters):
     )
 
 
-@repeats_routes.get(
-    "/detectors/<id>/repeats", responses=answers({200: repeats.Repeats}, 404)
-)
-@requires("viewer")
+@repeats_routes.call("GET /detectors/<id>/repeats", "viewer", repeats.Repeats)
 def get_repeats(path: parameters.IdPath, query: RepeatChoice) -> dict[str, Any]:
     """Compute pass@k, pass^k and the share of questions to which answers differ."""
-    with database().read() as session:
-        detector = get_detector(session, path.id)
-        return repeats.get_repeats(session, detector, version=query.version).dump()
+    return parameters.read_detector(path, repeats.get_repeats, version=query.version)
 
 
 confidences_routes = build_routes(
@@ -431,19 +404,17 @@ class ThresholdChoice(CalibrationChoice):
     )
 
 
-@confidences_routes.get(
-    "/detectors/<id>/thresholds", responses=answers({200: thresholds.Thresholds}, 404)
+@confidences_routes.call(
+    "GET /detectors/<id>/thresholds", "viewer", thresholds.Thresholds
 )
-@requires("viewer")
 def get_thresholds(path: parameters.IdPath, query: ThresholdChoice) -> dict[str, Any]:
     """Compute the accuracy above confidence thresholds, with a simultaneous band."""
     return _answer(thresholds.get_thresholds, path, query)
 
 
-@confidences_routes.get(
-    "/detectors/<id>/calibration", responses=answers({200: thresholds.Calibration}, 404)
+@confidences_routes.call(
+    "GET /detectors/<id>/calibration", "viewer", thresholds.Calibration
 )
-@requires("viewer")
 def get_calibration(
     path: parameters.IdPath, query: CalibrationChoice
 ) -> dict[str, Any]:

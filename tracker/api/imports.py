@@ -16,10 +16,9 @@ from werkzeug.http import parse_dict_header
 
 from tracker import http
 from tracker.api import shapes
-from tracker.api.parameters import Flag, IdPath, Page, Parameters, dump_newest
+from tracker.api.parameters import Flag, IdPath, Page, Parameters, dump_newest, optional
 from tracker.api.routes import (
     BYTES,
-    answers,
     answers_later,
     build_routes,
 )
@@ -132,22 +131,16 @@ class ImportChoice(Parameters):
         alias="class",
         description="VALUE=CLASS, repeatable: the class that a value means.",
     )
-    extra: Extra | None = Field(
-        default=None,
-        description="What to do with other columns: refuse, ignore, or metadata; "
-        "refuse, unless something else is saved with the detector.",
+    extra: Extra | None = optional(
+        "What to do with other columns: refuse, ignore, or metadata; "
+        "refuse, unless something else is saved with the detector."
     )
-    time_zone: str | None = Field(
-        default=None,
-        description="The time zone of times that have none, such as Europe/Berlin.",
+    time_zone: str | None = optional(
+        "The time zone of times that have none, such as Europe/Berlin."
     )
-    time_format: str | None = Field(
-        default=None, description="The format of times, such as %d.%m.%Y %H:%M."
-    )
-    labeler: str | None = Field(
-        default=None, description="The labeler, if not the caller."
-    )
-    version: str | None = Field(default=None, description="The version of every row.")
+    time_format: str | None = optional("The format of times, such as %d.%m.%Y %H:%M.")
+    labeler: str | None = optional("The labeler, if not the caller.")
+    version: str | None = optional("The version of every row.")
     given: list[str] = Field(
         default=[],
         alias="set",
@@ -162,10 +155,8 @@ class ImportChoice(Parameters):
         default=False,
         description="Whether confidences are percentages, written without the sign.",
     )
-    sheet: str | None = Field(default=None, description="The sheet of a workbook.")
-    header_row: int | None = Field(
-        default=None, description="The row that names the columns, counted from 1."
-    )
+    sheet: str | None = optional("The sheet of a workbook.")
+    header_row: int | None = optional("The row that names the columns, counted from 1.")
     same_rows: Flag = Field(
         default=False,
         description="Whether rows without a key are those of an earlier file, "
@@ -200,15 +191,13 @@ class ImportList(Page):
     prefix = "imp"
 
 
-@routes.post(
-    "/detectors/<id>/import",
-    responses={
-        **answers({200: ImportReport}, 404, 409, 413, 415, 422),
-        **answers_later(services.Import),
-    },
+@routes.call(
+    "POST /detectors/<id>/import",
+    "logger",
+    {"200": ImportReport, **answers_later(services.Import)},
+    *(409, 413, 415, 422),
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
-@http.requires("logger")
 def import_file(path: IdPath, query: ImportChoice) -> Response:
     """Import queries with or without labels, or labels for known keys.
 
@@ -236,12 +225,15 @@ def import_file(path: IdPath, query: ImportChoice) -> Response:
         return _finish(http.answer_idempotently(add, content, before=before))
 
 
-@routes.post(
-    "/inspect",
-    responses=answers({200: FileReading}, 413, 415, 422),
+@routes.call(
+    "POST /inspect",
+    "viewer",
+    FileReading,
+    413,
+    415,
+    422,
     openapi_extensions={"requestBody": IMPORT_BODY},
 )
-@http.requires("viewer")
 def inspect_file(query: ImportChoice) -> dict[str, Any]:
     """Say what a file is and what an import of it would give; nothing is written.
 
@@ -281,19 +273,14 @@ def _finish(response: Response) -> Response:
     return response
 
 
-@routes.get("/detectors/<id>/import/mapping", responses=answers({200: Mapping}, 404))
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>/import/mapping", "viewer", Mapping)
 def get_mapping(path: IdPath) -> dict[str, Any]:
     """Get how files of a detector are read unless an import says otherwise."""
     with http.database().read() as session:
         return load_mapping(get_detector(session, path.id)).dump()
 
 
-@routes.put(
-    "/detectors/<id>/import/mapping",
-    responses=answers({200: Mapping}, 404, 409, 413, 415, 422),
-)
-@http.requires("editor")
+@routes.call("PUT /detectors/<id>/import/mapping", "editor", Mapping, 409)
 def put_mapping(path: IdPath, body: Mapping) -> dict[str, Any]:
     """Save how the files of a detector are read; {} removes what was saved."""
     with http.database().write() as session:
@@ -301,8 +288,7 @@ def put_mapping(path: IdPath, body: Mapping) -> dict[str, Any]:
         return save_mapping(session, detector, body, http.by()).dump()
 
 
-@routes.get("/detectors/<id>/imports", responses=answers({200: shapes.ImportPage}, 404))
-@http.requires("editor")
+@routes.call("GET /detectors/<id>/imports", "editor", shapes.ImportPage)
 def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     """List the imports of a detector, newest first."""
     return dump_newest(
@@ -314,10 +300,7 @@ def list_imports(path: IdPath, query: ImportList) -> dict[str, Any]:
     )
 
 
-@routes.post(
-    "/imports/<id>/resume", responses=answers({200: services.Import}, 404, 409, 422)
-)
-@http.requires("editor")
+@routes.call("POST /imports/<id>/resume", "editor", services.Import, 409, 422)
 def resume_import(path: IdPath) -> Response:
     """Resume an import that failed, after the last row it wrote.
 
@@ -336,10 +319,7 @@ def _change(
     return http.answer_idempotently(work)
 
 
-@routes.post(
-    "/imports/<id>/undo", responses=answers({200: services.Import}, 404, 409, 422)
-)
-@http.requires("editor")
+@routes.call("POST /imports/<id>/undo", "editor", services.Import, 409, 422)
 def undo_import(path: IdPath) -> Response:
     """Undo an import: what it added is taken back, and counts are made again.
 
@@ -349,8 +329,7 @@ def undo_import(path: IdPath) -> Response:
     return _change(path.id, undo_rows)
 
 
-@routes.get("/imports/<id>", responses=answers({200: services.Import}, 404))
-@http.requires("editor")
+@routes.call("GET /imports/<id>", "editor", services.Import)
 def get_import(path: IdPath) -> Response:
     """Get the progress and the result of a background import.
 

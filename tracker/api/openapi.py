@@ -70,8 +70,7 @@ _TEXTS = {
 _WRITTEN = "tracker-openapi"
 
 
-@routes.get("/openapi.json", responses=answers_file("application/json", problems=()))
-@http.requires(http.PUBLIC)
+@routes.call("GET /openapi.json", http.PUBLIC, answers_file("application/json"))
 def get_document() -> Response:
     """Get this document."""
     # Cached: the document is public, and building it takes a tenth of a second.
@@ -85,8 +84,7 @@ def get_document() -> Response:
     return response
 
 
-@routes.get("/docs", responses=answers_file("text/html", problems=()))
-@http.requires(http.PUBLIC)
+@routes.call("GET /docs", http.PUBLIC, answers_file("text/html"))
 def get_docs() -> Response:
     """Show this document as a page that can try calls."""
     # The frame of all pages shows who is signed in.

@@ -4,6 +4,7 @@ import base64
 import zlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from flask import Response, request
@@ -18,7 +19,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from sqlalchemy.orm import Session
 
 from tracker import http
-from tracker.api.routes import BYTES, answers, build_routes
+from tracker.api.routes import BYTES, build_routes
 from tracker.errors import InvalidInputError
 from tracker.services.fields import load_json, parse_input
 from tracker.services.labelling.labelers import NewJudgement, add_judgements
@@ -64,12 +65,13 @@ _ANSWER: dict[Any, Any] = {
 }
 
 
-@routes.post(
-    "/otlp/v1/logs",
-    responses={**_ANSWER, **answers({}, 413, 415, 422)},
+@routes.call(
+    "POST /otlp/v1/logs",
+    "editor",
+    _ANSWER,
+    *(413, 415, 422),
     openapi_extensions={"requestBody": _BODY},
 )
-@http.requires("editor")
 def receive_logs() -> Response:
     """Receive gen_ai.evaluation.result events as judgements of queries.
 
@@ -82,7 +84,14 @@ def receive_logs() -> Response:
             f"the body is {request.mimetype or 'of no media type'}; send {_JSON} or "
             f"{_PROTOBUF}"
         )
-    found, errors = _read_judgements(_parse(_read_body(), is_json=is_json), is_json)
+    found, errors = [], []
+    for resource in _parse(_read_body(), is_json=is_json).resource_logs:
+        shared = _read_attributes(resource.resource.attributes)
+        for record in chain(*(scope.log_records for scope in resource.scope_logs)):
+            try:
+                found.append(_read_record(record, shared, is_json=is_json))
+            except InvalidInputError as error:
+                errors.append(str(error))
 
     def add(session: Session) -> list[str]:
         return [why for _, why in add_judgements(session, found, http.by())]
@@ -132,21 +141,6 @@ def _parse(content: bytes, *, is_json: bool) -> ExportLogsServiceRequest:
             f"the body is not OTLP: {str(error)[:200]}"
         ) from error
     return found
-
-
-def _read_judgements(
-    sent: ExportLogsServiceRequest, is_json: bool
-) -> tuple[list[NewJudgement], list[str]]:
-    found, errors = [], []
-    for resource in sent.resource_logs:
-        shared = _read_attributes(resource.resource.attributes)
-        for scope in resource.scope_logs:
-            for record in scope.log_records:
-                try:
-                    found.append(_read_record(record, shared, is_json=is_json))
-                except InvalidInputError as error:
-                    errors.append(str(error))
-    return found, errors
 
 
 def _read_record(

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tracker.api.routes import answers, build_routes
-from tracker.http import by, database, requires
+from tracker.api.routes import build_routes
+from tracker.http import by, database
 from tracker.services.people import own as services
 from tracker.services.people.own import Own, OwnChange
 from tracker.storage.telling import find_newest_id
@@ -11,8 +11,7 @@ from tracker.storage.telling import find_newest_id
 routes = build_routes("account", "The pins, saved views and inbox of a person.")
 
 
-@routes.get("/account", responses=answers({200: Own}, 409))
-@requires("viewer")
+@routes.call("GET /account", "viewer", Own, 409)
 def get_account() -> dict[str, Any]:
     """Get the pins and saved views of the key's owner."""
     with database().read() as session:
@@ -20,8 +19,7 @@ def get_account() -> dict[str, Any]:
         return services.describe_own(session, found).dump()
 
 
-@routes.patch("/account", responses=answers({200: Own}, 404, 409, 413, 415, 422))
-@requires("viewer")
+@routes.call("PATCH /account", "viewer", Own, 404, 409)
 def change_account(body: OwnChange) -> dict[str, Any]:
     """Set the pins and saved views, or mark the inbox as seen."""
     with database().write() as session:

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from flask import request, url_for
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
@@ -29,6 +28,8 @@ _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _PLACE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 _SCHEMAS: dict[type, dict[str, Any]] = {}
+
+Answer = dict[str, Any]
 
 
 def optional(description: str) -> Any:
@@ -95,12 +96,6 @@ def _find_place(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _check_storable(value: str) -> str:
-    if "\x00" in value:
-        raise ValueError("NUL is not allowed")
-    return value
-
-
 def _id_schema(prefix: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": f"^{prefix}_[0-9]{{1,19}}$"})
 
@@ -119,7 +114,9 @@ Whole = Annotated[int, Field(ge=0, le=stats.MOST_LABELS), _WHOLE]
 Flag = Annotated[
     bool, _read_by({"true": True, "false": False}.get, "it must be true or false")
 ]
-Text = Annotated[str, AfterValidator(_check_storable)]
+Text = Annotated[
+    str, fields.must(lambda text: "\x00" not in text, "NUL is not allowed")
+]
 _SHOWN = "The version; by default the one that is shown"
 ShownVersion = Annotated[Text | None, Field(description=f"{_SHOWN}.")]
 AnyVersion = Annotated[
@@ -264,6 +261,15 @@ def dump_newest(  # noqa: PLR0913 - the list and its page.
             lambda row: describe(session, row),
             lambda row: dump_id(prefix, row.id),
         )
+
+
+def read_detector(
+    path: IdPath, service: Callable[..., shapes.Shape], *given: Any, **choices: Any
+) -> dict[str, Any]:
+    """Return what *service* says of the detector in a path, as JSON."""
+    with http.database().read() as session:
+        detector = detectors.get_detector(session, path.id)
+        return service(session, detector, *given, **choices).dump()
 
 
 def next_address(after: str | None) -> str | None:

@@ -11,7 +11,7 @@ from tracker import http
 from tracker.api import parameters, shapes
 from tracker.api.imports import NEW_QUERY_BODY, read_query_and_image
 from tracker.api.parameters import optional
-from tracker.api.routes import answers, answers_file, build_routes
+from tracker.api.routes import answers_file, build_routes
 from tracker.errors import NotFoundError
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
@@ -97,14 +97,13 @@ class QueryList(parameters.Page, parameters.Window, parameters.Where):
         return self.waiting or (self.waiting is None and asked == usual)
 
 
-@routes.post(
-    "/detectors/<id>/queries",
-    responses=answers(
-        {201: services.Query, 200: services.Query}, 404, 409, 413, 415, 422
-    ),
+@routes.call(
+    "POST /detectors/<id>/queries",
+    "logger",
+    {"200": services.Query, "201": services.Query},
+    *(409, 413, 415, 422),
     openapi_extensions={"requestBody": NEW_QUERY_BODY},
 )
-@http.requires("logger")
 def log_query(path: parameters.IdPath) -> Response:
     """Log a query, with or without its label.
 
@@ -150,8 +149,7 @@ def address_of_image(query: AnyQuery) -> str | None:
     return url_for("queries.get_image", id=dump_id("iq", query.id), _external=True)
 
 
-@routes.get("/detectors/<id>/queries", responses=answers({200: shapes.QueryPage}, 404))
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>/queries", "viewer", shapes.QueryPage)
 def list_queries(path: parameters.IdPath, query: QueryList) -> dict[str, Any]:
     """List the queries of a detector, newest first unless sorted otherwise."""
     with http.database().read() as session:
@@ -215,8 +213,7 @@ def _find_place(
     return found
 
 
-@routes.get("/queries/<id>", responses=answers({200: services.Query}, 404))
-@http.requires("viewer")
+@routes.call("GET /queries/<id>", "viewer", services.Query)
 def get_query(path: parameters.IdPath) -> dict[str, Any]:
     """Get a query."""
     with http.database().read() as session:
@@ -225,10 +222,7 @@ def get_query(path: parameters.IdPath) -> dict[str, Any]:
         ).dump()
 
 
-@routes.patch(
-    "/queries/<id>", responses=answers({200: services.Query}, 404, 409, 413, 415, 422)
-)
-@http.requires("editor")
+@routes.call("PATCH /queries/<id>", "editor", services.Query, 409)
 def complete_query(path: parameters.IdPath, body: QueryCompletion) -> dict[str, Any]:
     """Set the input of a query, or the prediction that it waits for.
 
@@ -244,8 +238,7 @@ def complete_query(path: parameters.IdPath, body: QueryCompletion) -> dict[str, 
     return http.database().run(complete)
 
 
-@routes.delete("/queries/<id>", responses={"204": None, **answers({}, 404, 409, 410)})
-@http.requires("admin")
+@routes.call("DELETE /queries/<id>", "admin", None, 409, 410)
 def erase_query(path: parameters.IdPath) -> Response:
     """Erase a query: its image, metadata, input and notes.
 
@@ -262,26 +255,17 @@ def _erase(work: Callable[[Session, str, By], str | None], query_id: str) -> Res
     return http.no_content()
 
 
-@routes.get(
-    "/queries/<id>/image",
-    responses=answers_file(*MEDIA_TYPES.values(), problems=(404,)),
-)
-@http.requires("viewer")
+@routes.call("GET /queries/<id>/image", "viewer", answers_file(*MEDIA_TYPES.values()))
 def get_image(path: parameters.IdPath) -> Response:
     """Get the image of a query, as encoded again on upload."""
     with http.database().read() as session:
         name = predictions.find_any(session, path.id).image
     if name is None:
         raise NotFoundError("the query has no image")
-    try:
-        content = http.context().images.get(name)
-    except FileNotFoundError as error:
-        raise NotFoundError("the image is missing from the image store") from error
-    return Response(content, mimetype=MEDIA_TYPES[name.rpartition(".")[2]])
+    return http.send_image(name)
 
 
-@routes.delete("/queries/<id>/image", responses={"204": None, **answers({}, 404, 410)})
-@http.requires("admin")
+@routes.call("DELETE /queries/<id>/image", "admin", None, 410)
 def erase_image(path: parameters.IdPath) -> Response:
     """Erase the image of a query, and its address if it is stored elsewhere.
 
@@ -293,11 +277,7 @@ def erase_image(path: parameters.IdPath) -> Response:
 tags_routes = build_routes("tags", "Words on queries, to find them again.")
 
 
-@tags_routes.put(
-    "/queries/<id>/tags",
-    responses=answers({200: services.Query}, 404, 409, 410, 413, 415, 422),
-)
-@http.requires("labeler")
+@tags_routes.call("PUT /queries/<id>/tags", "labeler", services.Query, 409, 410)
 def tag_query(path: parameters.IdPath, body: NewTags) -> dict[str, Any]:
     """Replace the tags of a query.
 

@@ -1,7 +1,7 @@
 """The base of all routes of the API."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from flask import Response, current_app, request
 from flask_openapi3.blueprint import APIBlueprint
@@ -9,9 +9,9 @@ from flask_openapi3.models.tag import Tag
 from flask_openapi3.types import ResponseDict
 from pydantic import BaseModel, ValidationError
 
+from tracker import http
 from tracker.api.parameters import NoParameters
 from tracker.errors import FieldError, InvalidInputError
-from tracker.http import BadParametersError, dump_errors, problem, read_json_body
 from tracker.services.versions import UnknownVersionError
 from tracker.services.wording import describe_errors
 from tracker.shapes import Shape
@@ -43,14 +43,50 @@ _FILES = {
     "text/csv": _TEXT,
     "text/html": _TEXT,
 }
+_View = TypeVar("_View", bound=Callable[..., Any])
 _ALWAYS = (400, 503)
 _PROTECTED = (401, 403, 429)
 
 
-def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlueprint:
+class Routes(APIBlueprint):
+    """The routes of a noun."""
+
+    def call(
+        self,
+        address: str,
+        role: str,
+        answer: type[Shape] | ResponseDict | None = None,
+        *problems: int,
+        status: int = 200,
+        **options: Any,
+    ) -> Callable[[_View], _View]:
+        """Return the decorator of a view, which needs *role*.
+
+        *address* is the method and the path, *answer* the shape of its answer, or the
+        documentation of all of them; None is a 204.  The problems of a path and of a
+        body are documented without being named.
+        """
+        method, rule = address.split(" ")
+
+        def declare(view: _View) -> _View:
+            takes = view.__annotations__
+            known = {*problems, *((404,) if "path" in takes else ())}
+            known |= {413, 415, 422} if "body" in takes else set()
+            success: ResponseDict = {str(status): answer}
+            if not isinstance(answer, type):
+                success = answer or {"204": None}
+            add = getattr(self, method.lower())
+            said = {**success, **_problems(*known)}
+            add(rule, responses=said, **options)(http.requires(role)(view))
+            return view
+
+        return declare
+
+
+def build_routes(noun: str, description: str, *, public: bool = False) -> Routes:
     """Return the empty routes of a *noun*, with common checks and documentation."""
     statuses = _ALWAYS if public else (*_ALWAYS, *_PROTECTED)
-    routes = APIBlueprint(
+    routes = Routes(
         noun,
         __name__,
         url_prefix=PREFIX,
@@ -67,7 +103,9 @@ def build_routes(noun: str, description: str, *, public: bool = False) -> APIBlu
 def _on_unknown_version(error: UnknownVersionError) -> Response:
     # A 404 on a page; here an invalid parameter.
     wrong = [FieldError("version", str(error))]
-    return problem(400, "Invalid input", str(error), errors=dump_errors(wrong))
+    return http.problem(
+        400, "Invalid input", str(error), errors=http.dump_errors(wrong)
+    )
 
 
 def _problems(*statuses: int) -> ResponseDict:
@@ -105,7 +143,7 @@ def answers_later(shape: type[Shape]) -> ResponseDict:
 
 
 def answers_file(
-    *media_types: str, problems: tuple[int, ...], page: type[Shape] | None = None
+    *media_types: str, problems: tuple[int, ...] = (), page: type[Shape] | None = None
 ) -> ResponseDict:
     """Return the documented answers of a call that sends a file, as JSON a *page*."""
     content = {name: {"schema": _FILES.get(name, BYTES)} for name in media_types}
@@ -131,9 +169,9 @@ def check_request() -> None:
     repeated: frozenset[str] = getattr(takes.get("query"), "repeated", frozenset())
     for name, values in request.args.lists():
         if len(values) > 1 and name not in repeated:
-            raise BadParametersError.of(name, "is given more than once")
+            raise http.BadParametersError.of(name, "is given more than once")
     if "body" in takes and request.method in {"POST", "PATCH"}:
-        read_json_body(is_object=True)
+        http.read_json_body(is_object=True)
 
 
 def on_invalid_body(error: ValidationError) -> None:

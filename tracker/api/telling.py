@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tracker import http
 from tracker.api import parameters
 from tracker.api.parameters import optional
-from tracker.api.routes import answers, build_routes
+from tracker.api.routes import build_routes
 from tracker.api.shapes import ListPage
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import Address
@@ -61,8 +61,7 @@ class EventPage(ListPage[Event]):
     """A page of events, the newest first."""
 
 
-@routes.get("/detectors/<id>/events", responses=answers({200: EventPage}, 404))
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>/events", "viewer", EventPage)
 def list_events(path: parameters.IdPath, query: EventList) -> dict[str, Any]:
     """List the events of a detector, newest first."""
     if query.type is not None and query.type not in EVENTS:
@@ -79,10 +78,7 @@ def list_events(path: parameters.IdPath, query: EventList) -> dict[str, Any]:
     )
 
 
-@routes.post(
-    "/webhooks", responses=answers({201: services.MadeWebhook}, 404, 409, 413, 415, 422)
-)
-@http.requires("editor")
+@routes.call("POST /webhooks", "editor", services.MadeWebhook, 404, 409, status=201)
 def add_webhook(body: services.NewWebhook) -> Response:
     """Create a webhook; its secret is shown only once.
 
@@ -98,8 +94,7 @@ def add_webhook(body: services.NewWebhook) -> Response:
     return http.answer_idempotently(add, body)
 
 
-@routes.get("/webhooks", responses=answers({200: WebhookPage}))
-@http.requires("editor")
+@routes.call("GET /webhooks", "editor", WebhookPage)
 def list_webhooks() -> dict[str, Any]:
     """List the webhooks, oldest first."""
     with http.database().read() as session:
@@ -112,19 +107,14 @@ def _find(session: Session, path: parameters.IdPath) -> storage.Webhook:
     return services.get_webhook(session, path.id, http.account())
 
 
-@routes.get("/webhooks/<id>", responses=answers({200: services.Webhook}, 404))
-@http.requires("editor")
+@routes.call("GET /webhooks/<id>", "editor", services.Webhook)
 def get_webhook(path: parameters.IdPath) -> dict[str, Any]:
     """Get a webhook."""
     with http.database().read() as session:
         return services.describe_webhook(session, _find(session, path)).dump()
 
 
-@routes.patch(
-    "/webhooks/<id>",
-    responses=answers({200: services.Webhook}, 404, 409, 413, 415, 422),
-)
-@http.requires("editor")
+@routes.call("PATCH /webhooks/<id>", "editor", services.Webhook, 409)
 def change_webhook(
     path: parameters.IdPath, body: services.WebhookChange
 ) -> dict[str, Any]:
@@ -136,8 +126,7 @@ def change_webhook(
         return services.describe_webhook(session, webhook).dump()
 
 
-@routes.delete("/webhooks/<id>", responses={"204": None, **answers({}, 404)})
-@http.requires("editor")
+@routes.call("DELETE /webhooks/<id>", "editor")
 def delete_webhook(path: parameters.IdPath) -> Response:
     """Delete a webhook and its pending deliveries."""
     with http.database().write() as session:
@@ -145,8 +134,7 @@ def delete_webhook(path: parameters.IdPath) -> Response:
     return http.no_content()
 
 
-@routes.post("/webhooks/<id>/test", responses=answers({202: Delivery}, 404, 409, 422))
-@http.requires("editor")
+@routes.call("POST /webhooks/<id>/test", "editor", Delivery, 409, 422, status=202)
 def try_webhook(path: parameters.IdPath) -> Response:
     """Send a test message of the type webhook.test at once."""
 
@@ -157,11 +145,7 @@ def try_webhook(path: parameters.IdPath) -> Response:
     return http.answer_idempotently(send)
 
 
-@routes.post(
-    "/webhooks/<id>/secret",
-    responses=answers({200: services.WebhookSecret}, 404, 409, 422),
-)
-@http.requires("editor")
+@routes.call("POST /webhooks/<id>/secret", "editor", services.WebhookSecret, 409, 422)
 def rotate_secret(path: parameters.IdPath) -> Response:
     """Replace the secret; for a day messages are signed with both."""
     by = http.by()
@@ -170,8 +154,7 @@ def rotate_secret(path: parameters.IdPath) -> Response:
     )
 
 
-@routes.get("/webhooks/<id>/deliveries", responses=answers({200: DeliveryPage}, 404))
-@http.requires("editor")
+@routes.call("GET /webhooks/<id>/deliveries", "editor", DeliveryPage)
 def list_deliveries(path: parameters.IdPath, query: DeliveryList) -> dict[str, Any]:
     """List the deliveries of a webhook, newest first."""
     with http.database().read() as session:
@@ -196,10 +179,9 @@ class BadgePage(ListPage[badges.BadgeSummary]):
     """A page of badges, newest first."""
 
 
-@badges_routes.post(
-    "/detectors/<id>/badges", responses=answers({201: badges.MadeBadge}, 404, 409, 422)
+@badges_routes.call(
+    "POST /detectors/<id>/badges", "editor", badges.MadeBadge, 409, 422, status=201
 )
-@http.requires("editor")
 def add_badge(path: parameters.IdPath) -> Response:
     """Create a badge; its addresses are shown only once."""
 
@@ -211,8 +193,7 @@ def add_badge(path: parameters.IdPath) -> Response:
     return http.answer_idempotently(add)
 
 
-@badges_routes.get("/detectors/<id>/badges", responses=answers({200: BadgePage}, 404))
-@http.requires("viewer")
+@badges_routes.call("GET /detectors/<id>/badges", "viewer", BadgePage)
 def list_badges(path: parameters.IdPath, query: BadgeList) -> dict[str, Any]:
     """List the badges of a detector, newest first, without their addresses."""
     return parameters.dump_newest(
@@ -224,8 +205,7 @@ def list_badges(path: parameters.IdPath, query: BadgeList) -> dict[str, Any]:
     )
 
 
-@badges_routes.delete("/badges/<id>", responses={"204": None, **answers({}, 404)})
-@http.requires("editor")
+@badges_routes.call("DELETE /badges/<id>", "editor")
 def revoke_badge(path: parameters.IdPath) -> Response:
     """Revoke a badge: its addresses show nothing from now on."""
     with http.database().write() as session:

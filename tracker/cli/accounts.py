@@ -18,7 +18,7 @@ from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.people.second_factors import reset_second_factor
 from tracker.services.wording import dump_instant
 from tracker.storage import people as storage
-from tracker.storage.base import dump_id, list_detector_ids
+from tracker.storage.base import dump_id, list_detector_ids, list_rows
 from tracker.words import ADMIN, KEY_ROLES, ROLES
 
 _NOWHERE = "http://127.0.0.1:8000"
@@ -78,7 +78,7 @@ def list_them() -> None:
     """List the accounts."""
     rows = []
     with connected(load_settings()) as database, database.read() as session:
-        for row in storage.list_accounts(session):
+        for row in list_rows(session, storage.Account):
             state = "in use" if row.password_hash or row.identity else "no password yet"
             if row.disabled_at is not None:
                 state = f"disabled {dump_instant(row.disabled_at)}"
@@ -233,7 +233,7 @@ def list_api_keys() -> None:
     """List the API keys, without the keys themselves."""
     rows = []
     with connected(load_settings()) as database, database.read() as session:
-        for key in storage.list_keys(session):
+        for key in list_rows(session, storage.ApiKey):
             used = (key.created_at, key.expires_at, key.last_used_at, key.revoked_at)
             rows.append((key.name, key.role, key.owner or "", *map(_show, used)))
     names = ("name", "role", "owner", "made", "expires", "last used", "revoked")

@@ -2,12 +2,12 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import click
 
-from tracker.cli.options import print_rows, repeated, together
+from tracker.cli.options import fields_as_options, print_rows, repeated, together
 from tracker.cli.setup import by, connected, load_settings
 from tracker.clock import utc_now
 from tracker.services import fields
@@ -33,34 +33,19 @@ _CLEARED = {
 }
 
 
-def _aims(
-    *, also: str, sampling: str, share: str, usual: str | None = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the options of what a detector is measured by, which may be changed."""
-    number, end = (float, ".") if usual else (str, "; '' for none.")
-    kinds = [*get_args(fields.LabelSampling), *([] if usual else [""])]
-    said = "The sampling of labels that do not say it"
-    told = "The accuracy below which you want to be told"
-    key = "The metadata key that says which queries belong together"
-    on = "What the target is on: balanced, overall, recall:CLASS or precision:CLASS."
-    target = "The target of the measure, such as 0.9"
-    return together(
-        click.option("--target", type=number, help=f"{target}{end}"),
-        click.option("--measure", default=usual, help=on),
-        repeated("--also", "MEASURE=TARGET", also),
-        click.option(
-            "--label-sampling", type=click.Choice(kinds), help=f"{said}{sampling}"
-        ),
-        click.option(
-            "--class-share",
-            "shares",
-            multiple=True,
-            metavar="CLASS=SHARE",
-            help=f"How frequent a class is, {share}",
-        ),
-        click.option("--reference", type=number, help=f"{told}{end}"),
-        click.option("--group-by", metavar="metadata.KEY", help=f"{key}{end}"),
-    )
+_sharing = together(
+    repeated(
+        "--also",
+        "MEASURE=TARGET",
+        "Another measure with its target, such as recall:DEFECT=0.9; '' for none",
+    ),
+    repeated(
+        "--class-share",
+        "CLASS=SHARE",
+        "How frequent a class is, such as DEFECT=0.03; '' for not said",
+        "shares",
+    ),
+)
 
 
 @click.group()
@@ -70,55 +55,17 @@ def detectors() -> None:
 
 @detectors.command()
 @click.argument("name")
-@click.option("--question", required=True, help="The question to labelers.")
-@click.option(
-    "--guideline",
-    default="",
-    show_default=False,
-    help="How labelers answer the question.",
-)
 @click.option("--classes", default="YES,NO", help="Separated by commas.")
-@_aims(
-    usual="balanced",
-    also="Another measure with its target, such as recall:DEFECT=0.9",
-    sampling=": at random, all queries, or targeted.  Asked for at a terminal.",
-    share="such as DEFECT=0.03; once for each class.",
-)
-@click.option("--confidence-level", type=float, default=0.95)
-@click.option(
-    "--queue-rate",
-    type=float,
-    default=1.0,
-    help="The share of queries in the random queue.",
-)
-@click.option(
-    "--labels-wanted",
-    type=int,
-    default=1,
-    help="How many different people label each query.",
-)
-@click.option(
-    "--consensus",
-    type=click.Choice(get_args(fields.Consensus)),
-    default="majority",
-    help="Which label is scored where several people are wanted.",
-)
-@click.option(
-    "--label-of",
-    type=click.Choice(get_args(fields.LabelOf)),
-    default="input",
-    help="Whether a label is the truth of an input, or judges one answer.",
-)
-@click.option(
-    "--method",
-    type=click.Choice(get_args(fields.ShownMethod)),
-    default="joint",
-    help="The method of the one-look interval that pages show first.",
-)
 @click.option(
     "--slices", default="", show_default=False, help="Metadata keys for slices."
 )
-@click.option("--text-field", help="The metadata key shown as text, if not 'text'.")
+@_sharing
+@fields_as_options(
+    NewDetector,
+    *("question", "guideline", "target", "measure", "label_sampling", "reference"),
+    *("group_by", "confidence_level", "queue_rate", "labels_wanted", "consensus"),
+    *("label_of", "method", "text_field"),
+)
 def create(  # noqa: PLR0913 - options that are parsed here.
     name: str,
     *,
@@ -146,7 +93,7 @@ def create(  # noqa: PLR0913 - options that are parsed here.
     given = chosen | {
         "name": name,
         "classes": classes.split(","),
-        "also": [_parse_also(text) for text in also],
+        "also": [_parse_also(text) for text in also if text],
         "label_sampling": label_sampling,
         "class_shares": _parse_shares(shares) or None,
         "slices": _split(slices),
@@ -179,33 +126,15 @@ def _parse_pair(text: str, option: str, form: str) -> tuple[str, float]:
 
 @detectors.command()
 @click.argument("name")
-@_aims(
-    also="Replaces the further measures; '' for none",
-    sampling="; '' for not said.",
-    share="for versions without a label; once for each class; '' for not said.",
-)
-@click.option(
-    "--consensus",
-    type=click.Choice(get_args(fields.Consensus)),
-    help="Which label is scored where several people are wanted.",
-)
-@click.option(
-    "--production-version", help="The version that pages show; '' for the default."
-)
-@click.option(
-    "--predictor",
-    metavar="URL",
-    help="The URL of a model that predicts images; '' for none.",
-)
 @click.option("--slices", help="Metadata keys for slices; '' for none.")
-@click.option(
-    "--text-field", help="The metadata key shown as text; '' for the default."
-)
-@click.option("--guideline", help="How labelers answer; '' for none.")
-@click.option(
-    "--gold-rate", type=float, help="The share of gold queries in the random queue."
-)
 @repeated("--add-class", None, "A new class", "added")
+@_sharing
+@fields_as_options(
+    DetectorChange,
+    *("target", "measure", "label_sampling", "reference", "group_by", "consensus"),
+    *("production_version", "predictor", "text_field", "guideline", "gold_rate"),
+    cleared=_CLEARED,
+)
 def change(  # noqa: PLR0913 - options that are parsed here.
     name: str,
     *,

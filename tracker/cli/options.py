@@ -3,11 +3,13 @@
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
+from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
@@ -39,6 +41,39 @@ def choose_format(*names: str) -> Callable[[_Command], _Command]:
 def choose_level(kind: Any) -> Callable[[_Command], _Command]:
     text = "The confidence level; by default the detector's."
     return click.option("--confidence-level", type=kind, help=text)
+
+
+def fields_as_options(
+    model: type[BaseModel], *names: str, cleared: Collection[str] = ()
+) -> Callable[[_Command], _Command]:
+    """Return options for fields of *model*; an empty text clears those *cleared*."""
+
+    def option(name: str) -> Callable[[_Command], _Command]:
+        field = model.model_fields[name]
+        kind, text = _plain(field.annotation), str(field.description).replace("`", "")
+        if get_origin(kind) is Literal:
+            kind = click.Choice([*get_args(kind), *([""] if name in cleared else [])])
+        if name in cleared:
+            text += " '' for none."
+            kind = str if kind is float else kind
+        default = None if field.is_required() else field.default
+        return click.option(
+            f"--{name.replace('_', '-')}",
+            type=kind,
+            required=field.is_required(),
+            default=default,
+            show_default=bool(default),
+            help=text,
+        )
+
+    return together(*map(option, names))
+
+
+def _plain(kind: Any) -> Any:
+    """Return a type without what else it may be or has to meet."""
+    while get_args(kind) and get_origin(kind) is not Literal:
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+    return kind
 
 
 version_option = click.option(

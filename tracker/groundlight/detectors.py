@@ -15,14 +15,14 @@ from tracker.groundlight.routes import (
     Body,
     Metadata,
     Patience,
+    call,
     dump_page,
     naming,
     once,
     read_body,
     read_place,
-    routes,
 )
-from tracker.http import account, by, database, no_content, now, requires
+from tracker.http import account, by, database, no_content, now
 from tracker.services import detectors as services
 from tracker.services import device, fields, wording
 from tracker.services.detectors import archive_detector
@@ -57,6 +57,10 @@ _BINARY_WORDS = {
 }
 
 
+_SETTINGS = (
+    *("group_name", "mode", "mode_configuration", "confidence_threshold"),
+    *("patience_time", "status", "escalation_type"),
+)
 _Words = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
@@ -158,7 +162,6 @@ def dump_result(
 
 
 def find_detector(session: Session, detector_id: str) -> Detector:
-    """Return a detector; raises NotFoundError for an archived one."""
     detector = services.get_detector(session, detector_id)
     if detector.archived_at is not None:
         raise wording.missing("detector", detector_id)
@@ -174,14 +177,8 @@ def dump_detector(session: Session, detector: Detector) -> dict[str, Any]:
         "created_at": wording.dump_instant(detector.created_at),
         "name": detector.name,
         "query": detector.question,
-        "group_name": settings.group_name,
-        "metadata": device.load_details(settings),
-        "mode": settings.mode,
-        "mode_configuration": settings.mode_configuration,
-        "confidence_threshold": settings.confidence_threshold,
-        "patience_time": settings.patience_time,
-        "status": settings.status,
-        "escalation_type": settings.escalation_type,
+        "metadata": settings.details and json.loads(settings.details),
+        **{name: getattr(settings, name) for name in _SETTINGS},
     }
 
 
@@ -202,8 +199,7 @@ def _naming_taken_names() -> Iterator[None]:
         ) from error
 
 
-@routes.post("/detectors")
-@requires("editor")
+@call("POST /detectors", "editor")
 def create_detector() -> Response:
     """Create a detector in one of the classifier modes."""
     body = read_body(NewDetectorBody)
@@ -224,8 +220,7 @@ def create_detector() -> Response:
     return once(create, body)
 
 
-@routes.get("/detectors")
-@requires("viewer")
+@call("GET /detectors", "viewer")
 def list_detectors() -> dict[str, Any]:
     """List the detectors, or the one named ``name``."""
     offset, size = read_place()
@@ -238,15 +233,13 @@ def list_detectors() -> dict[str, Any]:
         return dump_page(len(found), shown)
 
 
-@routes.get("/detectors/<id>")
-@requires("viewer")
+@call("GET /detectors/<id>", "viewer")
 def get_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     with database().read() as session:
         return dump_detector(session, find_detector(session, id))
 
 
-@routes.patch("/detectors/<id>")
-@requires("editor")
+@call("PATCH /detectors/<id>", "editor")
 def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Change the name or settings of a detector."""
     body = read_body(DetectorPatch)
@@ -262,8 +255,7 @@ def change_detector(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
         return dump_detector(session, detector)
 
 
-@routes.delete("/detectors/<id>")
-@requires("admin")
+@call("DELETE /detectors/<id>", "admin")
 def delete_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     """Archive a detector: the SDK no longer finds it, and nothing is lost."""
     with database().write() as session:
@@ -271,8 +263,7 @@ def delete_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     return no_content()
 
 
-@routes.delete("/detector-reset/<id>")
-@requires("admin")
+@call("DELETE /detector-reset/<id>", "admin")
 def reset_detector(id: str) -> Response:  # noqa: A002 - as in the path.
     """Refuse to reset: queries and labels are never deleted on request."""
     with database().read() as session:
@@ -288,15 +279,13 @@ def _dump_group(group: DetectorGroup) -> dict[str, Any]:
     return {"id": dump_id("dgr", group.id), "name": group.name}
 
 
-@routes.get("/detector-groups")
-@requires("viewer")
+@call("GET /detector-groups", "viewer")
 def list_groups() -> ResponseReturnValue:
     with database().read() as session:
         return jsonify([_dump_group(group) for group in device.list_groups(session)])
 
 
-@routes.post("/detector-groups")
-@requires("editor")
+@call("POST /detector-groups", "editor")
 def create_group() -> Response:
     body = read_body(GroupBody)
 
@@ -311,8 +300,7 @@ def create_group() -> Response:
     return once(create, body)
 
 
-@routes.get("/detectors/<id>/evaluation")
-@requires("viewer")
+@call("GET /detectors/<id>/evaluation", "viewer")
 def get_evaluation(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Return the accuracies of the shown version, null before its first label."""
     with database().read() as session:
@@ -357,8 +345,7 @@ def _dump_results(estimate: MeasuredEstimate, *, is_binary: bool) -> dict[str, A
     }
 
 
-@routes.get("/detectors/<id>/metrics")
-@requires("viewer")
+@call("GET /detectors/<id>/metrics", "viewer")
 def get_metrics(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Count the queries of a detector by their current answer."""
     with database().read() as session:

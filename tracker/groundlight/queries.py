@@ -6,20 +6,27 @@ from flask import Response, request
 from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
-from tracker.errors import InvalidInputError, NotFoundError
+from tracker.errors import InvalidInputError
 from tracker.groundlight import detectors
 from tracker.groundlight.routes import (
     Body,
     Metadata,
     Patience,
+    call,
     dump_page,
     naming,
     once,
     read_body,
     read_place,
-    routes,
 )
-from tracker.http import account, by, check_sees, context, database, requires
+from tracker.http import (
+    account,
+    by,
+    check_sees,
+    context,
+    database,
+    send_image,
+)
 from tracker.services import device, fields, images, wording
 from tracker.services.labelling.predictions import (
     add_waiting,
@@ -41,11 +48,6 @@ def _read_number(value: object) -> object:
         return float(value) if isinstance(value, str) else value
     except ValueError:
         return value
-
-
-def _write_number(value: object) -> object:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_number else value
 
 
 class QueryParameters(Body):
@@ -101,8 +103,7 @@ def _dump_query(session: Session, query: AnyQuery) -> dict[str, Any]:
     }
 
 
-@routes.post("/image-queries")
-@requires("editor")
+@call("POST /image-queries", "editor")
 def submit_query() -> Response:
     """Log an image query, with the prediction in its metadata if there is one."""
     asked = fields.parse_input(QueryParameters, request.args.to_dict())
@@ -148,16 +149,17 @@ def _add(
     predicted = detectors.read_class(detector, settings, prediction, field="metadata")
     if predicted == UNCLEAR:
         raise InvalidInputError.of("metadata", '"UNCLEAR" is not a valid prediction.')
-    texts = {name: _write_number(named[name]) for name in ("version", "input")}
-    values = {**named, **texts, "predicted": predicted, "metadata": kept}
+    for name in ("version", "input"):
+        if type(named[name]) is int:
+            named[name] = str(named[name])
+    values = {**named, "predicted": predicted, "metadata": kept}
     given = {name: value for name, value in values.items() if value is not None}
     with naming(confidence="metadata", version="metadata", input="metadata"):
         new = fields.parse_input(queries.NewQuery, given)
     return queries.log_query(session, detector, new, by(), image=image)[0]
 
 
-@routes.get("/image-queries")
-@requires("viewer")
+@call("GET /image-queries", "viewer")
 def list_queries() -> dict[str, Any]:
     """List the image queries of one detector or of all, newest first."""
     offset, size = read_place()
@@ -173,30 +175,23 @@ def list_queries() -> dict[str, Any]:
         return dump_page(count, [_dump_query(session, query) for query in found])
 
 
-@routes.get("/image-queries/<id>")
-@requires("viewer")
+@call("GET /image-queries/<id>", "viewer")
 def get_query(id: str) -> dict[str, Any]:  # noqa: A002 - as in the path.
     """Get an image query; the SDK polls until its result is good enough."""
     with database().read() as session:
         return _dump_query(session, find_any(session, id, seen_by=by().name))
 
 
-@routes.get("/image-queries/<id>/image")
-@requires("viewer")
+@call("GET /image-queries/<id>/image", "viewer")
 def get_image(id: str) -> Response:  # noqa: A002 - as in the path.
     with database().read() as session:
         name = find_any(session, id).image
     if name is None:
         raise wording.missing("image of the query", id)
-    try:
-        content = context().images.get(name)
-    except FileNotFoundError as error:
-        raise NotFoundError("the image is missing from the image store") from error
-    return Response(content, mimetype=images.MEDIA_TYPES[name.rpartition(".")[2]])
+    return send_image(name)
 
 
-@routes.post("/labels")
-@requires("labeler")
+@call("POST /labels", "labeler")
 def add_label() -> Response:
     """Label a query; an earlier label stays in the label history."""
     body = read_body(LabelBody)

@@ -61,6 +61,16 @@ Patience = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)]
 routes = Blueprint("device", __name__, url_prefix=f"{http.DEVICE_API}/v1")
 
 
+_View = TypeVar("_View", bound=Callable[..., Any])
+
+
+def call(address: str, role: str) -> Callable[[_View], _View]:
+    """Return the decorator of a view: its method and path, and who may use it."""
+    method, _, path = address.partition(" ")
+    declared = http.requires(role)
+    return lambda view: routes.route(path, methods=[method])(declared(view))
+
+
 @routes.after_request
 def _reword_problem(response: Response) -> Response:
     """Reword a problem document as Django REST framework does."""
@@ -86,7 +96,6 @@ def _reword_problem(response: Response) -> Response:
 
 
 def read_body(model: type[AnyBody]) -> AnyBody:
-    """Parse the JSON object in the body as *model*."""
     value = http.read_json_body()
     if not isinstance(value, dict):
         raise InvalidInputError.of("non_field_errors", "Invalid data: send an object.")
@@ -157,8 +166,7 @@ def _address(page: int) -> str:
 _SNIPPET = 20
 
 
-@routes.get("/me")
-@http.requires("viewer")
+@call("GET /me", "viewer")
 def get_me() -> dict[str, Any]:
     """Return the key's account; the SDK asks as it starts."""
     name = http.account().name
@@ -171,8 +179,7 @@ def get_me() -> dict[str, Any]:
     }
 
 
-@routes.get("/api-tokens/by-snippet/<snippet>")
-@http.requires("viewer")
+@call("GET /api-tokens/by-snippet/<snippet>", "viewer")
 def get_token(snippet: str) -> dict[str, Any]:
     """Return the key without an expiry, so that the SDK does not renew it."""
     shown = request.headers.get("x-api-token", "").strip()
@@ -190,8 +197,7 @@ def get_token(snippet: str) -> dict[str, Any]:
         }
 
 
-@routes.get("/month-to-date-account-info")
-@http.requires("viewer")
+@call("GET /month-to-date-account-info", "viewer")
 def get_usage() -> dict[str, Any]:
     """Count the queries of this month; nothing is limited."""
     with http.database().read() as session:

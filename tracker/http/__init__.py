@@ -8,14 +8,13 @@ from tracker.http.authentication import (
     add_session_cookie,
     admit,
     authenticate_if_signed_in,
-    check_second_factor,
     check_sees,
     keep_sign_in,
     required_role,
     requires,
 )
 from tracker.http.comparisons import find_comparison
-from tracker.http.exports import name_file, send_rows
+from tracker.http.exports import name_file, send_image, send_rows
 from tracker.http.idempotency import IDEMPOTENCY_PARAMETER, answer_idempotently
 from tracker.http.limits import limit_exact_sums, limit_open_requests
 from tracker.http.requests import (

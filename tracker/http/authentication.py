@@ -31,8 +31,9 @@ from tracker.services.telling.badges import get_badge
 from tracker.services.telling.webhooks import get_webhook
 from tracker.services.wording import missing
 from tracker.settings import Settings
+from tracker.storage.base import change_rows
 from tracker.storage.detectors import Detector
-from tracker.storage.people import has_second_factor, touch_key, touch_sign_in
+from tracker.storage.people import SignIn, has_second_factor, touch_key
 from tracker.words import EDITOR, KEY_ROLES, LOGGER
 
 # How the objects of the first noun in a path are found.
@@ -213,19 +214,16 @@ def _find_signed_in() -> Actor:
         view = current_app.view_functions.get(str(request.endpoint))
         is_for_setup = getattr(view, "is_for_setup", False)
         # An identity provider asks for the second step itself.
-        if is_wanted and signed_in.identity is None and not is_for_setup:
-            check_second_factor(session, signed_in.id)
+        is_needed = is_wanted and signed_in.identity is None and not is_for_setup
+        if is_needed and not has_second_factor(session, signed_in.id):
+            raise SecondFactorError("set up a second step to sign in first")
     if now() - browser.seen_at > SEEN_EVERY:
         with suppress(UnavailableError), context().database.write_if_free() as session:
-            touch_sign_in(session, browser.id, seen_at=now())
+            older = SignIn.id == browser.id, SignIn.seen_at < now()
+            change_rows(session, SignIn, *older, seen_at=now())
     return actor
 
 
 def authenticate_if_signed_in() -> None:
     with suppress(TrackerError):
         g.account = _find_signed_in()
-
-
-def check_second_factor(session: Session, account_id: int) -> None:
-    if not has_second_factor(session, account_id):
-        raise SecondFactorError("set up a second step to sign in first")

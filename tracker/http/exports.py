@@ -10,8 +10,10 @@ from typing import IO
 from flask import Response, current_app
 from sqlalchemy.orm import Session
 
+from tracker.errors import NotFoundError
 from tracker.http.limits import ConcurrencyLimit
 from tracker.http.requests import account, by, context, database
+from tracker.services import images
 from tracker.services.exports import MEDIA_TYPES, Rows, check_format, write_rows
 from tracker.storage.detectors import Detector
 
@@ -65,6 +67,15 @@ def send_rows(
     # Called even if the client hangs up or sent HEAD.
     response.call_on_close(held.close)
     return response
+
+
+def send_image(name: str) -> Response:
+    """Return an image of the store as a response; raises NotFoundError."""
+    try:
+        content = context().images.get(name)
+    except FileNotFoundError as error:
+        raise NotFoundError("the image is missing from the image store") from error
+    return Response(content, mimetype=images.MEDIA_TYPES[name.rpartition(".")[2]])
 
 
 def _giving_way(pieces: Iterable[bytes]) -> Iterator[bytes]:

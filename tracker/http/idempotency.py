@@ -88,17 +88,11 @@ def _answer_once(
     digest, asked_by = hashlib.sha256(asked.encode()).hexdigest(), by()
 
     def find_or_run(session: Session, *given: Any) -> tuple[str, int]:
-        stored = idempotency.begin_answer(session, key, asked_by, digest=digest)
-        if stored is None:
+        def run() -> tuple[str, int]:
             answer, status = work(session, *given)
-            stored = idempotency.add_answer(
-                session,
-                key,
-                asked_by,
-                digest=digest,
-                status=status,
-                body=current_app.json.dumps(answer.dump()),
-            )
+            return current_app.json.dumps(answer.dump()), status
+
+        stored = idempotency.answer_once(session, key, asked_by, run, digest=digest)
         return stored.body, stored.status
 
     with _lock_key(asked_by.name, key):

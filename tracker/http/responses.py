@@ -66,11 +66,7 @@ _COMPRESSED = {"text/css", "text/javascript"}
 
 
 def add_response_headers(app: Flask, settings: Settings) -> None:
-    app.after_request(partial(_add_headers, _private_headers(settings)))
-    app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
-
-
-def _private_headers(settings: Settings) -> dict[str, str]:
+    """Add to all responses what keeps a page and its forms private."""
     hosts = "".join(f" https://{host} http://{host}" for host in settings.image_hosts)
     headers = {
         # Files of this server, and images of the hosts in settings.
@@ -84,7 +80,8 @@ def _private_headers(settings: Settings) -> dict[str, str]:
     }
     if settings.is_https:
         headers["Strict-Transport-Security"] = "max-age=31536000"
-    return headers
+    app.after_request(partial(_add_headers, headers))
+    app.url_defaults(partial(_add_static_hash, shipped_folder("static")))
 
 
 def _add_headers(headers: dict[str, str], response: Response) -> Response:

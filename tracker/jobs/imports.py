@@ -48,7 +48,8 @@ class Imports(Handler):
         begun, progress = time.perf_counter(), Progress()
         with self.database.write() as session:
             hold(session, task, locks=False)
-            storage.start_import(session, task.row, at=self.clock())
+            fresh = {"started_at": self.clock(), "rows_read": 0, "bytes_read": 0}
+            storage.change_import(session, task.row, state=storage.RUNNING, **fresh)
         try:
             state = self._carry_out(task, watch, progress)
         except (

@@ -278,7 +278,7 @@ class Loop:
                 # It has killed too many workers.
                 first.attempts -= 1
                 error = "the worker ended each time"
-                storage.give_up(session, first, error, at=at)
+                storage.let_go(session, first, error=error, ended_at=at)
                 handler.give_up(session, first, error, at)
         return taken
 
@@ -332,7 +332,8 @@ class Loop:
                 for task in flight.tasks:
                     with suppress(LostTaskError):
                         row = storage.hold(session, task)
+                        row.attempts -= 1
                         due_at = at + timedelta(seconds=rest)
-                        storage.give_back(session, row, due_at=due_at)
+                        storage.let_go(session, row, due_at=due_at)
                         flight.handler.let_go(session, row)
         self._interrupted.clear()

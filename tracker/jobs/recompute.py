@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 from sqlalchemy.orm import Session
@@ -49,152 +49,6 @@ class Recomputed(NamedTuple):
     snapshots: int
 
 
-def recompute_detector(
-    database: Database,
-    detector_id: int,
-    *,
-    worker: str,
-    clock: Clock = utc_now,
-    time_zone: str | None = None,
-) -> Recomputed | None:
-    """Fold in the new labels of a detector, piece by piece; None if there are none.
-
-    If another worker is faster, read again.  Groups, slices by newly declared keys and
-    days in another *time_zone* are counted first.  New labels are not folded meanwhile,
-    up to a minute for some million, but can be written.
-    """
-    done: list[Recomputed] = []
-    tries = _TRIES
-    while tries:
-        begun, events = time.perf_counter(), [FoldEvents()]
-        fold = None
-        with database.read() as session:
-            found = load_detectors(session, [detector_id])
-            is_stale = any(one.groups == STALE for one in found)
-            if found and not is_stale:
-                fold = services.read_again(
-                    session, *found, time_zone=time_zone, listeners=events
-                ) or services.read_piece(session, *found, listeners=events)
-        if is_stale:
-            count_groups(database.run_piece, *found, at=clock())
-            continue
-        if fold is None:
-            break
-        try:
-            if fold.is_new:
-                _store_again(database, fold, clock=clock, begun=begun)
-                continue
-            services.score_folds([fold])
-            seconds = time.perf_counter() - begun
-            done += _store(database, [fold], seconds, worker=worker, clock=clock)
-            if fold.until is None:
-                break
-        except StaleFoldError:
-            tries -= 1
-    else:
-        log.info("left to another worker", detector=f"det_{detector_id}")
-    if not done:
-        return None
-    labels, snapshots = (sum(one) for one in zip(*(d[1:] for d in done), strict=True))
-    return Recomputed(detector_id, labels, snapshots)
-
-
-def recompute_small(
-    database: Database,
-    detector_ids: Collection[int],
-    *,
-    worker: str,
-    clock: Clock = utc_now,
-    time_zone: str | None = None,
-) -> Iterator[Recomputed]:
-    """Fold in the new labels of the detectors that have few, each yielded once stored.
-
-    Together they take a third of the time.
-    """
-    begun = time.perf_counter()
-    with database.read() as session:
-        found = load_detectors(session, detector_ids)
-        ready = [
-            one
-            for one in found
-            if not list_uncounted(one)
-            and one.groups != STALE
-            and time_zone in {None, one.time_zone}
-        ]
-        folds = services.read_folds(
-            session, ready, below=_FEW, listeners=[FoldEvents()]
-        )
-    yield from _finish_each(database, folds, begun, worker=worker, clock=clock)
-
-
-def _finish_each(
-    database: Database, folds: Sequence[Fold], begun: float, **by: Any
-) -> Iterator[Recomputed]:
-    """Finish folds, without those that another worker was faster with."""
-    services.score_folds(folds)
-    seconds = (time.perf_counter() - begun) / max(len(folds), 1)
-    for start in range(0, len(folds), _WRITTEN_AT_ONCE):
-        some = folds[start : start + _WRITTEN_AT_ONCE]
-        with suppress(StaleFoldError):
-            yield from _store(database, some, seconds, **by)
-
-
-def _store(
-    database: Database,
-    folds: Sequence[Fold],
-    seconds: float,
-    *,
-    worker: str,
-    clock: Clock,
-) -> list[Recomputed]:
-    """Write folds; raises StaleFoldError if another worker was faster."""
-    begun = time.perf_counter()
-    with database.write() as session:
-        runs = services.store_folds(
-            session, folds, worker=worker, computed_at=clock(), seconds=seconds
-        )
-        # A worker keeps a detector until its last piece.
-        ended = [str(one.detector.id) for one in folds if one.until is None]
-        storage.withdraw(session, storage.RECOMPUTE, *ended)
-    if sum(run.snapshots for run in runs) > _MANY_SNAPSHOTS:
-        # Without statistics PostgreSQL compares each snapshot with each interval.
-        database.settle(is_large=False, tables=HISTORY_TABLES)
-    took = seconds + (time.perf_counter() - begun) / len(folds)
-    for run in runs:
-        log.info(
-            "recomputed",
-            detector=f"det_{run.detector_id}",
-            batches=run.batches,
-            labels=run.labels,
-            snapshots=run.snapshots,
-            seconds=round(took, 4),
-        )
-    return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in runs]
-
-
-def _end_runs(database: Database, *, worker: str, clock: Clock) -> None:
-    begun = time.perf_counter()
-    with database.read() as session:
-        folds = services.read_ends(session, at=clock(), listeners=[FoldEvents()])
-    for _ in _finish_each(database, folds, begun, worker=worker, clock=clock):
-        pass
-
-
-def _store_again(
-    database: Database, found: Fold, *, clock: Clock, begun: float
-) -> None:
-    """Write a recount; raises StaleFoldError if labels were folded in meanwhile."""
-    with database.write() as session:
-        services.store_again(session, found, computed_at=clock())
-    log.info(
-        "counted again",
-        detector=f"det_{found.detector.id}",
-        slices=found.cut_by,
-        time_zone=found.time_zone,
-        seconds=round(time.perf_counter() - begun, 4),
-    )
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Recompute(Handler):
     """Folds in new labels every *every_seconds*.
@@ -232,22 +86,134 @@ class Recompute(Handler):
         # Another worker was faster, or there was nothing to do.
         rest = by_id.keys() - failed.keys() - are_done
         self.finish(*(by_id[one] for one in rest))
-        _end_runs(self.database, worker=self.worker, clock=self.clock)
+        self.end_runs()
         return len(done)
+
+    def recompute(self, detector_id: int) -> Recomputed | None:
+        """Fold in the new labels of a detector, piece by piece; None if there are none.
+
+        If another worker is faster, read again.  Groups, slices by newly declared keys
+        and days in another time zone are counted first.  New labels are not folded
+        meanwhile, up to a minute for some million, but can be written.
+        """
+        done: list[Recomputed] = []
+        tries = _TRIES
+        while tries:
+            begun, events = time.perf_counter(), [FoldEvents()]
+            fold = None
+            with self.database.read() as session:
+                found = load_detectors(session, [detector_id])
+                is_stale = any(one.groups == STALE for one in found)
+                if found and not is_stale:
+                    fold = services.read_again(
+                        session, *found, time_zone=self.time_zone, listeners=events
+                    ) or services.read_piece(session, *found, listeners=events)
+            if is_stale:
+                count_groups(self.database.run_piece, *found, at=self.clock())
+                continue
+            if fold is None:
+                break
+            try:
+                if fold.is_new:
+                    self._store_again(fold, begun)
+                    continue
+                services.score_folds([fold])
+                done += self._store([fold], time.perf_counter() - begun)
+                if fold.until is None:
+                    break
+            except StaleFoldError:
+                tries -= 1
+        else:
+            log.info("left to another worker", detector=f"det_{detector_id}")
+        if not done:
+            return None
+        labels, snapshots = map(sum, zip(*(one[1:] for one in done), strict=True))
+        return Recomputed(detector_id, labels, snapshots)
+
+    def recompute_small(self, detector_ids: Collection[int]) -> Iterator[Recomputed]:
+        """Fold in the new labels of the detectors that have few, yielded once stored.
+
+        Together they take a third of the time.
+        """
+        begun = time.perf_counter()
+        with self.database.read() as session:
+            ready = [
+                one
+                for one in load_detectors(session, detector_ids)
+                if not list_uncounted(one)
+                and one.groups != STALE
+                and self.time_zone in {None, one.time_zone}
+            ]
+            events = [FoldEvents()]
+            folds = services.read_folds(session, ready, below=_FEW, listeners=events)
+        yield from self._finish_each(folds, begun)
+
+    def end_runs(self) -> None:
+        """Add the snapshots of runs that have ended."""
+        begun = time.perf_counter()
+        with self.database.read() as session:
+            events = [FoldEvents()]
+            folds = services.read_ends(session, at=self.clock(), listeners=events)
+        for _ in self._finish_each(folds, begun):
+            pass
+
+    def _finish_each(self, folds: Sequence[Fold], begun: float) -> Iterator[Recomputed]:
+        """Finish folds, without those that another worker was faster with."""
+        services.score_folds(folds)
+        seconds = (time.perf_counter() - begun) / max(len(folds), 1)
+        for start in range(0, len(folds), _WRITTEN_AT_ONCE):
+            with suppress(StaleFoldError):
+                yield from self._store(folds[start : start + _WRITTEN_AT_ONCE], seconds)
+
+    def _store(self, folds: Sequence[Fold], seconds: float) -> list[Recomputed]:
+        """Write folds; raises StaleFoldError if another worker was faster."""
+        begun = time.perf_counter()
+        with self.database.write() as session:
+            runs = services.store_folds(
+                session,
+                folds,
+                worker=self.worker,
+                computed_at=self.clock(),
+                seconds=seconds,
+            )
+            # A worker keeps a detector until its last piece.
+            ended = [str(one.detector_id) for one in folds if one.until is None]
+            storage.withdraw(session, storage.RECOMPUTE, *ended)
+        if sum(run.snapshots for run in runs) > _MANY_SNAPSHOTS:
+            # Without statistics PostgreSQL compares each snapshot with each interval.
+            self.database.settle(is_large=False, tables=HISTORY_TABLES)
+        took = seconds + (time.perf_counter() - begun) / len(folds)
+        for run in runs:
+            log.info(
+                "recomputed",
+                detector=f"det_{run.detector_id}",
+                batches=run.batches,
+                labels=run.labels,
+                snapshots=run.snapshots,
+                seconds=round(took, 4),
+            )
+        return [Recomputed(one.detector_id, one.labels, one.snapshots) for one in runs]
+
+    def _store_again(self, found: Fold, begun: float) -> None:
+        """Write a recount; raises StaleFoldError if labels were folded in meanwhile."""
+        with self.database.write() as session:
+            services.store_again(session, found, computed_at=self.clock())
+        log.info(
+            "counted again",
+            detector=f"det_{found.detector_id}",
+            slices=found.cut_by,
+            time_zone=found.time_zone,
+            seconds=round(time.perf_counter() - begun, 4),
+        )
 
     def recompute_some(
         self, detector_ids: Sequence[int]
     ) -> tuple[list[Recomputed], dict[int, Exception]]:
         """Return the results, and the errors by detector."""
-        known: Any = {
-            "worker": self.worker,
-            "clock": self.clock,
-            "time_zone": self.time_zone,
-        }
         done: list[Recomputed] = []
         failed: dict[int, Exception] = {}
         try:
-            for one in recompute_small(self.database, detector_ids, **known):
+            for one in self.recompute_small(detector_ids):
                 done.append(one)  # noqa: PERF402 - what came before a failure stays.
         except UnavailableError:
             raise
@@ -258,7 +224,7 @@ class Recompute(Handler):
             if detector_id in are_done:
                 continue
             try:
-                found = recompute_detector(self.database, detector_id, **known)
+                found = self.recompute(detector_id)
             except UnavailableError:
                 # The database is away for every detector: end the run.
                 raise
@@ -319,5 +285,5 @@ def recompute_all(
         done += found
         for detector_id, error in failed.items():
             job.let_rest(detector_id, error)
-    _end_runs(database, worker=worker, clock=clock)
+    job.end_runs()
     return done

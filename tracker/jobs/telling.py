@@ -3,7 +3,7 @@
 import smtplib
 import ssl
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.message import EmailMessage
@@ -132,6 +132,24 @@ class _Mail(Handler):
     server: MailServer
     head: mail.Letterhead
 
+    def send(
+        self,
+        message: EmailMessage,
+        note: Callable[[Session, mail.Failure | None], bool],
+        **names: Any,
+    ) -> int:
+        """Send *message* and let *note* store the result; return 1 if it was taken."""
+        failure = self.server.hand_over(message)
+        is_over = self.database.run(lambda session: note(session, failure))
+        names["message"] = message["Message-ID"]
+        if failure is None:
+            log.info("sent mail", **names)
+            return 1
+        log.warning(
+            "mail was not taken", error=failure.reason, given_up=is_over, **names
+        )
+        return 0
+
 
 class AddressMail(_Mail):
     """Asks account owners to confirm their addresses."""
@@ -146,23 +164,12 @@ class AddressMail(_Mail):
         if message is None:
             self.finish(task)
             return 0
-        failure = self.server.hand_over(message)
-        is_over = self.database.run(
-            lambda session: mail.note_check(session, task, failure, self.clock())
-        )
-        _log(message, failure, is_over=is_over, account=task.key)
-        return failure is None
-
-
-def _log(
-    message: EmailMessage, failure: mail.Failure | None, *, is_over: bool, **names: Any
-) -> None:
-    names["message"] = message["Message-ID"]
-    if failure is None:
-        log.info("sent mail", **names)
-    else:
-        log.warning(
-            "mail was not taken", error=failure.reason, given_up=is_over, **names
+        return self.send(
+            message,
+            lambda session, failure: mail.note_check(
+                session, task, failure, self.clock()
+            ),
+            account=task.key,
         )
 
 
@@ -180,17 +187,15 @@ class DigestMail(_Mail):
         message, told = self.database.run(
             lambda session: mail.begin_digest(session, task, self.head, self.clock())
         )
-        is_sent = message is not None
-        failure = None if message is None else self.server.hand_over(message)
-        is_over = self.database.run(
-            lambda session: mail.end_digest(
-                session, task, told, failure, self.clock(), is_sent=is_sent
-            )
-        )
+
+        def end(session: Session, failure: mail.Failure | None) -> bool:
+            is_sent, at = message is not None, self.clock()
+            return mail.end_digest(session, task, told, failure, at, is_sent=is_sent)
+
         if message is None:
+            self.database.run(lambda session: end(session, None))
             return 0
-        _log(message, failure, is_over=is_over, account=task.key, events=len(told))
-        return failure is None
+        return self.send(message, end, account=task.key, events=len(told))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -22,7 +22,7 @@ from tracker.clock import Clock
 from tracker.errors import TrackerError
 from tracker.services.by import Actor
 from tracker.services.deciding import planning
-from tracker.services.deciding.comparison import Comparison, get_comparison
+from tracker.services.deciding.comparison import get_comparison
 from tracker.services.detectors import check_class, describe_detectors, get_detector
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.history import dump_rows, iter_history, list_scopes
@@ -169,7 +169,26 @@ class Desk:
             comparison = get_comparison(
                 session, found, computed_at=self.clock(), old=old, new=new
             )
-        return _answer(_say_comparison(comparison), comparison.dump())
+        names = {"new": plain(comparison.new), "old": plain(comparison.old)}
+        if comparison.paired is None:
+            said = "{new} and {old} have no labelled input in common."
+            return _answer(said.format_map(names), comparison.dump())
+        outcome = _COMPARED[comparison.verdict].format_map(names)
+        said = (
+            f"On {plural(comparison.paired.pairs, comparison.unit)} that both answered "
+            f"and that were labelled at random, {outcome}."
+        )
+        decision = comparison.decision
+        if decision is None:
+            usual = "these inputs say nothing of the measure"
+            because = comparison.no_decision_because or usual
+            said += f" {because[0].upper()}{because[1:]}."
+        else:
+            sentence = plain(comparison.sentence, limit=500)
+            said += f" {sentence} That holds at every look."
+        if decision is not None and decision.labels_to_decide:
+            said += f" About {decision.labels_to_decide:,} more inputs would decide it."
+        return _answer(said, comparison.dump())
 
     def plan(
         self,
@@ -389,25 +408,6 @@ def _say_plan(plan: planning.LabelPlan) -> str:
         more = plural(plan.for_balanced_width, "more label")
         said = f"With {more} the balanced interval is {width} wide."
     return f"{said} The next label is worth most of class {plain(plan.next.name)}."
-
-
-def _say_comparison(found: Comparison) -> str:
-    names = {"new": plain(found.new), "old": plain(found.old)}
-    if found.paired is None:
-        return f"{names['new']} and {names['old']} have no labelled input in common."
-    outcome = _COMPARED[found.verdict].format_map(names)
-    said = (
-        f"On {plural(found.paired.pairs, found.unit)} that both answered and that "
-        f"were labelled at random, {outcome}."
-    )
-    decision = found.decision
-    if decision is None:
-        because = found.no_decision_because or "these inputs say nothing of the measure"
-        return f"{said} {because[0].upper()}{because[1:]}."
-    said += f" {plain(found.sentence, limit=500)} That holds at every look."
-    if decision.labels_to_decide:
-        said += f" About {decision.labels_to_decide:,} more inputs would decide it."
-    return said
 
 
 def _say_slices(found: Slices) -> str:

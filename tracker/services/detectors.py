@@ -1,9 +1,9 @@
 """Creating, changing and finding detectors."""
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, create_model
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -22,12 +22,12 @@ from tracker.services.wording import dump_instant, invalid, missing, show
 from tracker.shapes import Shape
 from tracker.storage import detectors as storage
 from tracker.storage import people
-from tracker.storage.base import Base, dump_id, find_by_id, parse_id
+from tracker.storage.base import Base, change_rows, dump_id, find_by_id, parse_id
 from tracker.storage.estimates import slices
 from tracker.storage.estimates.pending import add_batch, count_groups_again
 from tracker.storage.estimates.projections import find_calendars_again
 from tracker.storage.queries.finding import index_metadata
-from tracker.storage.queries.waiting import forget_problems
+from tracker.storage.queries.waiting import WaitingQuery
 from tracker.storage.tasks import PREDICTION, wake_lane
 from tracker.words import NO_ANSWER, UNCLEAR
 
@@ -148,7 +148,25 @@ class NewDetector(fields.Input):
     )
 
 
-class DetectorChange(fields.Input):
+def _like_new(base: Any, *without: str, are_optional: bool) -> Any:
+    """Return the base of a class with the fields of ``NewDetector``."""
+    found: dict[str, Any] = {}
+    for name, field in NewDetector.model_fields.items():
+        said: dict[str, Any] = {"description": field.description}
+        kind: Any = field.annotation
+        if are_optional:
+            # What is checked is not None.
+            kind = Annotated[(kind, *field.metadata, name)] | None
+            said["default"] = None
+        if name not in without:
+            found[name] = kind, Field(**said)
+    return create_model(base.__name__, __base__=base, **found)
+
+
+class DetectorChange(
+    _like_new(fields.Input, "label_of", are_optional=True),  # type: ignore[misc]
+    fields.Input,
+):
     """The fields to change; a field that is left out keeps its value.
 
     Classes can be added, never removed or renamed.  From the first label after the
@@ -156,44 +174,13 @@ class DetectorChange(fields.Input):
     classes it covers.
     """
 
-    name: fields.DetectorName | None = None
-    question: fields.Question | None = None
-    guideline: fields.Guideline | None = None
-    confidence_level: fields.ConfidenceLevel | None = None
-    target: fields.Level | None = None
-    measure: fields.MeasureName | None = None
-    also: list[Watched] | None = Field(default=None, max_length=4)
-    queue_rate: fields.Rate | None = None
-    gold_rate: fields.GoldRate | None = None
-    labels_wanted: fields.LabelsWanted | None = None
-    consensus: fields.Consensus | None = None
-    label_sampling: fields.LabelSampling | None = Field(
-        default=None, description="null: not stated."
-    )
-    class_shares: fields.ClassParts | None = Field(
-        default=None, description="Applies to versions without a label."
-    )
-    reference: fields.Level | None = Field(default=None, description="null for none.")
-    group_by: fields.GroupBy | None = Field(
-        default=None,
-        description="Queries are counted again in the background; null for none.",
-    )
-    stalled_after_hours: fields.Hours | None = None
-    method: fields.ShownMethod | None = None
     production_version: fields.VersionName | None = Field(
-        default=None, description="null: the version that answers most new queries."
+        default=None,
+        description="The version that is shown; null: the one that answers most new "
+        "queries.",
     )
-    predictor: str | None = None
-    slices: fields.SliceNames | None = None
-    text_field: fields.MetadataKey | None = Field(
-        default=None, description="null for `text`."
-    )
-    tags: fields.DetectorTags | None = None
-    owner: fields.VersionWanted | None = Field(
-        default=None, description="null for nobody."
-    )
-    classes: fields.Classes | None = Field(
-        default=None, description="The existing classes and the new ones."
+    predictor: str | None = Field(
+        default=None, description="The URL of the model for images."
     )
 
 
@@ -224,50 +211,15 @@ class VersionChange(fields.Input):
     )
 
 
-class Detector(Shape):
+class _Identified(Shape):
+    id: str = Field(description="det_ and a number.")
+
+
+class Detector(_like_new(_Identified, are_optional=False), Shape):  # type: ignore[misc]
     """A classifier under measurement."""
 
-    id: str = Field(description="det_ and a number.")
-    name: str
-    question: str
-    guideline: str = Field(description="How labelers answer the question.")
-    classes: list[str]
     added_classes: list[AddedClass] = Field(
         description="The classes that were added later."
-    )
-    confidence_level: float
-    target: float | None = Field(description="The target of the measure.")
-    measure: str = Field(
-        description="The measure of the target: balanced, overall, recall:CLASS or "
-        "precision:CLASS."
-    )
-    also: list[Watched] = Field(description="More measures with their targets.")
-    queue_rate: float = Field(description="The share of queries in the random queue.")
-    gold_rate: float = Field(description="The share of gold queries in that queue.")
-    labels_wanted: int = Field(
-        description="How many different people label each query."
-    )
-    consensus: fields.Consensus = Field(
-        description="Which label of several people is scored."
-    )
-    label_sampling: fields.LabelSampling | None = Field(
-        description="The sampling of labels sent without one."
-    )
-    label_of: fields.LabelOf = Field(
-        description="What a label judges: the input of queries, or the answer of one."
-    )
-    class_shares: dict[str, float] | None = Field(
-        description="The frequency of each class, as stated for new versions."
-    )
-    reference: float | None = Field(
-        description="The value of the measure below which somebody wants to be told."
-    )
-    group_by: str | None = Field(description="The metadata key that groups queries.")
-    stalled_after_hours: int | None = Field(
-        description="Hours without a label before an event is sent; null for never."
-    )
-    method: fields.ShownMethod = Field(
-        description="The method of the interval that pages show first."
     )
     production_version: str | None = Field(
         description="The version that is shown by default; null: the one that answers "
@@ -282,10 +234,6 @@ class Detector(Shape):
         "for the production version."
     )
     predictor: str | None = Field(description="The URL of the model for images.")
-    slices: list[str] = Field(description="The metadata keys of its slices.")
-    text_field: str | None = Field(description="The key shown as text; null: `text`.")
-    tags: list[str] = Field(description="Words to filter the list by.")
-    owner: str | None = Field(description="The person or team responsible for it.")
     created_at: fields.Instant
     archived_at: fields.Instant | None
     versions: list[DetectorVersion] = Field(
@@ -372,7 +320,8 @@ def change_detector(
             _check_version(session, detector, new)
         if new != old and field == "predictor":
             check_predictor(new, predictor_hosts)
-            forget_problems(session, detector.id)
+            theirs = WaitingQuery.detector_id == detector.id
+            change_rows(session, WaitingQuery, theirs, problem=None)
             wake_lane(session, PREDICTION, str(detector.id), at=by.at)
         if new != old:
             _prepare(session, detector, field, new, by)
@@ -477,7 +426,9 @@ def _prepare(
         slices.leave_uncounted(detector)
     if field == "label_sampling":
         # So the newest snapshot rests on other labels than the estimate.
-        storage.end_runs(session, detector.id, at=by.at)
+        version = storage.Version
+        theirs = version.detector_id == detector.id, version.last_label_at.is_not(None)
+        change_rows(session, version, *theirs, run_due_at=by.at)
     if field in _DATED_BY:
         find_calendars_again(session, detector.id)
         add_batch(session, detector.id, created_at=by.at)

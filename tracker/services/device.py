@@ -1,6 +1,5 @@
 """Settings of detectors, groups and counts of the device API."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,10 +51,6 @@ def set_settings(
         storage.add_group(session, settings.group_name, created_at=by.at)
     by.record(session, "device settings", detector.name, **changed)
     return settings
-
-
-def load_details(settings: DeviceSettings) -> Any:
-    return None if settings.details is None else json.loads(settings.details)
 
 
 def list_groups(session: Session) -> list[DetectorGroup]:

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, TypeVar
@@ -135,30 +135,20 @@ def is_storable(text: str) -> bool:
     return not _UNSTORABLE.search(text)
 
 
+def must(test: Callable[[Any], object], right: str) -> AfterValidator:
+    """Return the check that *test* is true of a value; else *right* says what is."""
+
+    def check(value: Any) -> Any:
+        if not test(value):
+            raise ValueError(right)
+        return value
+
+    return AfterValidator(check)
+
+
 def check_text(value: str) -> str:
     if _UNSTORABLE.search(value):
         raise ValueError("NUL and lone surrogates are not allowed")
-    return value
-
-
-def _check_detector_name(value: str) -> str:
-    if value.startswith("det_"):
-        raise ValueError("a name must not begin with det_, as ids do")
-    # The name is a part of URLs, which continue after it.
-    if "/" in value:
-        raise ValueError("a name must not contain a slash (/)")
-    return value
-
-
-_RESERVED = {UNCLEAR.casefold(), NO_ANSWER.casefold(), BALANCED}
-
-
-def _check_class(value: str) -> str:
-    if value.casefold() in _RESERVED:
-        raise ValueError(
-            "a class must not be called UNCLEAR, NO_ANSWER or balanced, in upper or "
-            "lower case"
-        )
     return value
 
 
@@ -172,24 +162,6 @@ def _each_once(noun: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
-
-
-def _check_version(value: str) -> str:
-    if value == "*":
-        raise ValueError("* means all versions together and cannot name one")
-    return value
-
-
-def _check_image_url(value: str) -> str:
-    if not re.match(r"https?://[^/\s]+", value, re.ASCII) or re.search(r"\s", value):
-        raise ValueError("it must be an http or https address")
-    return value
-
-
-def _check_sampling(value: str) -> str:
-    if value not in SAMPLINGS:
-        raise ValueError(f"it must be one of {', '.join(SAMPLINGS)}")
-    return value
 
 
 def _check_metadata(value: dict[str, Any]) -> dict[str, Any]:
@@ -230,7 +202,15 @@ Instant = Annotated[
 ]
 Address = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
 Key = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
-DetectorName = Annotated[Key, AfterValidator(_check_detector_name)]
+DetectorName = Annotated[
+    Key,
+    must(
+        lambda name: not name.startswith("det_"),
+        "a name must not begin with det_, as ids do",
+    ),
+    # The name is a part of URLs, which continue after it.
+    must(lambda name: "/" not in name, "a name must not contain a slash (/)"),
+]
 StudyName = Key
 Question = Annotated[
     str, Field(min_length=1, max_length=1000), AfterValidator(_check_name)
@@ -239,11 +219,22 @@ VersionWanted = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(_check_name)
 ]
 KeyName = VersionWanted
-ClassName = Annotated[VersionWanted, AfterValidator(_check_class)]
+_RESERVED = {UNCLEAR.casefold(), NO_ANSWER.casefold(), BALANCED}
+ClassName = Annotated[
+    VersionWanted,
+    must(
+        lambda name: name.casefold() not in _RESERVED,
+        "a class must not be called UNCLEAR, NO_ANSWER or balanced, in upper or lower "
+        "case",
+    ),
+]
 Classes = Annotated[
     list[ClassName], Field(min_length=2, max_length=1000), _each_once("class")
 ]
-VersionName = Annotated[VersionWanted, AfterValidator(_check_version)]
+VersionName = Annotated[
+    VersionWanted,
+    must("*".__ne__, "* means all versions together and cannot name one"),
+]
 LabelText = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(check_text)
 ]
@@ -251,16 +242,12 @@ LabelText = Annotated[
 MetadataKey = LabelText
 
 
-def _check_group_by(value: str) -> str:
-    if not value.removeprefix("metadata."):
-        raise ValueError("a metadata key must follow metadata.")
-    if not value.startswith("metadata."):
-        raise ValueError("it must be like metadata.session")
-    return check_text(value)
-
-
 GroupBy = Annotated[
-    str, Field(min_length=1, max_length=109), AfterValidator(_check_group_by)
+    str,
+    Field(min_length=1, max_length=109),
+    must(lambda key: key != "metadata.", "a metadata key must follow metadata."),
+    must(re.compile(r"metadata\..", re.S).match, "it must be like metadata.session"),
+    AfterValidator(check_text),
 ]
 SliceNames = Annotated[list[MetadataKey], Field(max_length=8), _each_once("key")]
 DetectorTags = Annotated[
@@ -280,10 +267,16 @@ LabelsWanted = Annotated[int, Field(ge=1, le=9)]
 Hours = Annotated[int, Field(ge=1, le=87_600)]
 Note = Annotated[str, Field(max_length=2000), AfterValidator(check_text)]
 Guideline = Annotated[str, Field(max_length=5000), AfterValidator(check_text)]
-ImageUrl = Annotated[Note, AfterValidator(_check_image_url)]
+ImageUrl = Annotated[
+    Note,
+    must(
+        re.compile(r"https?://(?a:[^/\s]+)\S*").fullmatch,
+        "it must be an http or https address",
+    ),
+]
 Sampling = Annotated[
     str,
-    AfterValidator(_check_sampling),
+    must(SAMPLINGS.__contains__, f"it must be one of {', '.join(SAMPLINGS)}"),
     WithJsonSchema({"type": "string", "enum": list(SAMPLINGS)}),
 ]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]

@@ -1,5 +1,6 @@
 """Stored answers, so that a request is carried out once."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from sqlalchemy.orm import Session
@@ -8,7 +9,7 @@ from tracker.errors import InvalidInputError, TrackerError
 from tracker.services.by import By
 from tracker.services.wording import show
 from tracker.storage import idempotency as storage
-from tracker.storage.base import find_row
+from tracker.storage.base import delete_rows, find_row
 from tracker.storage.dialect import lock
 from tracker.storage.idempotency import StoredAnswer
 
@@ -20,24 +21,34 @@ class StillRunningError(TrackerError):
     """A request under the same idempotency key is being carried out."""
 
 
-def begin_answer(
-    session: Session, key: str, by: By, *, digest: str
-) -> StoredAnswer | None:
-    """Return the stored answer under *key*; None if the work is still to be done.
+def answer_once(
+    session: Session,
+    key: str,
+    by: By,
+    work: Callable[[], tuple[str, int]],
+    *,
+    digest: str,
+) -> StoredAnswer:
+    """Return the answer stored under *key*, or store what *work* returns.
 
-    With None, *key* is locked until this transaction ends.  Raises StillRunningError if
-    another request has the lock, and as ``find_answer``.
+    *key* is locked until this transaction ends.  Raises StillRunningError if another
+    request has the lock, and as ``find_answer``.
     """
     owner, at = by.actor.name, by.at
     if not lock(session, f"answer {owner}\n{key}", waits=False):
         raise StillRunningError
     storage.delete_old_answers(session, until=at - KEPT_FOR)
-    found = find_row(session, StoredAnswer, owner=owner, key=key)
-    if found is not None and found.created_at <= at - KEPT_FOR:
-        session.delete(found)
+    found = find_answer(session, key, by, digest=digest)
+    if found is None:
+        body, status = work()
+        # One that is too old.
+        delete_rows(session, StoredAnswer, owner=owner, key=key)
+        found = StoredAnswer(
+            owner=owner, key=key, digest=digest, status=status, body=body, created_at=at
+        )
+        session.add(found)
         session.flush()
-        return None
-    return find_answer(session, key, by, digest=digest)
+    return found
 
 
 def find_answer(
@@ -55,20 +66,3 @@ def find_answer(
             HEADER, f"{show(key)} was used for another request; choose a new one"
         )
     return found
-
-
-def add_answer(  # noqa: PLR0913 - the columns of one row.
-    session: Session, key: str, by: By, *, digest: str, status: int, body: str
-) -> StoredAnswer:
-    """Store an answer in the transaction of its work."""
-    answer = StoredAnswer(
-        owner=by.actor.name,
-        key=key,
-        digest=digest,
-        status=status,
-        body=body,
-        created_at=by.at,
-    )
-    session.add(answer)
-    session.flush()
-    return answer

@@ -87,10 +87,11 @@ def retry(  # noqa: PLR0913 - the result of an attempt.
     """Let a failed, held task rest, or give it up; return whether it is given up."""
     text = dump_error(error)
     if is_final or is_over(task, at=at):
-        storage.give_up(session, task, text, at=at)
+        storage.let_go(session, task, error=text, ended_at=at)
         return True
     seconds = max(rest_seconds(task.kind, task.attempts), at_least_seconds)
-    storage.rest(session, task, text, due_at=at + timedelta(seconds=seconds))
+    due_at = at + timedelta(seconds=seconds)
+    storage.let_go(session, task, error=text, due_at=due_at)
     return False
 
 

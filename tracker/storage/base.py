@@ -40,7 +40,6 @@ def index_where(
 
 
 def index_some(table: str, suffix: str, condition: str, *columns: str) -> sa.Index:
-    """Return the partial index by detector over the rows that meet *condition*."""
     name = f"ix_{table}_detector_id_{suffix}"
     return index_where(condition, name, "detector_id", *columns)
 
@@ -257,7 +256,6 @@ def equal(entity: type[Base], **which: Any) -> list[sa.ColumnElement[bool]]:
 
 
 def find_row(session: Session, entity: type[_Row], **which: Any) -> _Row | None:
-    """Return the row whose columns have these values."""
     return session.scalars(sa.select(entity).filter_by(**which)).one_or_none()
 
 
@@ -331,7 +329,6 @@ def set_row(
 def set_detector_ids(
     session: Session, rows_of: type[Base], ids: Iterable[int], **owner: int
 ) -> None:
-    """Set the detectors that rows name for one owner."""
     rows = [{"detector_id": detector_id} for detector_id in sorted(set(ids))]
     set_rows(session, rows_of, rows, **owner)
 

@@ -13,7 +13,10 @@ from tracker.storage import base, inserting
 
 
 class Detector(base.Base):
-    """A classifier under measurement, with its question and its classes."""
+    """A classifier under measurement, with its question and its classes.
+
+    ``NewDetector`` in services/detectors.py says what each setting means.
+    """
 
     __tablename__ = "detectors"
     __table_args__ = (
@@ -30,7 +33,6 @@ class Detector(base.Base):
     id: Mapped[int] = mapped_column(base.BigId, primary_key=True)
     name: Mapped[str] = mapped_column(base.Name)
     question: Mapped[str] = mapped_column(base.Name)
-    # How labelers answer the question.
     guideline: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("''"))
     classes: Mapped[list[str]] = mapped_column(sa.JSON)
     # Classes added later, each with the instant: [["MAYBE", "2026-…Z"]].
@@ -47,30 +49,22 @@ class Detector(base.Base):
     archived_at: Mapped[datetime | None]
     # The zone of the days by which labels are counted.
     time_zone: Mapped[str] = mapped_column(sa.Text, server_default="UTC", default="UTC")
-    # The share of the queries in the random queue.
     queue_rate: Mapped[float] = mapped_column(server_default="1")
-    # How many different people the random queue asks about each query.
     labels_wanted: Mapped[int] = mapped_column(server_default="1")
-    # Which label of several people is scored: one of CONSENSUS.
     consensus: Mapped[str] = mapped_column(sa.Text, server_default="majority")
-    # The sampling of labels sent without one; None: not stated.
     label_sampling: Mapped[str | None] = mapped_column(sa.Text)
-    # What a label judges, one of LABEL_OF; fixed when the detector is created.
+    # Fixed when the detector is created.
     label_of: Mapped[str] = mapped_column(sa.Text, server_default="input")
     # The stated frequencies of the classes, and when they were stated.
     class_shares: Mapped[dict[str, float] | None] = mapped_column(
         sa.JSON(none_as_null=True)
     )
     class_shares_at: Mapped[datetime | None]
-    # The value of the measure below which somebody wants to be told.
     reference: Mapped[float | None]
-    # The metadata key that groups queries: "metadata.session".
     group_by: Mapped[str | None] = mapped_column(sa.Text)
     # None while no query has a group, else whether groups must be counted again.
     groups: Mapped[str | None] = mapped_column(sa.Text)
-    # The share of gold queries in the random queue.
     gold_rate: Mapped[float] = mapped_column(server_default="0")
-    # The method of the intervals on pages.
     method: Mapped[str] = mapped_column(sa.Text, server_default="joint")
     # The name of the version shown by default; None for the one that answers most new
     # queries.
@@ -82,20 +76,15 @@ class Detector(base.Base):
     queue_seed: Mapped[str] = mapped_column(sa.Text, server_default=sa.text("''"))
     # Counts the runs of the job over this detector; see storage/estimates/pending.py.
     revision: Mapped[int] = mapped_column(base.BigId, default=0)
-    # Without a label for so long, an event is sent; None: never.
     stalled_after_hours: Mapped[int | None]
-    # The URL of the model that predicts queries without a prediction.
     predictor: Mapped[str | None] = mapped_column(sa.Text)
     # The saved mapping of files; see services/imports/reading/choices.py.
     import_mapping: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     # The metadata keys of its slices, and those that the job already counts.
     slices: Mapped[list[str]] = base.text_list()
     counted_slices: Mapped[list[str]] = base.text_list()
-    # The metadata key that pages show as text; None: "text".
     text_field: Mapped[str | None] = mapped_column(sa.Text)
-    # Words to filter the list of detectors by.
     tags: Mapped[list[str]] = base.text_list()
-    # The person or team responsible for it.
     owner: Mapped[str | None] = mapped_column(base.Name)
 
     @property
@@ -215,6 +204,10 @@ def _are_among(ids: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
     return [] if ids is None else [Detector.id.in_(ids)]
 
 
+def are_archived(among: Collection[int] | None) -> list[sa.ColumnElement[bool]]:
+    return [Detector.archived_at.is_not(None), *_are_among(among)]
+
+
 def select_open(among: Collection[int] | None) -> sa.Select[int]:
     are_open = Detector.archived_at.is_(None)
     return sa.select(Detector.id).where(are_open, *_are_among(among))
@@ -222,22 +215,6 @@ def select_open(among: Collection[int] | None) -> sa.Select[int]:
 
 def list_owned_ids(session: Session, owner: str) -> Sequence[int]:
     return session.scalars(sa.select(Detector.id).filter_by(owner=owner)).all()
-
-
-def list_archived(
-    session: Session,
-    *,
-    before: int | None = None,
-    limit: int,
-    among: Collection[int] | None = None,
-) -> Sequence[Detector]:
-    archived = Detector.archived_at.is_not(None), *_are_among(among)
-    return base.list_newest(session, Detector, *archived, before=before, limit=limit)
-
-
-def count_archived(session: Session, *, among: Collection[int] | None = None) -> int:
-    archived = Detector.archived_at.is_not(None), *_are_among(among)
-    return base.count_rows(session, Detector, *archived)
 
 
 # Built once: nearly every page asks this.
@@ -249,7 +226,6 @@ _OF_DETECTORS = (
 
 
 def list_versions(session: Session, *detector_ids: int) -> Sequence[Version]:
-    """Return the versions of detectors in the order in which they arrived."""
     found = base.remember(session, _OF_DETECTORS, {"ids": detector_ids})
     return [version for (version,) in found]
 
@@ -268,7 +244,6 @@ def name_version(session: Session, detector_id: int, version_id: int) -> str:
 def load_versions(
     session: Session, detector_ids: Collection[int], ids: Collection[int]
 ) -> dict[int, Version]:
-    """Return versions of detectors, by their ids."""
     theirs = Version.detector_id.in_(detector_ids), Version.id.in_(ids)
     found = base.list_rows(session, Version, *theirs)
     return {version.id: version for version in found}
@@ -277,12 +252,6 @@ def load_versions(
 def list_due_versions(session: Session, *, at: datetime, limit: int) -> list[Version]:
     statement = sa.select(Version).where(Version.run_due_at <= at)
     return [*session.scalars(statement.order_by(Version.run_due_at).limit(limit))]
-
-
-def end_runs(session: Session, detector_id: int, *, at: datetime) -> None:
-    """Make a snapshot due for every labelled version of a detector."""
-    labelled = Version.detector_id == detector_id, Version.last_label_at.is_not(None)
-    base.change_rows(session, Version, *labelled, run_due_at=at)
 
 
 # Built once: a page that shows one version asks this more than once.

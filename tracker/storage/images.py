@@ -58,11 +58,9 @@ class ImageFolder:
         return name
 
     def get(self, name: str) -> bytes:
-        """Return the bytes of the image *name*; raises FileNotFoundError."""
         return (self._folder / place_of(name)).read_bytes()
 
     def delete(self, name: str) -> None:
-        """Delete the image *name*, if it is there."""
         (self._folder / place_of(name)).unlink(missing_ok=True)
 
     def iter_names(self) -> Iterator[str]:

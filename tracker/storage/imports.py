@@ -40,9 +40,8 @@ from tracker.storage.base import (
 from tracker.storage.estimates.pending import first_id
 from tracker.storage.labelling.audits import AuditItem
 from tracker.storage.labelling.golds import Gold
-from tracker.storage.labelling.labelers import Judgement
 from tracker.storage.labelling.rechecks import Recheck
-from tracker.storage.labelling.reservations import Draw, Reservation, Skip
+from tracker.storage.labelling.reservations import Draw
 from tracker.storage.labels import Label
 from tracker.storage.queries.lookup import look_up
 from tracker.storage.queries.queries import Query, is_about, repeat_of, set_columns
@@ -112,13 +111,11 @@ def find_import(session: Session, import_id: int) -> FileImport | None:
 def list_imports(
     session: Session, detector_id: int, *, before: int | None = None, limit: int
 ) -> Sequence[FileImport]:
-    """Return the imports of a detector, the newest first."""
     own = FileImport.detector_id == detector_id, _HAS_ARRIVED
     return base.list_newest(session, FileImport, *own, before=before, limit=limit)
 
 
 def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[bool]:
-    """Return the condition that a detector has a running import."""
     return sa.exists().where(
         FileImport.detector_id == detector_id,
         FileImport.started_at.is_not(None),
@@ -127,27 +124,15 @@ def is_importing(detector_id: sa.SQLColumnExpression[int]) -> sa.ColumnElement[b
 
 
 def count_waiting(session: Session) -> int:
-    """Count the imports that no worker has ended yet."""
     return base.count_rows(
         session, FileImport, FileImport.finished_at.is_(None), _HAS_ARRIVED
     )
 
 
 def list_waiting(session: Session, *, since: datetime) -> Sequence[FileImport]:
-    """Return the imports that no worker has taken up since that instant."""
     is_open = FileImport.finished_at.is_(None), FileImport.state == WAITING
     is_old = FileImport.created_at <= since, _HAS_ARRIVED
     return base.list_rows(session, FileImport, *is_open, *is_old)
-
-
-def list_failed(session: Session, *, since: datetime) -> Sequence[FileImport]:
-    """Return the imports that failed at that instant or later."""
-    has_failed = FileImport.state == FAILED, FileImport.finished_at >= since
-    return base.list_rows(session, FileImport, *has_failed)
-
-
-def start_import(session: Session, key: Key, *, at: datetime) -> None:
-    change_import(session, key, state=RUNNING, started_at=at, rows_read=0, bytes_read=0)
 
 
 def resume_import(session: Session, key: Key) -> bool:
@@ -305,7 +290,6 @@ class KeylessFile(Base):
 
 
 def find_prefix(session: Session, detector_id: int, digest: str) -> str | None:
-    """Return how the keys of a file's rows begin, if it was imported before."""
     own = {"detector_id": detector_id, "digest": digest}
     return session.scalar(sa.select(KeylessFile.prefix).filter_by(**own))
 
@@ -441,22 +425,8 @@ def restore(
     set_columns(session, detector_id, queries, _RESTORED)
 
 
-def clear_beside(session: Session, detector_id: int, query_ids: Sequence[int]) -> None:
-    for beside in (Reservation, Skip, Judgement):
-        are_gone = beside.query_id.in_(query_ids)
-        base.delete_rows(session, beside, are_gone, detector_id=detector_id)
-
-
 def pool_again(session: Session, detector_id: int, inputs: Sequence[str]) -> Any:
     """Return the queries with these inputs, as they are pooled."""
     columns = Query.id, Query.input, Query.version_id, Query.is_pooled
     statement = sa.select(*columns).where(~Query.is_repeat)
     return look_up(session, detector_id, statement, Query.input, inputs)
-
-
-def delete_verdicts_of(
-    session: Session, detector_id: int, batches: Sequence[int]
-) -> int:
-    """Delete the verdicts of judges that these batches wrote and nobody changed."""
-    theirs = Judgement.batch.in_(batches)
-    return base.delete_rows(session, Judgement, theirs, detector_id=detector_id)

@@ -92,7 +92,6 @@ def add_labels_of(
 
 
 def list_labels(session: Session, query: AnyQuery) -> Sequence[Label]:
-    """Return every label ever given to *query*, newest first."""
     return base.list_rows(session, Label, is_about(Label, query), order=Label.id.desc())
 
 
@@ -107,17 +106,10 @@ def find_labels(
 def iter_words(
     session: Session, detector_id: int, query_ids: Sequence[int]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the labelers and labels of these queries, in order."""
     names = (Label.id, Label.query_id, Label.labeler, Label.label, Label.sampling)
     theirs = Label.detector_id == detector_id, Label.query_id.in_(query_ids)
     statement = sa.select(*names).where(*theirs).order_by(Label.id)
     yield from map(dict, session.execute(statement).mappings())
-
-
-def erase_notes(session: Session, rows_of: Any, query: Query) -> None:
-    """Delete the notes of *query* in a table, such as that of labels."""
-    noted = is_about(rows_of, query), rows_of.note.is_not(None)
-    base.change_rows(session, rows_of, *noted, note=None)
 
 
 def is_current() -> sa.ColumnElement[bool]:

@@ -71,10 +71,6 @@ def find_account(session: Session, name: str) -> Account | None:
     return base.find_row(session, Account, name=name)
 
 
-def list_accounts(session: Session) -> Sequence[Account]:
-    return base.list_rows(session, Account)
-
-
 def list_people_who_label(session: Session, detector_id: int) -> Sequence[str]:
     """Return the names of the accounts that may label this detector, sorted."""
     was_given = sa.select(AccountDetector.account_id).where(
@@ -142,22 +138,15 @@ def find_sign_in(session: Session, digest: str) -> tuple[SignIn, Account] | None
 
 
 def list_sign_ins(session: Session, account_id: int) -> Sequence[SignIn]:
-    """Return the browsers in which an account is signed in, newest first."""
     statement = sa.select(SignIn).where(SignIn.account_id == account_id)
     newest_first = statement.order_by(SignIn.seen_at.desc(), SignIn.id.desc())
     return session.scalars(newest_first).all()
 
 
 def find_last_seen(session: Session) -> dict[int, datetime]:
-    """Return when each account that is signed in somewhere was last seen."""
     statement = sa.select(SignIn.account_id, sa.func.max(SignIn.seen_at))
     rows = session.execute(statement.group_by(SignIn.account_id))
     return {row[0]: row[1] for row in rows}
-
-
-def touch_sign_in(session: Session, sign_in_id: int, *, seen_at: datetime) -> None:
-    older = SignIn.id == sign_in_id, SignIn.seen_at < seen_at
-    base.change_rows(session, SignIn, *older, seen_at=seen_at)
 
 
 def delete_sign_ins(
@@ -180,12 +169,6 @@ def delete_expired(
     base.delete_rows(session, SignInLink, SignInLink.expires_at <= at)
     old = (SignIn.seen_at <= seen_until) | (SignIn.created_at <= made_until)
     base.delete_rows(session, SignIn, old)
-
-
-def count_tries(session: Session, account: str, address: str) -> tuple[int, int]:
-    """Count the tries for an account, and those from an address."""
-    of_account = base.count_rows(session, SignInTry, SignInTry.account == account)
-    return of_account, base.count_rows(session, SignInTry, SignInTry.address == address)
 
 
 def find_oldest_try(session: Session, account: str, address: str) -> datetime | None:
@@ -244,7 +227,6 @@ class SignInStep(Base):
 
 
 def has_second_factor(session: Session, account_id: int) -> bool:
-    """Return whether an account has an app or a passkey."""
     app = sa.select(Totp.account_id).where(
         Totp.account_id == account_id, Totp.confirmed_at.is_not(None)
     )
@@ -253,35 +235,10 @@ def has_second_factor(session: Session, account_id: int) -> bool:
 
 
 def list_second_factors(session: Session) -> dict[int, str]:
-    """Return the second step of each account that has one."""
     apps = sa.select(Totp.account_id).where(Totp.confirmed_at.is_not(None))
     keys = sa.select(Passkey.account_id)
     found = dict.fromkeys(session.scalars(apps), "app")
     return found | dict.fromkeys(session.scalars(keys), "passkey")
-
-
-def take_totp_step(session: Session, account_id: int, step: int) -> bool:
-    """Store that the code of *step* was used; False if it or a later one was."""
-    is_new = Totp.account_id == account_id, Totp.last_step < step
-    return base.change_rows(session, Totp, *is_new, last_step=step) == 1
-
-
-def list_passkeys(session: Session, account_id: int) -> Sequence[Passkey]:
-    return base.list_rows(session, Passkey, Passkey.account_id == account_id)
-
-
-def delete_passkeys(session: Session, account_id: int, **which: Any) -> list[str]:
-    chosen = sa.delete(Passkey).where(Passkey.account_id == account_id)
-    statement = chosen.filter_by(**which).returning(Passkey.name)
-    return [*session.scalars(statement)]
-
-
-def count_recovery_codes(session: Session, account_id: int) -> int:
-    return base.count_rows(session, RecoveryCode, RecoveryCode.account_id == account_id)
-
-
-def delete_expired_steps(session: Session, *, at: datetime) -> None:
-    base.delete_rows(session, SignInStep, SignInStep.expires_at <= at)
 
 
 class ApiKey(Base):
@@ -354,10 +311,6 @@ def touch_key(session: Session, key_id: int, *, used_at: datetime) -> None:
         base.change_rows(session, ApiKey, ApiKey.id == key_id, last_used_at=used_at)
 
 
-def list_keys(session: Session) -> Sequence[ApiKey]:
-    return base.list_rows(session, ApiKey)
-
-
 # The filters of the audit log list the names in the newest events.
 _MOST_LOOKED_AT = 10_000
 
@@ -379,19 +332,6 @@ class AuditEvent(Base):
     address: Mapped[str] = mapped_column(sa.Text)
 
 
-def list_events(
-    session: Session,
-    *,
-    actor: str | None = None,
-    action: str | None = None,
-    before: int | None = None,
-    limit: int,
-) -> Sequence[AuditEvent]:
-    """Return the newest events of the audit log, with ids below *before*."""
-    such = base.equal(AuditEvent, actor=actor, action=action)
-    return base.list_newest(session, AuditEvent, *such, before=before, limit=limit)
-
-
 def find_last_event(session: Session, action: str, subject: str) -> AuditEvent | None:
     """Return the newest such event among the newest ones of the audit log."""
     newest = sa.select(AuditEvent.id).order_by(AuditEvent.id.desc())
@@ -402,7 +342,6 @@ def find_last_event(session: Session, action: str, subject: str) -> AuditEvent |
 
 
 def list_doings(session: Session) -> Sequence[tuple[str, str]]:
-    """Return the distinct actors and actions of the newest events."""
     doings = sa.select(AuditEvent.actor, AuditEvent.action)
     newest = doings.order_by(AuditEvent.id.desc()).limit(_MOST_LOOKED_AT).subquery()
     rows = session.execute(sa.select(newest).distinct())

@@ -217,7 +217,6 @@ def hold(session: Session, task: Task, *, locks: bool = True) -> Task:
 
 
 def advance(session: Session, task: Task) -> None:
-    """Store that a part of the work of a held task was written."""
     _change(session, task, advancing_attempt=task.attempts)
 
 
@@ -240,20 +239,9 @@ def repeat(session: Session, task: Task, *, due_at: datetime) -> None:
     _change(session, task, **_FRESH, payload=None, due_at=due_at)
 
 
-def rest(session: Session, task: Task, error: str, *, due_at: datetime) -> None:
-    _change(session, task, worker=None, held_until=None, error=error, due_at=due_at)
-
-
-def give_up(session: Session, task: Task, error: str, *, at: datetime) -> None:
-    _change(session, task, worker=None, held_until=None, error=error, ended_at=at)
-
-
-def give_back(session: Session, task: Task, *, due_at: datetime) -> None:
-    """Let others take a task, without counting the attempt."""
-    attempts = task.attempts - 1
-    _change(
-        session, task, worker=None, held_until=None, attempts=attempts, due_at=due_at
-    )
+def let_go(session: Session, task: Task, **values: Any) -> None:
+    """Hold a task no longer, and set columns of it."""
+    _change(session, task, worker=None, held_until=None, **values)
 
 
 def _change(session: Session, task: Task, **values: Any) -> None:
@@ -269,7 +257,6 @@ def find_task(session: Session, kind: str, key: str) -> Task | None:
 
 
 def release_dead(session: Session, is_alive: Callable[[str], bool]) -> None:
-    """Give back the tasks of workers that are not alive."""
     holders = (
         sa.select(Task.worker).where(_IS_OPEN, Task.worker.is_not(None)).distinct()
     )

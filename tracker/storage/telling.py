@@ -201,15 +201,9 @@ class Delivery(Base):
 
 
 def find_next(session: Session, webhook_id: int, detector_id: int) -> Delivery | None:
-    """Return the first waiting delivery of a webhook about a detector."""
     own = {"webhook_id": webhook_id, "detector_id": detector_id, "state": WAITING}
     waiting = sa.select(Delivery).filter_by(**own)
     return session.scalars(waiting.order_by(Delivery.id).limit(1)).one_or_none()
-
-
-def wake_deliveries(session: Session, webhook_id: int, *, at: datetime) -> None:
-    waiting = Delivery.webhook_id == webhook_id, Delivery.state == WAITING
-    base.change_rows(session, Delivery, *waiting, next_try_at=at)
 
 
 def list_deliveries(
@@ -237,7 +231,6 @@ def list_told(
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
-    """Delete some ended deliveries from before an instant."""
     old = sa.select(Delivery.id).where(
         Delivery.state != WAITING, Delivery.created_at < before
     )
@@ -266,7 +259,6 @@ def find_address_check(session: Session, account_id: int) -> AddressCheck | None
 def set_address_check(
     session: Session, account_id: int, email: str, *, at: datetime
 ) -> None:
-    """Replace the address that an account has to confirm."""
     row: dict[str, Any] = {"account_id": account_id, "email": email, "asked_at": at}
     row |= {"sent_at": None, "error": None}
     upsert(session, AddressCheck, [row], keeping=["sent_at"])
@@ -298,11 +290,6 @@ class Notice(Base):
     event_id: Mapped[int] = mapped_column(BigId)
 
 
-def list_readers(session: Session) -> Sequence[Account]:
-    is_reached = Account.email.is_not(None), Account.disabled_at.is_(None)
-    return base.list_rows(session, Account, *is_reached)
-
-
 def find_last_notice(session: Session, account_id: int, detector_id: int) -> int | None:
     mine = {"account_id": account_id, "detector_id": detector_id}
     return session.scalar(sa.select(sa.func.max(Notice.id)).filter_by(**mine))
@@ -324,11 +311,6 @@ def list_notices(
         .order_by(Notice.id)
     )
     return [(row.id, row.Event) for row in session.execute(statement)]
-
-
-def delete_told(session: Session, detector_id: int, notices: Collection[int]) -> None:
-    """Delete sent notices by id: one with a lower id may have come since."""
-    base.delete_rows(session, Notice, Notice.id.in_(notices), detector_id=detector_id)
 
 
 class Badge(Base):

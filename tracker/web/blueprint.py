@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session, object_session
 from werkzeug.routing import BaseConverter, ValidationError
 
 from tracker.charts.words import bounds, plural, shorten
-from tracker.http import context, database, find_account, now, required_role
+from tracker.http import context, database, find_account, now, required_role, requires
 from tracker.rounding import outward, roughly
 from tracker.services.detectors import get_detector
 from tracker.services.evidence.measure import read_measure
@@ -50,6 +50,16 @@ class WholeConverter(BaseConverter):
 
 
 _Row = TypeVar("_Row")
+_View = TypeVar("_View", bound=Callable[..., Any])
+
+
+def page(
+    address: str, role: str, *, is_for_setup: bool = False
+) -> Callable[[_View], _View]:
+    """Return the decorator of a view: its method and path, and who may use it."""
+    method, _, path = address.partition(" ")
+    declared = requires(role, is_for_setup=is_for_setup)
+    return lambda view: pages.route(path, methods=[method])(declared(view))
 
 
 @pages.url_value_preprocessor

@@ -24,15 +24,15 @@ from tracker.services.fields import is_storable, parse_input
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.people.own import OwnChange, change_own, get_own
 from tracker.services.versions import choose_default_versions
-from tracker.storage.base import dump_id, list_detector_ids
+from tracker.storage.base import count_rows, dump_id, list_detector_ids, list_rows
 from tracker.storage.detectors import (
     Detector,
-    count_archived,
+    are_archived,
     find_version,
     list_detectors,
     list_owned_ids,
 )
-from tracker.storage.people import Account, Pin, list_keys
+from tracker.storage.people import Account, ApiKey, Pin
 from tracker.web.blueprint import Sort, lead_to, pages, session_of, sort_rows
 from tracker.web.drawing.readings import Axis
 from tracker.words import LOGGER, STATES
@@ -103,7 +103,7 @@ def show_detectors() -> ResponseReturnValue:
             owners=sorted({row.detector.owner or "" for row in rows} | {owner, ""}),
             views=session.get_one(Account, account().row).views,
             axis=Axis(0.5),
-            archived=count_archived(session, among=account().detectors),
+            archived=count_rows(session, Detector, *are_archived(account().detectors)),
         )
 
 
@@ -187,7 +187,7 @@ def make_first_key() -> ResponseReturnValue:
         if list_detectors(session, limit=1):
             return lead_to("show_detectors")
         taken = [0]
-        for old in list_keys(session):
+        for old in list_rows(session, ApiKey):
             if made := _MADE_HERE.fullmatch(old.name):
                 taken.append(int(made[1] or 1))
                 if old.revoked_at is None:

@@ -31,8 +31,8 @@ from tracker.services.telling.deliveries import say, say_in_full
 from tracker.services.telling.events import SLICE_WORSE
 from tracker.services.versions import choose_versions
 from tracker.shapes import Accuracy
-from tracker.storage.base import dump_id, parse_id
-from tracker.storage.detectors import Detector, Version, list_archived, list_versions
+from tracker.storage.base import dump_id, list_newest, parse_id
+from tracker.storage.detectors import Detector, Version, are_archived, list_versions
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
@@ -303,8 +303,9 @@ _PAGE = 50
 def show_archived() -> ResponseReturnValue:
     before = parse_id("det", request.args.get("before", ""))
     with database().read() as session:
-        found = list_archived(
-            session, before=before, limit=_PAGE + 1, among=account().detectors
+        archived = are_archived(account().detectors)
+        found = list_newest(
+            session, Detector, *archived, before=before, limit=_PAGE + 1
         )
         detectors, last = cut_page(found, _PAGE)
         return render_template(

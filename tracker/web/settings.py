@@ -24,9 +24,9 @@ from tracker.services.labelling.queues import QueueChoice, build_queue, count_wa
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.settings import Settings
 from tracker.shapes import Accuracy
-from tracker.storage.base import list_detector_ids
+from tracker.storage.base import list_detector_ids, list_rows
 from tracker.storage.detectors import Detector, list_detectors, list_versions
-from tracker.storage.people import ApiKeyDetector, find_last_event, list_keys
+from tracker.storage.people import ApiKey, ApiKeyDetector, find_last_event
 from tracker.web.blueprint import lead_to, pages, reading
 from tracker.web.drawing.readings import span
 from tracker.web.drawing.words import sentence, share
@@ -218,7 +218,7 @@ def revoke() -> ResponseReturnValue:
 def _render(
     session: Session, form: Form, *, key: str | None = None, name: str | None = None
 ) -> str:
-    keys = list_keys(session)
+    keys = list_rows(session, ApiKey)
     detectors = list_detectors(session)
     names = {one.id: one.name for one in detectors}
     in_use = [

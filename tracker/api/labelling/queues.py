@@ -29,12 +29,6 @@ class NextWanted(queues.QueueChoice, parameters.Parameters):
 
     repeated: ClassVar[frozenset[str]] = frozenset({"where"})
 
-    min_confidence: parameters.ShareText | None = parameters.optional(
-        "Targeted queue: only queries at least as confident."
-    )
-    max_confidence: parameters.ShareText | None = parameters.optional(
-        "Targeted queue: only queries at most as confident."
-    )
     labeler: KeyName | None = parameters.optional(
         "The labeler; by default the name of the key."
     )

@@ -23,10 +23,11 @@ from tracker.services.people.accounts import (
 )
 from tracker.services.people.sign_ins import create_link
 from tracker.settings import Settings
+from tracker.storage.base import list_rows
 from tracker.storage.database import Database
 from tracker.storage.images import open_image_store
 from tracker.storage.operations import schema
-from tracker.storage.people import list_accounts
+from tracker.storage.people import Account
 from tracker.web.people.provider import check_provider
 from tracker.words import ADMIN
 
@@ -138,7 +139,7 @@ def count_processes(settings: Settings, database: Database) -> int:
 def _make_link(database: Database) -> str | None:
     """Return the token of a sign-in link for an admin without a password."""
     with database.write() as session:
-        if not list_accounts(session):
+        if not list_rows(session, Account):
             create_account(session, "admin", ADMIN, setup.by())
         admin = find_admin_without_password(session)
         return None if admin is None else create_link(session, admin, setup.by())

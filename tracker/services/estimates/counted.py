@@ -20,7 +20,6 @@ from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
 from tracker.services.estimates.missing import NOTHING, Missing, UnclearBounds, is_all
 from tracker.services.estimates.slice_counts import count_slice
-from tracker.services.estimates.weeks import count_sample
 from tracker.services.evidence import populations
 from tracker.services.evidence.measure import read_measure
 from tracker.stats import shared_level
@@ -29,7 +28,7 @@ from tracker.storage.estimates.cells import Counts, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.replay import count_known, count_known_days
 from tracker.storage.queries.finding import Between, Condition, Equals
-from tracker.words import DECIDING_METHOD, RANDOM, REPLAYED, UNSTATED
+from tracker.words import DECIDING_METHOD, REPLAYED, UNSTATED
 
 
 class Counted(NamedTuple):
@@ -121,21 +120,10 @@ def narrow_counts(  # noqa: PLR0913, PLR0917 - the counts, and what narrows them
 ) -> Counted:
     """Return the running counts, or those of the queries that pass the *filters*.
 
-    With anything in *recent*: of what was known then, of the last labels, or of a
-    sample.
+    With anything in *recent*: of what was known then, or of the last labels.
     """
-    last = {name: recent[name] for name in ("known_at", "last")}
-    if recent["average_of"] == "span":
-        usual, _ = pick_population(detector, counted.counts)
-        others = (
-            *(*last.values(), counted.includes_targeted, counted.is_pooled),
-            counted.population != usual,
-        )
-        cells = count_sample(session, detector, versions, filters, others)
-        counts = replace(counted.counts, cells=cells)
-        return Counted(counts, populations.LIVE, frozenset({RANDOM}))
-    if any(one is not None for one in last.values()):
-        known = _count_known(session, detector, versions, counted, filters, last)
+    if any(one is not None for one in recent.values()):
+        known = _count_known(session, detector, versions, counted, filters, recent)
         shares = known_shares(detector, counted.counts.shares, known)
         return counted._replace(counts=replace(known, shares=shares))
     counts = counted.counts

@@ -39,7 +39,6 @@ from tracker.services.estimates.intervals import (
 from tracker.services.estimates.missing import NOTHING, UnclearBounds, bound_unclear
 from tracker.services.estimates.replays import REPLAYS_ASIDE, decide_replay
 from tracker.services.estimates.warnings import DependentMistakes, find_warnings
-from tracker.services.estimates.weeks import AverageWord
 from tracker.services.estimates.windows import parse_window
 from tracker.services.evidence.measure import read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
@@ -102,12 +101,6 @@ class Estimate(OfDetector):
     )
     asked_to: Instant | None = Field(
         default=None, description="When the last of the scored queries was asked."
-    )
-    average_of: AverageWord = Field(
-        default="labels",
-        description="labels: the accuracies are averages over the labelled queries; if "
-        "new ones are labelled first, that is not the average over all that were asked "
-        "in this time. span: they are for all queries of the span.",
     )
     unclear: int = Field(description="Labels UNCLEAR, which are never scored.")
     unanswered: int = Field(
@@ -262,7 +255,6 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     population: str | None = None,
     target: float | None = None,
     span: SpanWord | None = None,
-    average_of: AverageWord = "labels",
 ) -> Estimate:
     """Compute an estimate from every label committed so far.
 
@@ -270,8 +262,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     those of the version; by default now for `anytime`, which decides.  With *since* or
     *until*, or with *where* (see ``parse_where``), queries are counted again.  A
     *window* of the last labels or days stands beside them, and *as_known_at* leaves out
-    what came later, for changes too.  As the *average_of* a span it counts only what is
-    a random sample of its queries.
+    what came later, for changes too.
     """
     at = as_known_at or computed_at
     last, since = parse_window(window, since, method, at=at, until=until)
@@ -286,12 +277,10 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         is_of_version=version != ALL and not is_part and not include_targeted,
         is_now=span == NOW or (span is None and method == words.DECIDING_METHOD),
     )
-    recent = {"known_at": as_known_at, "last": last, "average_of": average_of}
+    recent = {"known_at": as_known_at, "last": last}
     counted = narrow_counts(session, detector, versions, chosen, filters, recent)
     one = detector, versions[:1], counted
     (counted,) = date_counts(session, [one], confidence_level, at, as_known_at)
-    how: Any = {"method": method, "level": confidence_level, "target": target}
-    how |= {"window": window, "as_known_at": as_known_at, "average_of": average_of}
     found = build_estimate(
         detector,
         counted,
@@ -300,7 +289,11 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         queries=sum(count_logged(session, versions).values()),
         is_part=is_part,
         is_foreseen=True,
-        **how,
+        method=method,
+        level=confidence_level,
+        target=target,
+        window=window,
+        as_known_at=as_known_at,
     )
     facts = _find_facts(session, detector, versions, found, filters, counted.standings)
     return found.model_copy(update=facts)
@@ -385,7 +378,6 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     is_foreseen: bool = False,
     window: str | None = None,
     as_known_at: datetime | None = None,
-    average_of: AverageWord = "labels",
 ) -> Estimate:
     """Return the estimate by counts that are known, by default of what decides."""
     counts, now = counted.counts, counted.now
@@ -418,7 +410,6 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         class_shares=shares,
         window=window,
         as_known_at=as_known_at,
-        average_of=average_of,
     )
     estimate._deciding_level = deciding
     if now is not None and now.awaited != NOTHING and target is None:

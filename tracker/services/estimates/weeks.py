@@ -13,15 +13,14 @@ once more, with another number of queries, and has a share of its own.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.errors import InvalidInputError
 from tracker.services.estimates.calendar import find_birth, load_days
 from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.intervals import Claim
@@ -41,11 +40,10 @@ from tracker.shapes import OfDetector, Shape
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates import weeks as storage
-from tracker.storage.estimates.cells import Cell, Counts, day_in, midnight_in, pool
+from tracker.storage.estimates.cells import Counts, day_in, midnight_in, pool
 from tracker.storage.estimates.counts import count_awaited
 from tracker.storage.estimates.projections import CALENDAR, load_states
-from tracker.storage.estimates.weeks import SpanOfQueries, count_below_gap
-from tracker.words import BALANCED, OVERALL, PRECISION, RANDOM
+from tracker.words import BALANCED, OVERALL, PRECISION
 
 Cut = Literal["week", "day", "month"]
 Basis = Literal["queries", "labels"]
@@ -339,35 +337,3 @@ def begin(day: date, by: Cut) -> date:
 def following(day: date, by: Cut) -> date:
     """Return the first day of the span after the one that begins on *day*."""
     return begin(day + timedelta(days={"day": 1, "week": 7, "month": 31}[by]), by)
-
-
-AverageWord = Literal["labels", "span"]
-
-
-def count_sample(
-    session: Session,
-    detector: Detector,
-    versions: Sequence[Version],
-    filters: Mapping[str, Any],
-    others: Iterable[object],
-) -> dict[Cell, int]:
-    """Count the sample of a span of queries; raises InvalidInputError without one."""
-    since, until = filters["since"], filters["until"]
-    if since is None or until is None or filters["where"] or any(others):
-        raise _refuse("it needs since and until, and takes no other choice of labels")
-    if detector.groups is not None:
-        raise _refuse("the queries have groups; weeks counts each group once")
-    if any(one.deleted_to and one.deleted_to >= since for one in versions):
-        raise _refuse("queries of the span were deleted before anybody labelled them")
-    # However a query was chosen for its label: its rank chose it for the sample.
-    return {
-        Cell(RANDOM, label, predicted): number
-        for one in versions
-        for label, predicted, number in count_below_gap(
-            session, SpanOfQueries(detector.id, one.id, since, until)
-        )
-    }
-
-
-def _refuse(why: str) -> InvalidInputError:
-    return InvalidInputError.of("average_of", f"span is not possible: {why}")

@@ -22,6 +22,8 @@ from tracker.storage.estimates import pending
 from tracker.storage.imports import DONE, FAILED, UNDONE, FileImport
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import Reference
+from tracker.storage.labelling.labelers import Judgement
+from tracker.storage.labelling.reservations import Reservation, Skip
 from tracker.storage.labels import Label
 from tracker.storage.queries.groups import list_labels_of
 from tracker.storage.queries.lookup import find_queries_by_key
@@ -55,7 +57,9 @@ def undo_import(session: Session, file_import: FileImport, by: By) -> FileImport
     undo = _Undo(session, detector, set(batches), by)
     for start in range(0, len(batches), _AT_ONCE):
         some = batches[start : start + _AT_ONCE]
-        verdicts = storage.delete_verdicts_of(session, detector.id, some)
+        # Those that nobody has changed since.
+        theirs = Judgement.batch.in_(some)
+        verdicts = delete_rows(session, Judgement, theirs, detector_id=detector.id)
         undo.counts["verdicts_taken_back"] += verdicts
     for batch in reversed(batches):
         undo.take_back(batch)
@@ -124,7 +128,9 @@ class _Undo:
             changed.append(found)
         insert_rows(session, Label, new)
         storage.restore(session, detector_id, changed)
-        storage.clear_beside(session, detector_id, gone)
+        for beside in (Reservation, Skip, Judgement):
+            are_gone = beside.query_id.in_(gone)
+            delete_rows(session, beside, are_gone, detector_id=detector_id)
         written = {"detector_id": detector_id, "batch": batch}
         references = delete_rows(session, Reference, **written)
         self.counts["queries_taken_back"] += len(gone)

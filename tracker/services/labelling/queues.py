@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from tracker.errors import InvalidInputError
 from tracker.services import fields
 from tracker.services.by import By
-from tracker.services.detectors import check_class
 from tracker.services.evidence.populations import RANDOM_ENOUGH
 from tracker.services.labelling.auditing.audit_draws import draw_ahead
 from tracker.services.labelling.auditing.audits import get_audit
@@ -48,16 +47,11 @@ class QueueChoice(fields.Input):
         description="Targeted queue: confidence (the default), the lowest first, or "
         "newest.",
     )
-    predicted: fields.LabelText | None = Field(
-        default=None, description="Targeted queue: only queries with this prediction."
-    )
     version: fields.VersionWanted | None = Field(
         default=None,
         description="Only queries of this version; * for all. By default the targeted "
         "queue gives all versions, the random queue the one that is shown.",
     )
-    min_confidence: fields.Probability | None = None
-    max_confidence: fields.Probability | None = None
     where: list[str] | None = Field(
         default=None,
         description="Targeted queue: only queries that meet this condition, as in a "
@@ -75,7 +69,7 @@ class QueueChoice(fields.Input):
     )
 
 
-_PICKING = ("order", "predicted", "min_confidence", "max_confidence", "where")
+_PICKING = ("order", "where")
 # What only some of the queues take.
 _ONLY_FOR = {
     "version": (RANDOM, TARGETED, RECHECK),
@@ -134,20 +128,12 @@ def _build_targeted(
 ) -> queues.TargetedQueue:
     if choice.order is not None:
         check_one_of("order", choice.order, ORDERS)
-    if choice.predicted is not None:
-        check_class(detector, choice.predicted, field="predicted", may_be_unclear=False)
-    low, high = choice.min_confidence, choice.max_confidence
-    if low is not None and high is not None and low > high:
-        raise invalid("max_confidence", high, "it must not be less than min_confidence")
     where = choice.where or []
     conditions = parse_where(session, detector, where, at=by.at)
     return queues.TargetedQueue(
         detector.id,
         choice.order or ORDERS[0],
-        predicted=choice.predicted,
         version_id=_choose_version(session, detector, choice.version or "*"),
-        min_confidence=low,
-        max_confidence=high,
         where=tuple(where),
         tests=tuple(one.test(session) for one in conditions),
     )

@@ -7,12 +7,12 @@ from sqlalchemy.orm import Session
 
 from tracker.services.estimates.counts import pick_population
 from tracker.services.estimates.recount import recount
-from tracker.storage.base import dump_id
+from tracker.storage.base import dump_id, list_rows
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.estimates.projections import load_counts
 from tracker.storage.estimates.snapshots import find_newest_snapshot, list_intervals_of
 from tracker.storage.images import ImageStore, is_whole, place_of
-from tracker.storage.imports import list_failed, list_waiting
+from tracker.storage.imports import FAILED, FileImport, list_waiting
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.words import EXACT
 
@@ -87,7 +87,8 @@ def check_imports(session: Session, *, at: datetime) -> Iterator[Problem]:
             "check that a worker runs; it imports one file after the other, and the "
             "file is safe",
         )
-    for failed in list_failed(session, since=at - _FAILED_FOR):
+    are_new = FileImport.finished_at >= at - _FAILED_FOR
+    for failed in list_rows(session, FileImport, FileImport.state == FAILED, are_new):
         yield (
             f"the import {dump_id('imp', failed.id)} failed: {failed.error}",
             "fix the cause, then send the file again",

@@ -22,7 +22,12 @@ from tracker.services.detectors import get_detector
 from tracker.services.fields import KeyName
 from tracker.storage import dialect, telling
 from tracker.storage import people as storage
-from tracker.storage.base import delete_rows, list_detector_ids, set_detector_ids
+from tracker.storage.base import (
+    delete_rows,
+    list_detector_ids,
+    list_rows,
+    set_detector_ids,
+)
 from tracker.words import ADMIN, ROLES
 
 # Control and format characters, surrogates, private use.
@@ -69,8 +74,11 @@ def find_alike(session: Session, name: str) -> tuple[str, str] | None:
     dialect.lock(session, "names of accounts and keys")
     wanted = _fold(name)
     named = chain(
-        (("an account", account.name) for account in storage.list_accounts(session)),
-        (("an API key", key.name) for key in storage.list_keys(session)),
+        (
+            ("an account", account.name)
+            for account in list_rows(session, storage.Account)
+        ),
+        (("an API key", key.name) for key in list_rows(session, storage.ApiKey)),
     )
     return next((found for found in named if _fold(found[1]) == wanted), None)
 
@@ -212,7 +220,6 @@ def _set_detectors(
 
 
 def disable_account(session: Session, account: storage.Account, by: By) -> None:
-    """Disable an account; raises ConflictError for the last admin."""
     _check_is_not_last_admin(session, account)
     account.disabled_at = account.disabled_at or by.at
     _end_sign_ins(session, account)
@@ -272,14 +279,14 @@ def _set_password(account: storage.Account, password: str) -> None:
 
 
 def has_open_account(session: Session) -> bool:
-    return any(row.disabled_at is None for row in storage.list_accounts(session))
+    return any(row.disabled_at is None for row in list_rows(session, storage.Account))
 
 
 def find_admin_without_password(session: Session) -> storage.Account | None:
     """Return the first admin, if admins can sign in only by a link."""
     admins = [
         row
-        for row in storage.list_accounts(session)
+        for row in list_rows(session, storage.Account)
         if row.role == ADMIN and row.disabled_at is None
     ]
     is_let_in = any(row.password_hash or row.identity for row in admins)
@@ -289,7 +296,7 @@ def find_admin_without_password(session: Session) -> storage.Account | None:
 def _check_is_not_last_admin(session: Session, account: storage.Account) -> None:
     has_others = any(
         other.id != account.id and other.role == ADMIN and other.disabled_at is None
-        for other in storage.list_accounts(session)
+        for other in list_rows(session, storage.Account)
     )
     if account.role == ADMIN and not has_others:
         raise ConflictError(
@@ -305,7 +312,6 @@ COLUMNS = (
 
 
 def iter_rows(session: Session) -> Iterator[dict[str, Any]]:
-    """Yield every event of the audit log for export, oldest first."""
     for event in storage.iter_events(session):
         row = {name: getattr(event, name) for name in COLUMNS}
         yield row | {"happened_at": wording.dump_instant(event.happened_at)}

@@ -103,7 +103,6 @@ def find_valid_key(
 
 
 def revoke_key(session: Session, name: str, by: By) -> None:
-    """Revoke a key; raises NotFoundError."""
     key = find_row(session, storage.ApiKey, name=name) if is_storable(name) else None
     if key is None:
         raise missing("key", name)

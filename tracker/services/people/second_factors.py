@@ -16,7 +16,7 @@ from tracker.services.by import By
 from tracker.services.people.accounts import parse_name
 from tracker.services.wording import missing
 from tracker.storage import people as storage
-from tracker.storage.base import delete_rows, find_row, set_rows
+from tracker.storage.base import change_rows, delete_rows, find_row, list_rows, set_rows
 from tracker.storage.dialect import lock
 from tracker.storage.people import (
     Account,
@@ -98,7 +98,9 @@ def _take_code(session: Session, found: Totp, code: str, *, at: datetime) -> boo
     for neighbour in _NEIGHBOURS:
         step = step_of(at) + neighbour
         if hmac.compare_digest(totp_code(found.secret, step), typed):
-            return storage.take_totp_step(session, found.account_id, step)
+            # False if this code or a later one was used.
+            is_new = Totp.account_id == found.account_id, Totp.last_step < step
+            return change_rows(session, Totp, *is_new, last_step=step) == 1
     return False
 
 
@@ -137,10 +139,10 @@ def _digest_code(code: str) -> str:
 def remove_totp(session: Session, account: Account, by: By) -> None:
     delete_rows(session, Totp, account_id=account.id)
     by.record(session, "second step removed", account.name, what="app")
-    forget_codes(session, account)
+    _forget_codes(session, account)
 
 
-def forget_codes(session: Session, account: Account) -> None:
+def _forget_codes(session: Session, account: Account) -> None:
     if not storage.has_second_factor(session, account.id):
         delete_rows(session, RecoveryCode, account_id=account.id)
 
@@ -149,29 +151,25 @@ def reset_second_factor(session: Session, account: Account, by: By) -> None:
     """Remove the second step of an account; raises NotFoundError if it has none."""
     if not storage.has_second_factor(session, account.id):
         raise missing("second step of", account.name)
-    delete_rows(session, Totp, account_id=account.id)
-    storage.delete_passkeys(session, account.id)
-    delete_rows(session, RecoveryCode, account_id=account.id)
-    delete_rows(session, SignInStep, account_id=account.id)
+    for rows_of in (Totp, Passkey, RecoveryCode, SignInStep):
+        delete_rows(session, rows_of, account_id=account.id)
     by.record(session, "second step reset", account.name)
 
 
 def begin_step(session: Session, account: Account, by: By, *, how: str) -> str:
-    storage.delete_expired_steps(session, at=by.at)
+    """Return the token of a sign-in that waits for its second step."""
+    delete_rows(session, SignInStep, SignInStep.expires_at <= by.at)
     token = secrets.token_urlsafe(32)
-    add_step(session, account, digest_of(token), by, how=how)
+    _add_step(session, account, token, by, how=how)
     return token
 
 
-def add_step(
-    session: Session, account: Account, digest: str, by: By, *, how: str
+def _add_step(
+    session: Session, account: Account, token: str, by: By, *, how: str
 ) -> None:
-    """Store a step for a while; raises IntegrityError if it exists."""
-    session.add(
-        SignInStep(
-            digest=digest, account_id=account.id, how=how, expires_at=by.at + STEP_LASTS
-        )
-    )
+    step = SignInStep(digest=digest_of(token), account_id=account.id, how=how)
+    step.expires_at = by.at + STEP_LASTS
+    session.add(step)
     session.flush()
 
 
@@ -202,7 +200,7 @@ def offer_passkey(
     """
     library = _load_webauthn()
     structs = library.helpers.structs
-    known = storage.list_passkeys(session, account.id)
+    known = list_rows(session, Passkey, Passkey.account_id == account.id)
     if len(known) >= _MOST:
         raise ConflictError(f"there are {_MOST} passkeys already; remove one first")
     options = library.generate_registration_options(
@@ -277,8 +275,7 @@ def take_passkey(
     passkey = find_row(session, Passkey, credential=str(said)) if is_id else None
     # A challenge is used once, even by two requests at the same time.
     lock(session, "sign-in steps")
-    used = digest_of(challenge)
-    if passkey is None or session.get(SignInStep, used) is not None:
+    if passkey is None or session.get(SignInStep, digest_of(challenge)) is not None:
         return None
     account = session.get_one(Account, passkey.account_id)
     shown = _verified(
@@ -291,20 +288,20 @@ def take_passkey(
     )
     if shown is None:
         return None
-    add_step(session, account, used, by, how="passkey")
+    _add_step(session, account, challenge, by, how="passkey")
     passkey.uses, passkey.used_at = shown.new_sign_count, by.at
     return None if account.disabled_at is not None else account
 
 
 def remove_passkey(session: Session, account: Account, passkey_id: int, by: By) -> None:
     """Remove a passkey; raises NotFoundError."""
-    removed = storage.delete_passkeys(session, account.id, id=passkey_id)
-    if not removed:
+    which = {"account_id": account.id, "id": passkey_id}
+    removed = find_row(session, Passkey, **which)
+    if removed is None or not delete_rows(session, Passkey, **which):
         raise missing("passkey", str(passkey_id))
-    by.record(
-        session, "second step removed", account.name, what="passkey", name=removed[0]
-    )
-    forget_codes(session, account)
+    said = {"what": "passkey", "name": removed.name}
+    by.record(session, "second step removed", account.name, **said)
+    _forget_codes(session, account)
 
 
 def _host_of(site: str) -> str:

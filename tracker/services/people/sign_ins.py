@@ -18,15 +18,9 @@ from tracker.services.by import By, network_of
 from tracker.services.people import accounts
 from tracker.services.wording import missing
 from tracker.storage import people as storage
-from tracker.storage.base import delete_rows, find_row
+from tracker.storage.base import count_rows, delete_rows, find_row
 from tracker.storage.dialect import lock
-from tracker.storage.people import (
-    Account,
-    SignIn,
-    SignInLink,
-    SignInTry,
-    digest_of,
-)
+from tracker.storage.people import Account, SignIn, SignInLink, SignInTry, digest_of
 from tracker.words import ROLES
 
 LINK_LASTS = timedelta(hours=1)
@@ -69,7 +63,6 @@ def create_link(
 
 
 def invite(session: Session, account: Account, by: By) -> str:
-    """Return the token of a sign-in link; raises ConflictError if disabled."""
     if account.disabled_at is not None:
         raise ConflictError("the account is disabled; enable it first")
     by.record(session, "link made", account.name)
@@ -105,7 +98,8 @@ def begin_try(session: Session, name: str, by: By) -> None:
     name_digest = digest_of(name)
     network = network_of(by.address)
     delete_rows(session, SignInTry, SignInTry.tried_at <= tried_at - TRIES_WITHIN)
-    of_account, of_address = storage.count_tries(session, name_digest, network)
+    of_account = count_rows(session, SignInTry, SignInTry.account == name_digest)
+    of_address = count_rows(session, SignInTry, SignInTry.address == network)
     if of_account >= TRIES_PER_ACCOUNT or of_address >= TRIES_PER_ADDRESS:
         first = storage.find_oldest_try(session, name_digest, network)
         raise TooManyTriesError((first or tried_at) + TRIES_WITHIN - tried_at)

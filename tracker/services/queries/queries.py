@@ -17,14 +17,14 @@ from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import erased_name, name_group
 from tracker.services.wording import missing, show
 from tracker.shapes import Shape
-from tracker.storage.base import delete_rows, dump_id, parse_id
+from tracker.storage.base import change_rows, delete_rows, dump_id, parse_id
 from tracker.storage.detectors import Detector, add_versions, name_version
 from tracker.storage.estimates.pending import add_batch_of
 from tracker.storage.estimates.slices import count_slices_again
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling import audits, golds, inputs, labelers, rechecks
 from tracker.storage.labelling.reservations import Reservation, Skip
-from tracker.storage.labels import Label, erase_notes, list_labels
+from tracker.storage.labels import Label, list_labels
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries import waiting
 from tracker.storage.queries.groups import note_groups
@@ -465,7 +465,8 @@ def set_tags(session: Session, query_id: str, new: NewTags) -> storage.Query:
     """Mark a query with the tags given, and with no others."""
     query, detector = lock_query(session, query_id)
     check_is_open(detector)
-    query.tags = storage.dump_tags(new.tags)
+    tags = json.dumps(sorted(set(new.tags)), ensure_ascii=False)
+    query.tags = tags if new.tags else None
     session.flush()
     return query
 
@@ -501,7 +502,8 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
         erased_at=by.at,
     )
     for rows_of in (Label, rechecks.Recheck, golds.GoldAnswer):
-        erase_notes(session, rows_of, query)
+        noted = storage.is_about(rows_of, query), rows_of.note.is_not(None)
+        change_rows(session, rows_of, *noted, note=None)
     storage.delete_about(session, query, labelers.Judgement, Reservation, Skip)
     count_slices_again(session, detector, created_at=by.at)
     by.record(session, "query erased", query_id, detector=detector.name)

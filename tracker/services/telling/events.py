@@ -246,7 +246,6 @@ class FoldEvents:
         self.verdicts: dict[int, dict[str, Any]] = {}
 
     def load(self, session: Session, folds: Sequence[Fold]) -> None:
-        """Read the last verdicts of the versions in *folds*."""
         aimed = [fold for fold in folds if fold.detector.target is not None]
         seen = [version_id for fold in aimed for version_id in fold.calendars]
         if seen:

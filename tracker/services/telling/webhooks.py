@@ -23,17 +23,8 @@ from tracker.services.telling.deliveries import (
 from tracker.services.telling.mail import list_mailed
 from tracker.services.wording import invalid, missing
 from tracker.shapes import Shape
+from tracker.storage import base
 from tracker.storage import telling as storage
-from tracker.storage.base import (
-    count_rows,
-    delete_rows,
-    dump_id,
-    list_detector_ids,
-    list_rows,
-    lock_row,
-    parse_id,
-    set_detector_ids,
-)
 from tracker.storage.labelling.audits import AuditSchedule
 from tracker.storage.tasks import DELIVERY, Task, wake_lane
 from tracker.words import EVENTS, SLACK, TEAMS, TEST_EVENT, EventWord
@@ -127,13 +118,13 @@ def describe_webhook(session: Session, webhook: storage.Webhook) -> Webhook:
     """Return the API's answer about a webhook."""
     ids = None
     if not webhook.has_all_detectors:
-        found = list_detector_ids(
+        found = base.list_detector_ids(
             session, storage.WebhookDetector, webhook_id=webhook.id
         )
-        ids = [dump_id("det", one) for one in found]
+        ids = [base.dump_id("det", one) for one in found]
     return Webhook.from_row(
         webhook,
-        id=dump_id("whk", webhook.id),
+        id=base.dump_id("whk", webhook.id),
         detectors=ids,
         is_enabled=webhook.disabled_at is None,
     )
@@ -149,14 +140,12 @@ def create_webhook(
 ) -> storage.Webhook:
     """Add a webhook with a new secret; raises InvalidInputError, ConflictError."""
     _check_reachable(new.url, allowed_hosts)
-    if count_rows(session, storage.Webhook) >= MOST_WEBHOOKS:
+    if base.count_rows(session, storage.Webhook) >= MOST_WEBHOOKS:
         raise ConflictError(
             f"there are {MOST_WEBHOOKS} webhooks already, the most there can be"
         )
     webhook = storage.Webhook(
-        url=new.url,
-        events=new.events,
-        format=new.format,
+        **new.model_dump(exclude={"detectors"}),
         has_all_detectors=False,
         secret=_new_secret(),
         created_by=by.name,
@@ -165,7 +154,7 @@ def create_webhook(
     session.add(webhook)
     session.flush()
     _choose_detectors(session, webhook, new.detectors, by.actor)
-    name = dump_id("whk", webhook.id)
+    name = base.dump_id("whk", webhook.id)
     # For some receivers the URL itself is a secret.
     by.record(session, "webhook made", name, host=Target.of(new.url).authority)
     return webhook
@@ -195,7 +184,7 @@ def _choose_detectors(
         ids.append(get_detector(session, reference).id)
         if not actor.sees(ids[-1]):
             raise missing("detector", reference)
-    set_detector_ids(session, storage.WebhookDetector, ids, webhook_id=webhook.id)
+    base.set_detector_ids(session, storage.WebhookDetector, ids, webhook_id=webhook.id)
 
 
 def change_webhook(
@@ -218,7 +207,9 @@ def change_webhook(
     if change.is_enabled is True:
         webhook.disabled_at = webhook.disabled_because = webhook.rests_until = None
         session.flush()
-        storage.wake_deliveries(session, webhook.id, at=by.at)
+        waiting = {"webhook_id": webhook.id, "state": storage.WAITING}
+        their = base.equal(storage.Delivery, **waiting)
+        base.change_rows(session, storage.Delivery, *their, next_try_at=by.at)
         wake_lane(session, DELIVERY, str(webhook.id), at=by.at)
     elif change.is_enabled is False and webhook.disabled_at is None:
         webhook.disabled_at, webhook.disabled_because = by.at, f"by {by.name}"
@@ -226,7 +217,9 @@ def change_webhook(
         _choose_detectors(session, webhook, change.detectors, by.actor)
     session.flush()
     fields = sorted(given)
-    by.record(session, "webhook changed", dump_id("whk", webhook.id), fields=fields)
+    by.record(
+        session, "webhook changed", base.dump_id("whk", webhook.id), fields=fields
+    )
 
 
 def rotate_secret(session: Session, webhook: storage.Webhook, by: By) -> WebhookSecret:
@@ -234,7 +227,7 @@ def rotate_secret(session: Session, webhook: storage.Webhook, by: By) -> Webhook
     webhook.old_secret, webhook.secret = webhook.secret, _new_secret()
     webhook.old_secret_until = by.at + _OVERLAP
     session.flush()
-    name = dump_id("whk", webhook.id)
+    name = base.dump_id("whk", webhook.id)
     by.record(session, "webhook secret replaced", name)
     return WebhookSecret(
         id=name, secret=webhook.secret, old_secret_until=webhook.old_secret_until
@@ -242,28 +235,27 @@ def rotate_secret(session: Session, webhook: storage.Webhook, by: By) -> Webhook
 
 
 def try_webhook(session: Session, webhook: storage.Webhook, by: By) -> storage.Delivery:
-    """Queue a test message; raises ConflictError for a disabled webhook."""
     if webhook.disabled_at is not None:
         raise ConflictError("the webhook is disabled; enable it first")
-    data = {"webhook": dump_id("whk", webhook.id)}
+    data = {"webhook": base.dump_id("whk", webhook.id)}
     return queue_message(session, webhook, TEST_EVENT, data, by.at)
 
 
 def delete_webhook(session: Session, webhook: storage.Webhook, by: By) -> None:
     """Delete a webhook and its deliveries."""
-    lock_row(session, storage.Webhook, webhook.id)
+    base.lock_row(session, storage.Webhook, webhook.id)
     theirs = {"kind": DELIVERY, "lane": str(webhook.id), "ended_at": None}
-    delete_rows(session, Task, **theirs)
+    base.delete_rows(session, Task, **theirs)
     for rows_of in (storage.Delivery, storage.WebhookDetector):
-        delete_rows(session, rows_of, webhook_id=webhook.id)
+        base.delete_rows(session, rows_of, webhook_id=webhook.id)
     session.delete(webhook)
     session.flush()
-    by.record(session, "webhook deleted", dump_id("whk", webhook.id))
+    by.record(session, "webhook deleted", base.dump_id("whk", webhook.id))
 
 
 def get_webhook(session: Session, reference: str, actor: Actor) -> storage.Webhook:
     """Return a webhook if *actor* sees all its detectors; raises NotFoundError."""
-    webhook_id = parse_id("whk", reference)
+    webhook_id = base.parse_id("whk", reference)
     webhook = None if webhook_id is None else session.get(storage.Webhook, webhook_id)
     if webhook is None or not _is_seen(session, webhook, actor):
         raise missing("webhook", reference)
@@ -271,7 +263,7 @@ def get_webhook(session: Session, reference: str, actor: Actor) -> storage.Webho
 
 
 def list_seen_webhooks(session: Session, actor: Actor) -> list[storage.Webhook]:
-    found = list_rows(session, storage.Webhook)
+    found = base.list_rows(session, storage.Webhook)
     return [one for one in found if _is_seen(session, one, actor)]
 
 
@@ -282,7 +274,9 @@ def list_listening(
     detector_id = schedule.detector_id
     found: list[tuple[str, set[str]]] = []
     for one in list_seen_webhooks(session, actor):
-        about = list_detector_ids(session, storage.WebhookDetector, webhook_id=one.id)
+        about = base.list_detector_ids(
+            session, storage.WebhookDetector, webhook_id=one.id
+        )
         if one.disabled_at is None and (one.has_all_detectors or detector_id in about):
             found.append((name_place(one), set(one.events)))
     for person in list_mailed(session, detector_id):
@@ -301,5 +295,7 @@ def name_place(webhook: storage.Webhook | Webhook) -> str:
 def _is_seen(session: Session, webhook: storage.Webhook, actor: Actor) -> bool:
     if actor.detectors is None:
         return True
-    ids = list_detector_ids(session, storage.WebhookDetector, webhook_id=webhook.id)
+    ids = base.list_detector_ids(
+        session, storage.WebhookDetector, webhook_id=webhook.id
+    )
     return not webhook.has_all_detectors and all(map(actor.sees, ids))

@@ -95,20 +95,6 @@ def count_span(
     return Drawn(size, right, wrong, drawn, drawn_right, unclear)
 
 
-def count_below_gap(
-    session: Session, span: SpanOfQueries
-) -> list[tuple[str, str, int]]:
-    """Count the queries below the first gap by label, or UNCLEAR, and prediction."""
-    tests = [*span.tests(), Query.rank.is_not(None)]
-    gap = session.scalar(sa.select(sa.func.min(Query.rank)).where(*tests, _WAITS))
-    if gap is not None:
-        tests.append(Query.rank < gap)
-    label = sa.case((_IS_KNOWN, Query.label), else_=UNCLEAR)
-    statement = sa.select(label, Query.predicted, sa.func.count()).where(*tests)
-    rows = session.execute(statement.group_by(label, Query.predicted))
-    return [(str(label), predicted, number) for label, predicted, number in rows]
-
-
 _IS_KNOWN = sa.and_(
     Query.label != UNCLEAR, Query.standing.not_in((OPEN, DISPUTED, GROUPED))
 )

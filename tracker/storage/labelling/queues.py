@@ -159,10 +159,7 @@ class TargetedQueue(_Waiting):
     kind: ClassVar[str] = TARGETED
     detector_id: int
     order_by: str
-    predicted: str | None = None
     version_id: int | None = None
-    min_confidence: float | None = None
-    max_confidence: float | None = None
     # As they were written, and as conditions.
     where: tuple[str, ...] = ()
     tests: tuple[ColumnElement[bool], ...] = field(
@@ -173,18 +170,14 @@ class TargetedQueue(_Waiting):
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what is true of the queries that wait here."""
         own = {"detector_id": self.detector_id, "version_id": self.version_id}
-        found = [
-            *equal(Query, **own, predicted=self.predicted),
+        return [
+            *equal(Query, **own),
             Query.label.is_(None),
             ~Query.is_repeat,
             Query.erased_at.is_(None),
             ~Query.is_gold,
+            *self.tests,
         ]
-        if self.min_confidence is not None:
-            found.append(Query.confidence >= self.min_confidence)
-        if self.max_confidence is not None:
-            found.append(Query.confidence <= self.max_confidence)
-        return [*found, *self.tests]
 
     def order(self) -> list[Any]:
         if self.order_by == "newest":

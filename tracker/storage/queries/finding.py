@@ -147,7 +147,6 @@ def count_queries(
 def list_answers(
     session: Session, conditions: Conditions, *, limit: int
 ) -> Sequence[Any]:
-    """Return what is known of labelled queries that meet *conditions*, newest first."""
     said = Query.predicted, Query.label, Query.confidence, Query.asked_at
     found = sa.select(*said, Query.details, Query.tags, Label.labeler)
     found = found.join(Label, is_current()).where(*conditions)

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from tracker.storage.base import columns_of
+from tracker.storage.base import change_rows, columns_of
 from tracker.storage.detectors import Detector
 from tracker.storage.inserting import Prepared
 from tracker.storage.labels import Label
@@ -54,7 +54,6 @@ def find_units(
 def find_groups_of(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[str]:
-    """Return the groups of the queries with these *inputs*."""
     statement = select(Query.group, Query.input).where(Query.group.is_not(None))
     rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     return {row.group for row in rows}
@@ -83,15 +82,9 @@ def end_waiting(
     _END.run(session, *({**row, "of_detector": detector_id} for row in rows))
 
 
-_NOTE = Prepared(
-    update(Detector)
-    .where(Detector.id == bindparam("of_detector"), Detector.groups.is_(None))
-    .values(groups=COUNTED)
-)
-
-
 def note_groups(session: Session, detector_id: int) -> None:
-    _NOTE.run(session, {"of_detector": detector_id})
+    is_new = Detector.id == detector_id, Detector.groups.is_(None)
+    change_rows(session, Detector, *is_new, groups=COUNTED)
 
 
 def list_named(
@@ -152,7 +145,6 @@ _MEMBER = columns_of(
 def lock_answered(
     session: Session, detector_id: int, groups: Collection[str]
 ) -> Sequence[Any]:
-    """Return the labelled queries of *groups* as rows, locked."""
     statement = select(*_MEMBER).where(Query.label_id.is_not(None))
     return lock_found(session, detector_id, statement, Query.group, [*groups])
 

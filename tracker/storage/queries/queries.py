@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import chain
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
@@ -153,7 +153,6 @@ AnyQuery = Query | LabelledQuery
 
 
 def of_query(**options: Any) -> sa.ForeignKeyConstraint:
-    """Return the constraint that a row is of a query of the same detector."""
     return sa.ForeignKeyConstraint(
         ["detector_id", "query_id"], [Query.detector_id, Query.id], **options
     )
@@ -224,7 +223,6 @@ def set_columns(
     rows: Sequence[Mapping[str, Any]],
     names: Sequence[str],
 ) -> None:
-    """Set the columns *names* of queries by ``id``."""
     statement = _set_each(tuple(names))
     own = {"of_detector": detector_id}
     values = [{**row, **own, "query_id": row["id"]} for row in rows]
@@ -235,7 +233,6 @@ def set_columns(
 def set_pooled(
     session: Session, detector_id: int, query_ids: Sequence[int], *, is_pooled: bool
 ) -> None:
-    """Let queries count where versions are pooled, or no longer."""
     rows = [{"id": one, "is_pooled": is_pooled} for one in query_ids]
     set_columns(session, detector_id, rows, ("is_pooled",))
 
@@ -296,17 +293,6 @@ def add_queries(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_rows(session, Query, rows)
 
 
-class Filters(TypedDict, total=False):
-    """What a list of queries can be narrowed to; None narrows nothing."""
-
-    labelled: bool | None
-    predicted: str | None
-    label: str | None
-    version_id: int | None
-    is_wrong: bool | None
-    agreement: str | None
-
-
 def build_conditions(  # noqa: PLR0913 - one argument for each filter of the list.
     detector_id: int,
     *,
@@ -343,9 +329,9 @@ def list_queries(
     before: int | None = None,
     limit: int,
     also: Collection[sa.ColumnElement[bool]] = (),
-    **filters: Unpack[Filters],
+    **filters: Any,
 ) -> Sequence[Query]:
-    """Return queries that pass every filter given, the newest first."""
+    """Return queries that pass every filter of ``build_conditions``, newest first."""
     conditions = [*build_conditions(detector_id, **filters), *also]
     return base.list_newest(session, Query, *conditions, before=before, limit=limit)
 
@@ -364,7 +350,6 @@ _AGREEMENT = (
 
 
 def count_agreement(session: Session, detector_id: int) -> dict[str, int]:
-    """Return how many queries people agreed on, or did not."""
     found = session.execute(_AGREEMENT, {"detector_id": detector_id})
     return {str(row[0]): row[1] for row in found}
 
@@ -417,7 +402,6 @@ def list_written_versions(
 
 
 def find_newest_version_id(session: Session, detector_id: int) -> int | None:
-    """Return the version that queries last arrived with."""
     statement = sa.select(Query.version_id).where(Query.detector_id == detector_id)
     return session.scalar(statement.order_by(Query.id.desc()).limit(1))
 
@@ -429,10 +413,6 @@ _MOST = 1_000
 def load_tags(stored: str | None) -> list[str]:
     found: list[str] = [] if stored is None else json.loads(stored)
     return found
-
-
-def dump_tags(tags: Collection[str]) -> str | None:
-    return json.dumps(sorted(set(tags)), ensure_ascii=False) if tags else None
 
 
 def has_tag(session: Session, tag: str) -> list[sa.ColumnElement[bool]]:

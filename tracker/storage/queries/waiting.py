@@ -94,12 +94,6 @@ def list_asked_detectors(session: Session) -> Sequence[int]:
     return session.scalars(statement.order_by(Detector.id)).all()
 
 
-def forget_problems(session: Session, detector_id: int) -> None:
-    """Forget what a predictor said of the queries that wait; there is another one."""
-    own = WaitingQuery.detector_id == detector_id
-    base.change_rows(session, WaitingQuery, own, problem=None)
-
-
 _HAS_NO_LABEL = cast(WaitingQuery.labels, Text) == "[]"
 
 
@@ -135,7 +129,6 @@ def list_waiting(
     limit: int,
     key: str | None = None,
 ) -> Sequence[WaitingQuery]:
-    """Return queries that wait, the newest first; with *key* those that it names."""
     own = [WaitingQuery.detector_id == detector_id, *_named(key)]
     return base.list_newest(session, WaitingQuery, *own, before=before, limit=limit)
 
@@ -185,6 +178,5 @@ def erase_image(session: Session, query: Query, *, erased_at: datetime) -> None:
 
 
 def has_image(session: Session, name: str) -> bool:
-    """Return whether a query of any detector has this image, also one that waits."""
     some = (select(kind.id).where(kind.image == name).limit(1) for kind in _KINDS)
     return any(session.scalar(one) is not None for one in some)

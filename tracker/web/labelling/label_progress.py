@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,9 +31,8 @@ from tracker.web.forms import filled_in
 from tracker.web.labelling.audits import read_aimed
 from tracker.words import BALANCED, DECIDING_METHOD, RANDOM, TARGETED
 
-_TEXTS = ("queue", "order", "predicted", "version", "where")
+_TEXTS = ("queue", "order", "version", "where")
 _VERSIONS = ("old", "new")
-BOUNDS = ("min_confidence", "max_confidence")
 # Leads from detector to detector.
 STREAM = "stream"
 
@@ -73,7 +71,7 @@ def choose_queue(
             session, detector, audit["audit"], by_browser()
         )
         return Chosen(queue, audit)
-    given: dict[str, Any] = filled_in(asked, *_TEXTS, *BOUNDS)
+    given: dict[str, Any] = filled_in(asked, *_TEXTS)
     if given.get("queue", RANDOM) in {RANDOM, queues.RECHECK}:
         # The fields of the other queue stay in the form that leads back to it.
         given = filled_in(asked, "queue", "version", STREAM)
@@ -83,10 +81,6 @@ def choose_queue(
     given.pop(STREAM, None)
     if "where" in given:
         given["where"] = [given["where"]]
-    for name in {*BOUNDS} & given.keys():
-        # The field says what is wrong with it.
-        with suppress(ValueError):
-            given[name] = float(given[name].replace(",", "."))
     choice = parse_input(queues.QueueChoice, given)
     return Chosen(queues.build_queue(session, detector, choice, by_browser()), address)
 

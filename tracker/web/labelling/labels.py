@@ -48,7 +48,6 @@ from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.labelling.label_progress import (
-    BOUNDS,
     Chosen,
     build_progress,
     by_browser,
@@ -60,8 +59,6 @@ from tracker.web.telling.inbox import count_work
 from tracker.words import LABELER, UNCLEAR
 
 MOST_BUTTONS = 10
-# What the page calls min_confidence.
-_FROM = "\N{LEFT DOUBLE QUOTATION MARK}Confidence from\N{RIGHT DOUBLE QUOTATION MARK}"
 # If the typed text fits more than one class, this many of them are named.
 _MOST_NAMED = 3
 
@@ -73,16 +70,11 @@ def show_next(detector_id: str) -> ResponseReturnValue:
     try:
         return _show(detector_id, asked=request.args, form=Form({}))
     except InvalidInputError as error:
-        # The errors of the filter are shown at its fields, and no query.  Nobody types
-        # other fields there.
-        if any(wrong.field not in BOUNDS for wrong in error.errors):
+        # What is wrong with the condition is shown at its field, and no query.
+        if any(wrong.field != "where" for wrong in error.errors):
             raise
-        named = [
-            FieldError(wrong.field, wrong.message.replace(BOUNDS[0], _FROM))
-            for wrong in error.errors
-        ]
-        form = failed_form(request.args, InvalidInputError(named))
-        unbound = {x: text for x, text in form.values.items() if x not in BOUNDS}
+        form = failed_form(request.args, error)
+        unbound = {x: text for x, text in form.values.items() if x != "where"}
         with database().read() as session:
             detector = get_open_detector(session, detector_id)
             chosen = choose_queue(session, detector, unbound)

@@ -22,10 +22,18 @@ from tracker.services.people.sign_ins import (
 )
 from tracker.services.people.sign_ins import sign_out_everywhere as services_sign_out
 from tracker.storage import people as storage
-from tracker.storage.base import delete_rows, dump_id, list_detector_ids, parse_whole
+from tracker.storage.base import (
+    delete_rows,
+    dump_id,
+    equal,
+    list_detector_ids,
+    list_newest,
+    list_rows,
+    parse_whole,
+)
 from tracker.storage.detectors import Detector, list_detectors
-from tracker.storage.people import Account, has_second_factor, list_doings, list_events
-from tracker.web.blueprint import cut_page, lead_to, pages
+from tracker.storage.people import Account, AuditEvent, has_second_factor, list_doings
+from tracker.web.blueprint import cut_page, lead_to, page, pages
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.people.sign_in import count_try, forget
@@ -33,14 +41,12 @@ from tracker.web.queries.filters import count_this_week
 from tracker.words import ADMIN, ROLES
 
 
-@pages.get("/account")
-@requires("viewer", is_for_setup=True)
+@page("GET /account", "viewer", is_for_setup=True)
 def show_account() -> ResponseReturnValue:
     return _render_own(Form({}))
 
 
-@pages.post("/account/password")
-@requires("viewer", is_for_setup=True)
+@page("POST /account/password", "viewer", is_for_setup=True)
 def change_password() -> ResponseReturnValue:
     """Change the visitor's password, and sign out all other browsers."""
     try:
@@ -82,8 +88,7 @@ def _check_old_password() -> str | None:
     return stored
 
 
-@pages.post("/account/sign-out-everywhere")
-@requires("viewer", is_for_setup=True)
+@page("POST /account/sign-out-everywhere", "viewer", is_for_setup=True)
 def sign_out_everywhere() -> ResponseReturnValue:
     with database().write() as session:
         own = services.get_account(session, account().name)
@@ -91,8 +96,7 @@ def sign_out_everywhere() -> ResponseReturnValue:
     return forget()
 
 
-@pages.post("/account/browsers/<int:sign_in_id>/sign-out")
-@requires("viewer", is_for_setup=True)
+@page("POST /account/browsers/<int:sign_in_id>/sign-out", "viewer", is_for_setup=True)
 def sign_out_of_browser(sign_in_id: int) -> ResponseReturnValue:
     with database().write() as session:
         own = services.get_account(session, account().name)
@@ -121,14 +125,12 @@ def _seen(session: Session, shown: Account) -> list[Detector] | None:
     return list(list_detectors(session, among=ids, has_archived=True))
 
 
-@pages.get("/people")
-@requires("admin")
+@page("GET /people", "admin")
 def show_accounts() -> ResponseReturnValue:
     return _render_list(Form({"role": "labeler"}))
 
 
-@pages.post("/people")
-@requires("admin")
+@page("POST /people", "admin")
 def make_account() -> ResponseReturnValue:
     typed = request.form
     name = typed.get("name", "").strip()
@@ -179,7 +181,7 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
                 "last_seen": last.get(one.id),
                 "labels": sum(week.of(one.name).values()),
             }
-            for one in storage.list_accounts(session)
+            for one in list_rows(session, Account)
         ]
         return render_template(
             "accounts/list.html",
@@ -205,14 +207,12 @@ def _render_list(form: Form, *, link: str | None = None, name: str = "") -> str:
         )
 
 
-@pages.get("/people/<int:account_id>")
-@requires("admin")
+@page("GET /people/<int:account_id>", "admin")
 def edit_account(account_id: int) -> ResponseReturnValue:
     return _render_one(account_id, Form({}))
 
 
-@pages.post("/people/<int:account_id>")
-@requires("admin")
+@page("POST /people/<int:account_id>", "admin")
 def change_account(account_id: int) -> ResponseReturnValue:
     try:
         with database().write() as session:
@@ -225,8 +225,7 @@ def change_account(account_id: int) -> ResponseReturnValue:
     return lead_to("edit_account", says="Saved.", account_id=account_id)
 
 
-@pages.post("/people/<int:account_id>/link")
-@requires("admin")
+@page("POST /people/<int:account_id>/link", "admin")
 def make_link(account_id: int) -> ResponseReturnValue:
     with database().write() as session:
         invited = services.get_account_by_id(session, account_id)
@@ -234,8 +233,7 @@ def make_link(account_id: int) -> ResponseReturnValue:
     return _render_one(account_id, Form({}), link=_address_of(token))
 
 
-@pages.post("/people/<int:account_id>/second-step/reset")
-@requires("admin")
+@page("POST /people/<int:account_id>/second-step/reset", "admin")
 def reset_second_factor(account_id: int) -> ResponseReturnValue:
     with database().write() as session:
         shown = services.get_account_by_id(session, account_id)
@@ -295,15 +293,13 @@ class _Asked(Input):
     what: LabelText | None = None
 
 
-@pages.get("/activity")
-@requires("admin")
+@page("GET /activity", "admin")
 def show_audit_log() -> ResponseReturnValue:
     before = parse_whole(request.args.get("before", ""))
     asked = parse_input(_Asked, filled_in(request.args, "who", "what"))
     with database().read() as session:
-        found = list_events(
-            session, actor=asked.who, action=asked.what, before=before, limit=_PAGE + 1
-        )
+        such = equal(AuditEvent, actor=asked.who, action=asked.what)
+        found = list_newest(session, AuditEvent, *such, before=before, limit=_PAGE + 1)
         events, last = cut_page(found, _PAGE)
         doings = list_doings(session)
         return render_template(
@@ -318,7 +314,6 @@ def show_audit_log() -> ResponseReturnValue:
         )
 
 
-@pages.get("/activity.<suffix>")
-@requires("admin")
+@page("GET /activity.<suffix>", "admin")
 def download_audit_log(suffix: str) -> ResponseReturnValue:
     return download("audit", "log", suffix, COLUMNS, iter_rows)

@@ -13,10 +13,10 @@ from tracker.errors import (
     NotFoundError,
     UnavailableError,
 )
-from tracker.http import PUBLIC, by, context, database, requires
+from tracker.http import PUBLIC, by, context, database
 from tracker.services.people.sign_ins import admit, choose_role, end_role
 from tracker.settings import Settings
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import page
 from tracker.web.people.sign_in import go_on, own_path, replace_sign_in
 
 _EXTENSION = "tracker-provider"
@@ -65,8 +65,7 @@ def check_provider(settings: Settings) -> None:
         )
 
 
-@pages.get("/sign-in/provider")
-@requires(PUBLIC)
+@page("GET /sign-in/provider", PUBLIC)
 def go_to_provider() -> ResponseReturnValue:
     """Redirect to the provider, which sends the visitor back."""
     client = _client()
@@ -76,8 +75,7 @@ def go_to_provider() -> ResponseReturnValue:
     return answer
 
 
-@pages.get("/sign-in/provider/back")
-@requires(PUBLIC)
+@page("GET /sign-in/provider/back", PUBLIC)
 def come_from_provider() -> ResponseReturnValue:
     """Sign in the person in the provider's claims, with the role in them."""
     client, settings = _client(), context().settings

@@ -10,33 +10,14 @@ from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
+from tracker import http
 from tracker.errors import NotFoundError
-from tracker.http import (
-    PUBLIC,
-    SIGN_IN,
-    by,
-    context,
-    database,
-    keep_sign_in,
-    now,
-    requires,
-)
 from tracker.services.fields import is_storable
+from tracker.services.people import sign_ins
 from tracker.services.people.accounts import is_right
 from tracker.services.people.second_factors import begin_step
-from tracker.services.people.sign_ins import (
-    TooManyTriesError,
-    begin_try,
-    end_sign_in,
-    fail_try,
-    find_link,
-    find_signed_in,
-    sign_in,
-    sign_out,
-    use_link,
-)
 from tracker.storage.people import Account, find_account, has_second_factor
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, page
 
 # A path on this server.  Two slashes or a backslash would lead to another one, and
 # browsers drop control characters first.
@@ -47,8 +28,7 @@ STEP = "step"
 _NO_LINK = "this link is already used or too old; ask for a new one"
 
 
-@pages.get("/sign-in")
-@requires(PUBLIC)
+@page("GET /sign-in", http.PUBLIC)
 def show_sign_in() -> ResponseReturnValue:
     """Ask for name and password, or to confirm the sign-in by a link.
 
@@ -58,11 +38,13 @@ def show_sign_in() -> ResponseReturnValue:
     token = request.args.get("token")
     if token is None:
         return _render(wrong=None)
-    with database().read() as session:
-        account = find_link(session, token, at=now())
+    with http.database().read() as session:
+        account = sign_ins.find_link(session, token, at=http.now())
         if account is None:
             raise NotFoundError(_NO_LINK)
-        before = find_signed_in(session, cookie.get(SIGN_IN, ""), at=now())
+        before = sign_ins.find_signed_in(
+            session, cookie.get(http.SIGN_IN, ""), at=http.now()
+        )
         return render_template(
             "accounts/link.html",
             token=token,
@@ -72,27 +54,26 @@ def show_sign_in() -> ResponseReturnValue:
         )
 
 
-@pages.post("/sign-in")
-@requires(PUBLIC)
+@page("POST /sign-in", http.PUBLIC)
 def sign_in_by_password() -> ResponseReturnValue:
     name = request.form.get("name", "").strip()
     if error := count_try(name):
         answer = _render(wrong=f"{str(error).capitalize()}.")
         return answer, 429, {"Retry-After": str(error.seconds)}
-    with database().read() as session:
+    with http.database().read() as session:
         found = find_account(session, name) if is_storable(name) else None
         stored = found.password_hash if found and found.disabled_at is None else None
     # Outside the transactions, because the hash is slow on purpose.
     if not is_right(request.form.get("password", ""), stored):
-        with database().write() as session:
-            fail_try(session, name, by(), is_known=found is not None)
+        with http.database().write() as session:
+            sign_ins.fail_try(session, name, http.by(), is_known=found is not None)
         return _render(wrong="Name or password is wrong."), 401
-    with database().write() as session:
+    with http.database().write() as session:
         person = find_account(session, name)
         # During the hash the account may have been disabled or its password changed.
         is_same = person is not None and person.password_hash == stored
         if person is None or person.disabled_at is not None or not is_same:
-            fail_try(session, name, by(), is_known=True)
+            sign_ins.fail_try(session, name, http.by(), is_known=True)
             person = None
         else:
             enter = _enter(session, person, how="signed in")
@@ -112,8 +93,8 @@ def _enter(
     onward = own_path(request.form.get("next"))
     if not has_second_factor(session, person.id):
         return partial(go_on, replace_sign_in(session, person, how), onward)
-    end_sign_in(session, cookie.get(SIGN_IN, ""))
-    step = begin_step(session, person, by(), how=how)
+    sign_ins.end_sign_in(session, cookie.get(http.SIGN_IN, ""))
+    step = begin_step(session, person, http.by(), how=how)
 
     def ask_for_code() -> ResponseReturnValue:
         cookie.clear()
@@ -123,39 +104,42 @@ def _enter(
     return ask_for_code
 
 
-def count_try(name: str) -> TooManyTriesError | None:
+def count_try(name: str) -> sign_ins.TooManyTriesError | None:
     """Count a try to sign in as *name*; return the error of one too many."""
     try:
-        with database().write() as session:
-            begin_try(session, name, by())
-    except TooManyTriesError as error:
+        with http.database().write() as session:
+            sign_ins.begin_try(session, name, http.by())
+    except sign_ins.TooManyTriesError as error:
         return error
     return None
 
 
 def replace_sign_in(session: Session, person: Account, how: str) -> str:
     """Sign *person* in and end the browser's previous session; return the token."""
-    end_sign_in(session, cookie.get(SIGN_IN, ""))
-    return sign_in(session, person, by(), browser=request.user_agent.string, how=how)
+    sign_ins.end_sign_in(session, cookie.get(http.SIGN_IN, ""))
+    return sign_ins.sign_in(
+        session, person, http.by(), browser=request.user_agent.string, how=how
+    )
 
 
 def go_on(token: str, onward: str) -> ResponseReturnValue:
-    keep_sign_in(token)
+    http.keep_sign_in(token)
     return redirect(onward, 303)
 
 
-@pages.post("/sign-in/link")
-@requires(PUBLIC)
+@page("POST /sign-in/link", http.PUBLIC)
 def sign_in_by_link() -> ResponseReturnValue:
     """Sign in by a link, once, and end the previous session."""
-    with database().write() as session:
-        found = use_link(session, request.form.get("token", ""), used_at=now())
+    with http.database().write() as session:
+        found = sign_ins.use_link(
+            session, request.form.get("token", ""), used_at=http.now()
+        )
         if found is None:
             raise NotFoundError(_NO_LINK)
         enter = _enter(session, found, how="signed in by a link")
         name, has_password = found.name, found.password_hash is not None
     answer = enter()
-    if not has_password and SIGN_IN in cookie:
+    if not has_password and http.SIGN_IN in cookie:
         flash(
             f"You are signed in as {name}. The link works only once: choose a "
             "password under your name above to sign in again later."
@@ -163,12 +147,11 @@ def sign_in_by_link() -> ResponseReturnValue:
     return answer
 
 
-@pages.post("/sign-out")
-@requires("viewer", is_for_setup=True)
+@page("POST /sign-out", "viewer", is_for_setup=True)
 def sign_out_here() -> ResponseReturnValue:
     """Sign this browser out; its cookie becomes worthless."""
-    with database().write() as session:
-        sign_out(session, cookie[SIGN_IN], by())
+    with http.database().write() as session:
+        sign_ins.sign_out(session, cookie[http.SIGN_IN], http.by())
     return forget()
 
 
@@ -195,5 +178,5 @@ def _render(*, wrong: str | None) -> str:
         name=typed.get("name", ""),
         next_path=typed.get("next", ""),
         lost=typed.get("lost", ""),
-        provider=urlsplit(context().settings.oidc_issuer).hostname,
+        provider=urlsplit(http.context().settings.oidc_issuer).hostname,
     )

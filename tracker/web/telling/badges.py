@@ -17,7 +17,7 @@ from flask.typing import ResponseReturnValue
 
 from tracker.charts.render import render_svg
 from tracker.errors import NotFoundError
-from tracker.http import PUBLIC, by, database, now, requires
+from tracker.http import PUBLIC, by, database, now
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.charts import build_chart
 from tracker.services.telling import badges as services
@@ -27,7 +27,7 @@ from tracker.services.telling.badges import (
     get_shown_detector,
 )
 from tracker.storage.telling import list_badges
-from tracker.web.blueprint import allow_style, lead_to, pages, reading
+from tracker.web.blueprint import allow_style, lead_to, page, reading
 from tracker.words import DECIDING_METHOD
 
 # Dark enough behind white letters.
@@ -49,8 +49,7 @@ _STYLE = (
 _FRAMED = f"default-src 'none'; img-src data:; {allow_style(_STYLE)}; frame-ancestors *"
 
 
-@pages.get("/detectors/<detector_id>/badges")
-@requires("editor")
+@page("GET /detectors/<detector_id>/badges", "editor")
 def show_badges(detector_id: str) -> ResponseReturnValue:
     return _render(detector_id)
 
@@ -72,8 +71,7 @@ def _render(detector_id: str, *, made: MadeBadge | None = None) -> str:
         )
 
 
-@pages.post("/detectors/<detector_id>/badges")
-@requires("editor")
+@page("POST /detectors/<detector_id>/badges", "editor")
 def make_badge(detector_id: str) -> ResponseReturnValue:
     with database().write() as session:
         detector = get_open_detector(session, detector_id)
@@ -83,8 +81,7 @@ def make_badge(detector_id: str) -> ResponseReturnValue:
     return _render(detector_id, made=made)
 
 
-@pages.post("/detectors/<detector_id>/badges/revoke")
-@requires("editor")
+@page("POST /detectors/<detector_id>/badges/revoke", "editor")
 def revoke_badge(detector_id: str) -> ResponseReturnValue:
     name = request.form.get("badge", "")
     with database().write() as session:
@@ -95,8 +92,7 @@ def revoke_badge(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_badges", says="The badge is revoked.", detector_id=detector_id)
 
 
-@pages.get("/badge/<token>.<any(svg,json):suffix>")
-@requires(PUBLIC)
+@page("GET /badge/<token>.<any(svg,json):suffix>", PUBLIC)
 def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValue:
     with database().read() as session:
         face = draw_face(session, get_shown_detector(session, token), at=now())
@@ -116,8 +112,7 @@ def show_badge(token: str, suffix: Literal["svg", "json"]) -> ResponseReturnValu
     return _cached(answer)
 
 
-@pages.get("/embed/<token>")
-@requires(PUBLIC)
+@page("GET /embed/<token>", PUBLIC)
 def show_embed(token: str) -> ResponseReturnValue:
     with database().read() as session:
         detector = get_shown_detector(session, token)

@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.charts.words import count_in_words, short_day
-from tracker.http import account, by, context, database, now, requires
+from tracker.http import account, by, context, database, now
 from tracker.services.detectors import get_detector
 from tracker.services.fields import is_storable
 from tracker.services.labelling.queues import MOST_COUNTED
@@ -32,7 +32,7 @@ from tracker.storage.telling import (
     list_detector_events,
     list_news,
 )
-from tracker.web.blueprint import cut_page, lead_to, pages, reading
+from tracker.web.blueprint import cut_page, lead_to, page, pages, reading
 from tracker.web.detector_list import MINE, has_words, list_own, list_reports
 from tracker.web.drawing.words import narrow
 
@@ -65,8 +65,7 @@ class News:
     day: date
 
 
-@pages.get("/inbox")
-@requires("viewer")
+@page("GET /inbox", "viewer")
 def show_inbox() -> ResponseReturnValue:
     with database().read() as session:
         own = session.get_one(Account, account().row)
@@ -101,8 +100,7 @@ def show_inbox() -> ResponseReturnValue:
         )
 
 
-@pages.post("/inbox")
-@requires("viewer")
+@page("POST /inbox", "viewer")
 def mark_inbox() -> ResponseReturnValue:
     """Store that the visitor has seen the shown events, and none newer."""
     last = parse_id("evt", request.form.get("last", "")) or 0
@@ -173,8 +171,7 @@ def _sum_up(news: Iterable[News]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
-@pages.get("/detectors/<detector_id>/events")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/events", "viewer")
 def show_events(detector_id: str) -> ResponseReturnValue:
     before = parse_id("evt", request.args.get("before", ""))
     with reading(detector_id) as (session, detector):
@@ -207,14 +204,12 @@ def read_rail() -> tuple[int, Sequence[Detector], Work]:
 
 
 def count_work(session: Session) -> Work:
-    """Count the detectors that the visitor sees, and the queries that wait in them."""
     return count_all(
         session, account().name, among=account().detectors, limit=MOST_COUNTED
     )
 
 
-@pages.post("/detectors/<detector_id>/pin")
-@requires("viewer")
+@page("POST /detectors/<detector_id>/pin", "viewer")
 def pin(detector_id: str) -> ResponseReturnValue:
     with database().write() as session:
         found = get_detector(session, detector_id)
@@ -224,8 +219,7 @@ def pin(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_detector", detector_id=detector_id)
 
 
-@pages.get("/find")
-@requires("viewer")
+@page("GET /find", "viewer")
 def find() -> ResponseReturnValue:
     text, among = request.args.get("q", "").strip(), account().detectors
     with database().read() as session:

@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError, NotFoundError
-from tracker.http import PUBLIC, account, by, context, database, now, requires
+from tracker.http import PUBLIC, account, by, context, database, now
 from tracker.services.fields import parse_input
 from tracker.services.people.accounts import get_account
 from tracker.services.telling import mail as services
@@ -16,13 +16,12 @@ from tracker.storage.base import list_detector_ids
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import Account
 from tracker.storage.telling import MailMute, find_address_check
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, page
 from tracker.web.forms import Form, failed_form
 from tracker.words import EVENTS
 
 
-@pages.get("/account/mail")
-@requires("viewer")
+@page("GET /account/mail", "viewer")
 def show_mail() -> ResponseReturnValue:
     with database().read() as session:
         own = get_account(session, account().name)
@@ -48,8 +47,7 @@ def _render(session: Session, own: Account, form: Form, chosen: list[str]) -> st
     )
 
 
-@pages.post("/account/mail")
-@requires("viewer")
+@page("POST /account/mail", "viewer")
 def choose_mail() -> ResponseReturnValue:
     chosen = request.form.getlist("events")
     given: dict[str, Any] = {"events": chosen}
@@ -71,16 +69,14 @@ def choose_mail() -> ResponseReturnValue:
     return lead_to("show_mail", says=says)
 
 
-@pages.post("/account/mail/ask")
-@requires("viewer")
+@page("POST /account/mail/ask", "viewer")
 def ask_address_again() -> ResponseReturnValue:
     with database().write() as session:
         services.ask_again(session, get_account(session, account().name), by())
     return lead_to("show_mail", says="Another mail will be sent within ten minutes.")
 
 
-@pages.get("/account/mail/confirm/<token>")
-@requires("viewer")
+@page("GET /account/mail/confirm/<token>", "viewer")
 def show_confirm(token: str) -> ResponseReturnValue:
     """Ask to confirm an address; opening the link confirms nothing."""
     key = context().settings.load_secret_key()
@@ -90,8 +86,7 @@ def show_confirm(token: str) -> ResponseReturnValue:
     return render_template("mail/confirm.html", email=email, token=token)
 
 
-@pages.post("/account/mail/confirm/<token>")
-@requires("viewer")
+@page("POST /account/mail/confirm/<token>", "viewer")
 def confirm_address(token: str) -> ResponseReturnValue:
     key = context().settings.load_secret_key()
     with database().write() as session:
@@ -100,8 +95,7 @@ def confirm_address(token: str) -> ResponseReturnValue:
     return lead_to("show_mail", says="The address is confirmed.")
 
 
-@pages.post("/account/mail/again")
-@requires("viewer")
+@page("POST /account/mail/again", "viewer")
 def want_mail_again() -> ResponseReturnValue:
     number = request.form.get("detector", "")
     with database().write() as session:
@@ -116,8 +110,7 @@ def want_mail_again() -> ResponseReturnValue:
     return lead_to("show_mail", says="Mail about this detector is turned on again.")
 
 
-@pages.get("/mail/unsubscribe/<token>")
-@requires(PUBLIC)
+@page("GET /mail/unsubscribe/<token>", PUBLIC)
 def show_unsubscribe(token: str) -> ResponseReturnValue:
     """Ask to confirm unsubscribing; opening the link ends nothing."""
     return _render_unsubscribe(token, has_ended=False)
@@ -125,8 +118,7 @@ def show_unsubscribe(token: str) -> ResponseReturnValue:
 
 # Mail programs post here by themselves (RFC 8058), with the token in the path but no
 # page or cookie.  So it is exempt from the form token: see web/__init__.py.
-@pages.post("/mail/unsubscribe/<token>")
-@requires(PUBLIC)
+@page("POST /mail/unsubscribe/<token>", PUBLIC)
 def unsubscribe(token: str) -> ResponseReturnValue:
     key = context().settings.load_secret_key()
     with database().write() as session:

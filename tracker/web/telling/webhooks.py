@@ -9,23 +9,16 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, by, context, database, requires
+from tracker.http import account, by, context, database
 from tracker.services.detectors import get_detector
 from tracker.services.fields import parse_input
 from tracker.services.telling import webhooks as services
 from tracker.services.telling.deliveries import describe_delivery, say_in_full
 from tracker.services.telling.webhooks import NewWebhook, WebhookChange
+from tracker.storage import telling as storage
 from tracker.storage.detectors import list_detectors
 from tracker.storage.people import Account
-from tracker.storage.telling import (
-    DELIVERED,
-    WAITING,
-    Delivery,
-    Webhook,
-    list_deliveries,
-    list_news,
-)
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, page
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.words import EVENT_FIGURES, EVENTS, FORMATS, STANDARD
 
@@ -33,15 +26,13 @@ _SHOWN = 50
 _BLANK = Form({"format": STANDARD})
 
 
-@pages.get("/alerts")
-@requires("editor")
+@page("GET /alerts", "editor")
 def show_webhooks() -> ResponseReturnValue:
     with database().read() as session:
         return _render_list(session, _BLANK)
 
 
-@pages.post("/alerts")
-@requires("editor")
+@page("POST /alerts", "editor")
 def make_webhook() -> ResponseReturnValue:
     typed = request.form
     given: dict[str, Any] = filled_in(typed, "url", "format")
@@ -67,7 +58,7 @@ class Place:
     """A webhook with what became of its last message."""
 
     webhook: services.Webhook
-    last: Delivery | None
+    last: storage.Delivery | None
     waiting: int
 
     @property
@@ -79,19 +70,21 @@ class Place:
         """Whether it is switched off, or did not take the last message."""
         if self.last is None or not self.webhook.is_enabled:
             return not self.webhook.is_enabled
-        return self.last.state != DELIVERED and self.last.attempts > 0
+        return self.last.state != storage.DELIVERED and self.last.attempts > 0
 
 
-def _render_list(session: Session, form: Form, *, made: Webhook | None = None) -> str:
+def _render_list(
+    session: Session, form: Form, *, made: storage.Webhook | None = None
+) -> str:
     typed = request.form
     places = []
     for one in services.list_seen_webhooks(session, account()):
-        found = list_deliveries(session, one.id, limit=_SHOWN)
+        found = storage.list_deliveries(session, one.id, limit=_SHOWN)
         last = next((x for x in found if x.last_tried_at), found[0] if found else None)
-        waiting = sum(x.state == WAITING for x in found)
+        waiting = sum(x.state == storage.WAITING for x in found)
         places.append(Place(services.describe_webhook(session, one), last, waiting))
     own = session.get_one(Account, account().row)
-    news = list_news(session, 0, among=account().detectors, limit=_SHOWN)
+    news = storage.list_news(session, 0, among=account().detectors, limit=_SHOWN)
     newest = next((one for one in news if one.type in EVENT_FIGURES), None)
     return render_template(
         "webhooks/list.html",
@@ -110,8 +103,7 @@ def _render_list(session: Session, form: Form, *, made: Webhook | None = None) -
     )
 
 
-@pages.get("/alerts/<webhook_id>")
-@requires("editor")
+@page("GET /alerts/<webhook_id>", "editor")
 def show_webhook(webhook_id: str) -> ResponseReturnValue:
     return _render_one(webhook_id)
 
@@ -119,7 +111,7 @@ def show_webhook(webhook_id: str) -> ResponseReturnValue:
 def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
     with database().read() as session:
         webhook = services.get_webhook(session, webhook_id, account())
-        found = list_deliveries(session, webhook.id, limit=_SHOWN)
+        found = storage.list_deliveries(session, webhook.id, limit=_SHOWN)
         described = services.describe_webhook(session, webhook)
         shown = described.detectors or []
         return render_template(
@@ -131,8 +123,7 @@ def _render_one(webhook_id: str, *, secret: str | None = None) -> str:
         )
 
 
-@pages.post("/alerts/<webhook_id>/test")
-@requires("editor")
+@page("POST /alerts/<webhook_id>/test", "editor")
 def test_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(webhook_id, lambda session, one: services.try_webhook(session, one, by()))
     return lead_to(
@@ -142,8 +133,7 @@ def test_webhook(webhook_id: str) -> ResponseReturnValue:
     )
 
 
-@pages.post("/alerts/<webhook_id>/enabled")
-@requires("editor")
+@page("POST /alerts/<webhook_id>/enabled", "editor")
 def enable_webhook(webhook_id: str) -> ResponseReturnValue:
     change = WebhookChange(is_enabled=request.form.get("enabled") == "yes")
     hosts = context().settings.webhook_hosts
@@ -156,8 +146,7 @@ def enable_webhook(webhook_id: str) -> ResponseReturnValue:
     return lead_to("show_webhook", webhook_id=webhook_id)
 
 
-@pages.post("/alerts/<webhook_id>/secret")
-@requires("editor")
+@page("POST /alerts/<webhook_id>/secret", "editor")
 def replace_secret(webhook_id: str) -> ResponseReturnValue:
     made = _change(
         webhook_id, lambda session, one: services.rotate_secret(session, one, by())
@@ -165,8 +154,7 @@ def replace_secret(webhook_id: str) -> ResponseReturnValue:
     return _render_one(webhook_id, secret=made.secret)
 
 
-@pages.post("/alerts/<webhook_id>/delete")
-@requires("editor")
+@page("POST /alerts/<webhook_id>/delete", "editor")
 def remove_webhook(webhook_id: str) -> ResponseReturnValue:
     _change(
         webhook_id, lambda session, one: services.delete_webhook(session, one, by())
@@ -174,6 +162,6 @@ def remove_webhook(webhook_id: str) -> ResponseReturnValue:
     return lead_to("show_webhooks", says="The webhook is deleted.")
 
 
-def _change(webhook_id: str, work: Callable[[Session, Webhook], Any]) -> Any:
+def _change(webhook_id: str, work: Callable[[Session, storage.Webhook], Any]) -> Any:
     with database().write() as session:
         return work(session, services.get_webhook(session, webhook_id, account()))
