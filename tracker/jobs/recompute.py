@@ -177,7 +177,7 @@ class Recompute(Handler):
                 seconds=seconds,
             )
             # A worker keeps a detector until its last piece.
-            ended = [str(one.detector_id) for one in folds if one.until is None]
+            ended = [str(one.detector.id) for one in folds if one.until is None]
             storage.withdraw(session, storage.RECOMPUTE, *ended)
         if sum(run.snapshots for run in runs) > _MANY_SNAPSHOTS:
             # Without statistics PostgreSQL compares each snapshot with each interval.
@@ -200,7 +200,7 @@ class Recompute(Handler):
             services.store_again(session, found, computed_at=self.clock())
         log.info(
             "counted again",
-            detector=f"det_{found.detector_id}",
+            detector=f"det_{found.detector.id}",
             slices=found.cut_by,
             time_zone=found.time_zone,
             seconds=round(time.perf_counter() - begun, 4),

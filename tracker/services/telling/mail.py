@@ -244,7 +244,7 @@ def queue_notices(session: Session, event: Event) -> None:
 
 
 def list_mailed(session: Session, detector_id: int) -> list[Account]:
-    readers = storage.list_readers(session)
+    readers = base.list_rows(session, Account, Account.email.is_not(None))
     return [one for one in readers if _is_told(session, one, detector_id)]
 
 
