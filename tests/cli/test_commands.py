@@ -253,6 +253,23 @@ def test_a_table_is_whole_where_it_goes_to_a_file(shell: Shell) -> None:
     assert name in shell("detectors", "list").stdout
 
 
+def test_the_list_names_population_unit_and_measure(
+    shell: Shell, tmp_path: Path
+) -> None:
+    shell(
+        "detectors", "create", "door", "--question", "Is it?", "--label-sampling=random"
+    )
+    rows = tmp_path / "rows.csv"
+    rows.write_text("key,predicted,label\n" + "k,YES,YES\nl,NO,NO\nm,NO,YES\n")
+    shell("import", "door", str(rows))
+    said = shell("detectors", "list").stdout
+    assert "3 live inputs" in said
+    assert "balanced" in said
+    # The interval that holds at every look, as pages show it.
+    with_it = json.loads(shell("estimate", "door", "--format", "json").stdout)
+    assert f"{with_it['balanced']['low']:.4f} to " in said
+
+
 def test_an_export_that_cannot_be_written_says_why(
     shell: Shell, tmp_path: Path
 ) -> None:

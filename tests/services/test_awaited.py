@@ -198,6 +198,7 @@ def test_a_verdict_of_once_is_not_given(bench: Bench, clock: Clock) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize(
     ("accuracy", "target", "first", "false"),
     [(0.86, 0.9, "right", "met"), (0.94, 0.9, "wrong", "missed")],

@@ -25,6 +25,7 @@ from tracker.services.imports.reading.choices import Mapping
 from tracker.services.imports.reading.files import load_mapping, save_mapping
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import list_detectors
+from tracker.words import DECIDING_METHOD
 
 # Options that an empty text clears.
 _CLEARED = {
@@ -203,14 +204,17 @@ def _split(names: str) -> list[str]:
 
 @detectors.command(name="list")
 def list_them() -> None:
-    """List the detectors with their estimates."""
+    """List the detectors with the estimates that decide."""
     rows = []
     with connected(load_settings()) as database, database.read() as session:
         for detector in list_detectors(session):
-            estimate = get_estimate(session, detector, computed_at=utc_now())
+            how: Any = {"computed_at": utc_now(), "method": DECIDING_METHOD}
+            estimate = get_estimate(session, detector, **how)
             own = score_own(estimate, detector.measure)
             row = (dump_id("det", detector.id), detector.name, estimate.version or "")
-            labels = f"{estimate.labels:,} {estimate.population.kind}"
+            labels = f"{estimate.labels:,} {estimate.population.kind} {estimate.unit}s"
+            if estimate.span and estimate.span.since:
+                labels += f" since {estimate.span.since}"
             said = "not known" if own.accuracy is None else f"{own.accuracy:.4f}"
             ends = f"{own.low:.4f} to {own.high:.4f} at {estimate.confidence_level:g}"
             rows.append((*row, labels, detector.measure, said, ends))
