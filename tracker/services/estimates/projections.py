@@ -212,20 +212,17 @@ class Cells(Projection):
         self._count(label, 1)
         shares, live = self.counts.shares, self.fold.live
         if shares is None:
-            shares = self.counts.shares = self._begin_shares(change.created_at)
+            detector, at = self.fold.detector, change.created_at
+            stated, since = detector.class_shares, detector.class_shares_at
+            shares = Shares(FIRST_LABELS, {})
+            # What is stated after a label was seen may have been chosen by it.
+            if stated is not None and since and at and since < at:
+                shares = Shares(STATED, dict(stated), is_frozen=True)
+            self.counts.shares = shares
         # A correction counts no query a second time.
         is_first = before is None or not before.is_scored(live)
         if is_first and not shares.is_frozen and label.is_scored(live):
             shares.by_class[label.label] = shares.by_class.get(label.label, 0) + 1
-
-    def _begin_shares(self, at: datetime | None) -> Shares:
-        """Freeze the stated shares at the first label, or count the first classes."""
-        stated = self.fold.detector.class_shares
-        stated_at = self.fold.detector.class_shares_at
-        # What is stated after a label was seen may have been chosen by it.
-        if stated is not None and stated_at and at and stated_at < at:
-            return Shares(STATED, dict(stated), is_frozen=True)
-        return Shares(FIRST_LABELS, {})
 
     @property
     def shares(self) -> tuple[float, ...] | None:
