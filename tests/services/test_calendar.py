@@ -17,7 +17,9 @@ from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.charts import build_chart
 from tracker.services.estimates.counts import count_asked
 from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.measures import add_measure
 from tracker.services.estimates.recount import recount
+from tracker.services.estimates.report import add_sentence
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.estimates.projections import DAYS, list_projections
@@ -113,6 +115,16 @@ def test_a_fall_is_dated_and_the_verdict_is_of_the_days_since(
     whole = bench.estimate(method="anytime", span="all")
     assert whole.labels == 3_000
     assert whole.balanced.low > 0.85
+    # All begin with the sentence of the page, which says since when.
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        said = {
+            add_sentence(detector, add_measure(one, "recall")).sentence
+            for one in (found, now, decides, whole)
+        }
+    (sentence,) = said
+    assert sentence is not None
+    assert sentence.startswith(f"Since {found.change.since:%-d %b %Y} it is right ")
 
     (event,) = told(bench)
     assert event.type == "accuracy.dropped"

@@ -132,7 +132,6 @@ def mid_p(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Interv
 def _mirrored(
     lower: _Limit, k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float
 ) -> Interval:
-    """Return the interval whose upper limit is the lower one of what is wrong."""
     correct, labelled = checked_counts(k, n)
     tail = half_error(confidence_level)
     missed = lower(labelled - correct, labelled, tail)

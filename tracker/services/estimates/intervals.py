@@ -208,7 +208,8 @@ def _join(
 
     The *values* are the accuracies, NaN without trials; their mean is that of all.
     """
-    known = np.where(np.isnan(values), None, values)
+    known = values.astype(object)
+    known[np.isnan(values)] = None
     columns = (correct, trials, known, *by_class, *whole)
     lists = zip(*(column.tolist() for column in columns), strict=True)
     return [

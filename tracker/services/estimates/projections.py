@@ -210,11 +210,11 @@ class Cells(Projection):
         self._count(label, 1)
         shares, live = self.counts.shares, self.fold.live
         if shares is None:
-            stated, at = self.fold.detector.class_shares, change.created_at
-            stated_at = self.fold.detector.class_shares_at
+            detector, at = self.fold.detector, change.created_at
+            stated, since = detector.class_shares, detector.class_shares_at
             shares = Shares(FIRST_LABELS, {})
             # What is stated after a label was seen may have been chosen by it.
-            if stated is not None and stated_at and at and stated_at < at:
+            if stated is not None and since and at and since < at:
                 shares = Shares(STATED, dict(stated), is_frozen=True)
             self.counts.shares = shares
         # A correction counts no query a second time.

@@ -152,8 +152,9 @@ class Report:
 
     @property
     def since(self) -> date | None:
-        """The day since which queries count, None for all of the version."""
-        span = self.estimate.span
+        """The day since which queries count for `interval`, None for all of them."""
+        found = self.estimate.decision
+        span = found.span if found else self.estimate.span
         return span.since if span else None
 
     @property

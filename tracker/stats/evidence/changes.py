@@ -10,8 +10,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import Floats, checked_counts, checked_fraction, tail_share
-from .falls import Split, log_evidence_of_fall, log_most_below
+from ..arguments import (
+    Floats,
+    checked_counts,
+    checked_fraction,
+    tail_share,
+    total_of,
+)
+from .falls import Split, log_evidence_of_fall, log_most_below, smoothed
 from .intervals import checked_shares, log_evidence_above
 
 Direction = Literal["dropped", "rose"]
@@ -92,13 +98,18 @@ def find_changes(  # noqa: PLR0913 - counts, and what the promise was fixed by.
     errors = _Errors(tail_share(confidence_level, 2), int(birth), reference)
     found: list[AccuracyChange] = []
     start: int | None = None
-    while (change := _strongest(numbers, start, errors)) is not None:
+    while True:
+        looks = (look for one in numbers for look in _looks_at(one, start, errors))
+        change = _strongest(looks, start, errors) or _strongest(
+            _look_below(numbers[0].since(start), start, errors), start, errors
+        )
+        if change is None:
+            return tuple(found)
         found.append(change)
         start = change.since
         errors = errors._replace(
             reference=reference if change.direction == "rose" else None
         )
-    return tuple(found)
 
 
 def level_since(confidence_level: float, since: int | None, birth: int) -> float:
@@ -319,7 +330,8 @@ def _look_below(number: _Number, start: int | None, errors: _Errors) -> Iterator
     )
     weights = np.diff(_up_to(number.days, None, errors.birth), prepend=0.0) / 2.0
     weights[0] = weights[0] + 0.5 if start is None else 0.0
-    weights[1:][splits.take(slice(1, None)).mean_before() < reference] = 0.0
+    seen = smoothed(splits.right_before, splits.before)[1:]
+    weights[1:][total_of(seen) / seen.shape[1] < reference] = 0.0
     # No replay takes part in changes: its part is for a stated reference.
     needed = -math.log(errors.each_direction * _REPLAY_STAKE)
     with np.errstate(divide="ignore"):
@@ -340,18 +352,7 @@ def _log_sum(logarithms: Floats) -> float:
 
 
 def _strongest(
-    numbers: list[_Number], start: int | None, errors: _Errors
-) -> AccuracyChange | None:
-    looks = [look for one in numbers for look in _looks_at(one, start, errors)]
-    found = _strongest_of(looks, start, errors)
-    if found is None:
-        looks = list(_look_below(numbers[0].since(start), start, errors))
-        found = _strongest_of(looks, start, errors)
-    return found
-
-
-def _strongest_of(
-    looks: list[_Look], start: int | None, errors: _Errors
+    looks: Iterator[_Look], start: int | None, errors: _Errors
 ) -> AccuracyChange | None:
     best, most = None, 0.0
     for look in sorted(looks, key=lambda look: -look.most_surplus):

@@ -50,14 +50,9 @@ class Split(NamedTuple):
         if self.before.shape[1] == 1:
             fell = self.right_before * self.since > self.right_since * self.before
             return np.asarray(fell[:, 0])
-        before = _smoothed(self.right_before, self.before)
-        since = _smoothed(self.right_since, self.since)
+        before = smoothed(self.right_before, self.before)
+        since = smoothed(self.right_since, self.since)
         return np.asarray(total_of(before - since) > 0)
-
-    def mean_before(self) -> Floats:
-        """Return about the mean over classes before, as seen."""
-        seen = _smoothed(self.right_before, self.before)
-        return np.asarray(total_of(seen) / seen.shape[1])
 
     def log_likelihood(self) -> Floats:
         """Return the largest log likelihood of one accuracy before and one since."""
@@ -188,7 +183,7 @@ def _least(split: Split, shares: Floats | None) -> Floats:
 
 def log_most_below(right: Floats, counted: Floats, mean: float) -> Floats:
     """Return what the log evidence for a mean below *mean* cannot exceed, by row."""
-    seen = _smoothed(right, counted)
+    seen = smoothed(right, counted)
     doubt = seen * (1.0 - seen) / (counted + 1.0)
     step = (mean * seen.shape[1] - total_of(seen)) / total_of(doubt)
     near = np.clip(seen + step[:, None] * doubt, 0.0, 1.0)
@@ -201,7 +196,7 @@ def log_most_below(right: Floats, counted: Floats, mean: float) -> Floats:
     return np.asarray(np.where(step > 0, found, -np.inf))
 
 
-def _smoothed(right: Floats, counted: Floats) -> Floats:
+def smoothed(right: Floats, counted: Floats) -> Floats:
     return np.asarray((right + 0.5) / (counted + 1.0))
 
 

@@ -1,6 +1,8 @@
 """Intervals and evidence that hold after every label, by mixtures fixed before any."""
 
 import math
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -150,7 +152,7 @@ def anytime(k: npt.ArrayLike, n: npt.ArrayLike, confidence_level: float) -> Inte
     pairs = correct + 1j * labelled
     each, at = np.unique(pairs, return_inverse=True)
     rows = _Rows.of(each.real[:, None], each.imag[:, None])
-    low, high = rows.interval(confidence_level)
+    low, high = rows.interval(confidence_level, each.shape)
     return Interval(low[at].reshape(pairs.shape), high[at].reshape(pairs.shape))
 
 
@@ -188,7 +190,8 @@ def balanced_anytime(
     those of H. Chernoff, Annals of Mathematical Statistics 23 (1952), 493-507.
     """
     correct, labelled = checked_class_counts(k, n)
-    return _Rows.of(correct, labelled, shares, weights).interval(confidence_level)
+    rows = _Rows.of(correct, labelled, shares, weights)
+    return rows.interval(confidence_level, correct.shape[:-1])
 
 
 def log_evidence_above(
@@ -217,22 +220,16 @@ def log_evidence_above(
     shape = np.broadcast_shapes(correct.shape, (*claimed.shape, 1))
     correct, labelled = (np.broadcast_to(one, shape) for one in (correct, labelled))
     mean = np.broadcast_to(claimed, shape[:-1]).ravel()
-    return _Rows.of(correct, labelled, shares).evidence(mean)
+    return _Rows.of(correct, labelled, shares).evidence(mean).reshape(shape[:-1])
 
 
-class _Rows:
+class _Rows(NamedTuple):
     """Counts by row, (R, K), with the classes in an order that counts alone decide."""
 
-    def __init__(
-        self,
-        correct: Floats,
-        labelled: Floats,
-        shares: Floats | None,
-        costs: Floats,
-        shape: tuple[int, ...] = (),
-    ) -> None:
-        self.k, self.n = correct, labelled
-        self.shares, self.costs, self.shape = shares, costs, shape
+    k: Floats
+    n: Floats
+    shares: Floats | None
+    costs: Floats
 
     @classmethod
     def of(
@@ -251,46 +248,39 @@ class _Rows:
             for array in (correct, labelled, known, costs)
         )
         costs = costs / total_of(costs)[:, None]
-        kept = None if shares is None else known
-        return cls(correct, labelled, kept, costs, shape[:-1])
+        return cls(correct, labelled, None if shares is None else known, costs)
 
-    def interval(self, confidence_level: float) -> Interval:
+    def interval(self, confidence_level: float, shape: tuple[int, ...]) -> Interval:
         needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
         low, high = np.zeros(len(self.k)), np.ones(len(self.k))
-        for rows in self._blocks(sides=2):
-            part = self._part(rows)
+        for rows, part in self._blocks(sides=2):
             # Behind them those with right and wrong exchanged, whose classes are in
             # another order.
             other = _Rows.of(part.n - part.k, part.n, part.shares, part.costs)
-            both = _Rows(
-                np.concatenate([part.k, other.k]),
-                np.concatenate([part.n, other.n]),
-                None
-                if part.shares is None or other.shares is None
-                else np.concatenate([part.shares, other.shares]),
-                np.concatenate([part.costs, other.costs]),
+            both = _Rows._make(
+                None if one is None else np.concatenate([one, two])
+                for one, two in zip(part, other, strict=True)
             )
             low[rows], missed = np.split(both._lower(needed), 2)
             high[rows] = np.minimum(np.nextafter(1.0 - missed, 2.0), 1.0)
-        return Interval(low.reshape(self.shape), high.reshape(self.shape))
+        return Interval(low.reshape(shape), high.reshape(shape))
 
     def evidence(self, mean: Floats) -> Floats:
         found = np.empty(len(mean))
-        for rows in self._blocks():
-            part, claimed = self._part(rows), mean[rows]
+        for rows, part in self._blocks():
+            claimed = mean[rows]
             found[rows] = least_evidence(part._bets(), claimed, part._near(claimed))
-        return found.reshape(self.shape)
+        return found
 
-    def _blocks(self, sides: int = 1) -> list[slice]:
+    def _blocks(self, sides: int = 1) -> "Iterator[tuple[slice, _Rows]]":
         rows, classes = self.k.shape
         terms = 60 if self.shares is not None else 15
         each = sides * terms * classes * max(5, min(classes, 64))
         block = max(1, _MOST_AT_ONCE // each)
-        return [slice(at, at + block) for at in range(0, rows, block)]
-
-    def _part(self, rows: slice) -> "_Rows":
-        shares = None if self.shares is None else self.shares[rows]
-        return _Rows(self.k[rows], self.n[rows], shares, self.costs[rows])
+        for at in range(0, rows, block):
+            some = slice(at, at + block)
+            part = _Rows._make(None if one is None else one[some] for one in self)
+            yield some, part
 
     def _bets(self) -> Bets:
         has_one_mean = self.shares is None and (self.costs == self.costs[0, 0]).all()

@@ -251,10 +251,8 @@ def advance_revisions(
 
     Columns of detectors that had *traffic* are set by the same statement.
 
-    A worker reads, computes without any lock, and then claims the revisions after
-    those it had *seen*.  False means that some of what it computed is out of date and
-    must be thrown away: the caller rolls back.  A worker that was paused for an hour,
-    or one whose twin has done the work already, therefore does no harm.
+    A worker computes without any lock, and then claims the revisions after those it
+    had *seen*.  False means that some of it is out of date: the caller rolls back.
     """
     if len(seen) > 1:
         # In one order everywhere, so that no two workers wait for each other.
