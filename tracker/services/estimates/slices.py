@@ -122,8 +122,8 @@ def _count_built_in(
         queries.update(slices.count_unlabelled(session, version))
         return kinds, queries
     for day, counted in load_days(session, detector, version).items():
-        monday = str(begin(day, "week"))
-        kinds[monday] = pool([kinds[monday], counted])
+        week = str(begin(day, "week"))
+        kinds[week] = pool([kinds[week], counted])
     asked_at = find_first_asked(session, version)
     while asked_at is not None:
         monday = begin(day_in(asked_at, detector.zone), "week")

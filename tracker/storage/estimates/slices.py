@@ -53,14 +53,14 @@ def leave_uncounted(detector: Detector) -> None:
     flag_modified(detector, "counted_slices")
 
 
-def count_unlabelled(session: Session, version: Version) -> dict[str | None, int]:
+def count_unlabelled(session: Session, version: Version) -> dict[str, int]:
     """Count the queries of *version* that have no label by their prediction."""
     statement = (
         select(Query.predicted, func.count())
         .filter_by(detector_id=version.detector_id, version_id=version.id, label=None)
         .group_by(Query.predicted)
     )
-    return {row[0]: row[1] for row in session.execute(statement)}
+    return {str(value): number for value, number in session.execute(statement)}
 
 
 def count_span(

@@ -1,7 +1,6 @@
 """How many more labels reach a width, and all methods side by side."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -225,7 +224,18 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
         versions = choose_versions(session, detector, asked)
         estimate = get_estimate(session, detector, version=asked, computed_at=now())
         found = read_methods(estimate) if estimate.labels else []
-        rows = _draw(estimate, found, detector.target)
+        labelled = count_classes(estimate)
+        widths = {one.method.name: one.balanced.width for one in found}
+        rows = [
+            # Each looks like the balanced accuracy that it is.
+            MethodRow(
+                one,
+                read_mean(one.balanced, labelled, name=one.method.name),
+                widths["exact"],
+                detector.target,
+            )
+            for one in found
+        ]
         # From where the intervals are, or from lower for the target.
         lows = [one.balanced.low for one in found] or [0.5]
         lowest = min(*lows, detector.target or 1.0, 1.0)
@@ -260,20 +270,3 @@ def show_coverage(detector_id: str) -> ResponseReturnValue:
         figures=figures,
         left_out=[name for name in stats.METHODS if name not in summed],
     )
-
-
-def _draw(
-    estimate: Estimate, found: Sequence[MethodReading], target: float | None
-) -> list[MethodRow]:
-    labelled = count_classes(estimate)
-    widths = {one.method.name: one.balanced.width for one in found}
-    return [
-        # Each looks like the balanced accuracy that it is.
-        MethodRow(
-            one,
-            read_mean(one.balanced, labelled, name=one.method.name),
-            widths["exact"],
-            target,
-        )
-        for one in found
-    ]
