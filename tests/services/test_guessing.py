@@ -7,9 +7,11 @@ import zipfile
 import openpyxl
 import pytest
 
-from tests.services.test_file_kinds import read
+from tests.services.test_file_kinds import DOOR, read
 from tracker.errors import InvalidInputError
+from tracker.services.imports.inspecting import inspect
 from tracker.services.imports.reading.choices import Choices, read_choices
+from tracker.services.imports.reading.files import open_named
 
 
 def lines(*items: object) -> str:
@@ -363,6 +365,10 @@ def test_a_run_over_a_test_set_is_known_by_what_was_put_in() -> None:
     gold, _ = read(f"question,label\n{long},NO\nb,NO\n")
     assert [row["input"] for row in rows] == [row["input"] for row in gold]
     assert [row["metadata"]["question"] for row in rows] == [long, "b"]
+    content = io.BytesIO(b"pred,question,b,a\nYES,q,1,2\n")
+    found = inspect(open_named(content, "x.csv").read_by(choices), detector=DOOR)
+    columns = {"pred": "predicted", "question": "input", "b": None, "a": None}
+    assert [*found.columns.items()] == [*columns.items()]
     # A version that has the truth beside it, and any other file, is left as it is.
     for more, others in ((",gold", choices), ("", Choices(extra="metadata"))):
         content = (

@@ -146,11 +146,10 @@ def inspect(
             ]
             other.report.warnings = [*taken, *other.report.warnings]
             return other
-    found.columns = {
-        **dict(zip(rows.plan.fields.values(), rows.plan.fields, strict=True)),
-        **dict.fromkeys(set(rows.plan.extras) - {*rows.plan.fields.values()}),
-        **dict.fromkeys(rows.plan.left_out, ""),
-    }
+    found.columns = {column: name for name, column in rows.plan.fields.items()}
+    for column in rows.plan.extras:
+        found.columns.setdefault(column, None)
+    found.columns |= dict.fromkeys(rows.plan.left_out, "")
     return found
 
 
