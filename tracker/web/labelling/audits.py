@@ -53,7 +53,7 @@ from tracker.web.drawing import readings as drawing
 from tracker.web.drawing.closing import draw_closing
 from tracker.web.drawing.words import day, exactly
 from tracker.web.forms import Form, failed_form, filled_in, parse_day, parse_percent
-from tracker.words import BALANCED, PRECISION
+from tracker.words import BALANCED, EDITOR, PRECISION
 
 # A difference of fewer of the labels is within the luck of a simulation.
 _LEAST_GAIN = 0.15
@@ -313,12 +313,14 @@ def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
 
 def _read_told(session: Session, audit: Audit) -> dict[Event, list[Any]]:
     """Return what was told of an audit, and to which webhooks that the caller sees."""
-    seen = {one.id: name_place(one) for one in list_seen_webhooks(session, account())}
+    who = account()
+    seen = list_seen_webhooks(session, who) if who.may(EDITOR) else []
+    names = {one.id: name_place(one) for one in seen}
     found: dict[Event, list[Any]] = {}
     for event, to in list_told(session, audit.detector_id, dump_id("aud", audit.id)):
         places = found.setdefault(event, [])
-        if to is not None and to.webhook_id in seen:
-            places.append((seen[to.webhook_id], to))
+        if to is not None and to.webhook_id in names:
+            places.append((names[to.webhook_id], to))
     return found
 
 

@@ -36,6 +36,7 @@ from tracker.web.drawing.weeks import days_of, draw_weeks
 from tracker.web.forms import Form, failed_form
 from tracker.web.labelling.audits import judge, points, read_names, read_share
 from tracker.web.queries.filters import count_mistakes
+from tracker.words import EDITOR
 
 # The most bars that one can tell apart.
 _MOST_SPANS = 53
@@ -67,6 +68,7 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
         rows = list(zip(made, drawn["bars"][::-1], strict=True))
         used = [said.labels_used for said in results.values() if said]
         width, zone = schedule.half_width, zone_of(schedule.time_zone)
+        who = account()
         goal = {"labelers": ", ".join(schedule.labelers)}
         goal["points"] = "" if width is None else points(width)
         return render_template(
@@ -75,7 +77,7 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
             schedule=schedule,
             form=failed or Form(goal),
             summary=summary,
-            told=list_listening(session, schedule, account()),
+            told=list_listening(session, schedule, who) if who.may(EDITOR) else [],
             next_frozen=day_in(summary.next_frozen_at, zone),
             day_of=lambda at: day_in(at, zone),
             cost=median_high(used) if used else None,
