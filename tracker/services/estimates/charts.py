@@ -86,10 +86,9 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     # What happened while labels came has no place along the days asked.
     if newest is not None and series and window and computed_at and x != "asked_at":
         where, points = (session, detector, newest), series[0].points
-        number, unit = window[:-1], _UNITS.get(window[-1:])
         overlay = Overlay(
             lately=_roll(*where, points, window, computed_at),
-            lately_name=f"last {number} {unit}" if unit else f"last {int(window):,}",
+            lately_name=_name_window(window),
             marks=_list_marks(*where, points, then),
             states=list_states(*where),
         )
@@ -130,6 +129,11 @@ def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.
         return line
     now = {"labels": points[-1].labels, "computed_at": points[-1].computed_at}
     return [*line[:-1], Moment.model_validate(dict(last.whole) | now)]
+
+
+def _name_window(window: str) -> str:
+    number, unit = window[:-1], _UNITS.get(window[-1:])
+    return f"last {number} {unit}" if unit else f"last {int(window):,}"
 
 
 def _list_marks(
