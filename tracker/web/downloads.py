@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import NotFoundError
-from tracker.http import requires, send_rows
+from tracker.http import send_rows
 from tracker.services.estimates.history import (
     ASKED_AT,
     LABEL_COLUMNS,
@@ -22,7 +22,7 @@ from tracker.services.estimates.intervals import check_method
 from tracker.services.exports import MEDIA_TYPES, Rows
 from tracker.services.versions import choose_versions
 from tracker.storage.base import dump_id
-from tracker.web.blueprint import pages, reading
+from tracker.web.blueprint import page, reading
 from tracker.web.estimates.history import choose_measure
 from tracker.words import EXACT
 
@@ -46,8 +46,7 @@ def download(
     return send_rows(suffix, columns, rows, f"tracker-{reference}-{what}.{suffix}")
 
 
-@pages.get("/detectors/<detector_id>/history.<suffix>")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/history.<suffix>", "viewer")
 def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
     version = request.args.get("version") or None
     with reading(detector_id) as (session, detector):
@@ -65,8 +64,7 @@ def download_history(detector_id: str, suffix: str) -> ResponseReturnValue:
     return download(dump_id("det", detector.id), "history", suffix, columns, rows)
 
 
-@pages.get("/detectors/<detector_id>/labels.<suffix>")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/labels.<suffix>", "viewer")
 def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
     with reading(detector_id) as (_, detector):
         reference = dump_id("det", detector.id)

@@ -9,26 +9,24 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracker.errors import DamagedError, NotFoundError, UnavailableError
-from tracker.http import PUBLIC, context, database, now, requires
+from tracker.http import PUBLIC, context, database, now
 from tracker.services.wording import dump_instant
 from tracker.storage.dialect import takes_writes
 from tracker.storage.estimates.job_runs import find_last_heartbeat, patience
 from tracker.storage.operations import schema
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import page
 
 # With less than that an image or the log of SQLite may find no room.
 _FEWEST_FREE_BYTES = 16 * 2**20
 _IS_DAMAGED = "it is damaged: see the log, and restore a backup"
 
 
-@pages.get("/healthz")
-@requires(PUBLIC)
+@page("GET /healthz", PUBLIC)
 def alive() -> ResponseReturnValue:
     return {"status": "alive"}
 
 
-@pages.get("/readyz")
-@requires(PUBLIC)
+@page("GET /readyz", PUBLIC)
 def ready() -> ResponseReturnValue:
     checks = {"database": _check_database()}
     checks["disk"] = _check_disk()
@@ -104,8 +102,7 @@ def _check_worker() -> str:
 _VALID = timedelta(days=180)
 
 
-@pages.get("/.well-known/security.txt")
-@requires(PUBLIC)
+@page("GET /.well-known/security.txt", PUBLIC)
 def show_security_contact() -> ResponseReturnValue:
     """Say where to report a weakness (RFC 9116), if the settings name a place."""
     contact = context().settings.security_contact

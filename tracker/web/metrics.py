@@ -17,7 +17,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from tracker.http import account, database, now, requires
+from tracker.http import account, database, now
 from tracker.services.estimates.counted import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.evidence.populations import LIVE
@@ -28,7 +28,7 @@ from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.storage.estimates.snapshots import list_newest_intervals
 from tracker.storage.imports import count_waiting
 from tracker.storage.tasks import RECOMPUTE, count_failing
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import page
 from tracker.words import (
     BALANCED,
     CHANGE_EVENTS,
@@ -64,8 +64,7 @@ _RATIOS = {
 }
 
 
-@pages.get("/metrics")
-@requires("viewer")
+@page("GET /metrics", "viewer")
 def show_metrics() -> ResponseReturnValue:
     """Give the newest estimate of every version to Prometheus."""
     registry = CollectorRegistry(auto_describe=False)

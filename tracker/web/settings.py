@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import by, context, database, now, requires
+from tracker.http import by, context, database, now
 from tracker.services.detectors import (
     DetectorChange,
     change_detector,
@@ -27,7 +27,7 @@ from tracker.shapes import Accuracy
 from tracker.storage.base import list_detector_ids, list_rows
 from tracker.storage.detectors import Detector, list_detectors, list_versions
 from tracker.storage.people import ApiKey, ApiKeyDetector, find_last_event
-from tracker.web.blueprint import lead_to, pages, reading
+from tracker.web.blueprint import lead_to, page, reading
 from tracker.web.drawing.readings import span
 from tracker.web.drawing.words import sentence, share
 from tracker.web.forms import Form, dump_detector, failed_form, parse_detector_change
@@ -48,8 +48,7 @@ _IDLE = timedelta(days=30)
 _MANY = 100_000
 
 
-@pages.get("/detectors/<detector_id>/setup")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/setup", "viewer")
 def edit_detector(detector_id: str) -> ResponseReturnValue:
     """Show the settings of a detector, as text to those who may not change them."""
     with reading(detector_id) as (session, detector):
@@ -129,8 +128,7 @@ def _say_levels(detector: Detector, found: Estimate) -> list[tuple[str, str]]:
     return [(share(a), span(b)) for a, b in zip(others, intervals, strict=True)]
 
 
-@pages.post("/detectors/<detector_id>/setup")
-@requires("editor")
+@page("POST /detectors/<detector_id>/setup", "editor")
 def change_settings(detector_id: str) -> ResponseReturnValue:
     try:
         hosts = context().settings.predictor_hosts
@@ -148,8 +146,7 @@ def change_settings(detector_id: str) -> ResponseReturnValue:
     return lead_to("edit_detector", detector_id=detector_id, _anchor=section or None)
 
 
-@pages.post("/detectors/<detector_id>/label-sampling")
-@requires("editor")
+@page("POST /detectors/<detector_id>/label-sampling", "editor")
 def state_label_sampling(detector_id: str) -> ResponseReturnValue:
     said = {"label_sampling": request.form.get("label_sampling") or None}
     with database().write() as session:
@@ -158,15 +155,13 @@ def state_label_sampling(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_detector", says="Saved.", detector_id=detector_id)
 
 
-@pages.get("/keys")
-@requires("admin")
+@page("GET /keys", "admin")
 def show_settings() -> ResponseReturnValue:
     with database().read() as session:
         return _render(session, Form({"role": "editor"}))
 
 
-@pages.get("/activity/server")
-@requires("admin")
+@page("GET /activity/server", "admin")
 def show_server() -> ResponseReturnValue:
     """Show the settings of the server with what each means; no secret is shown."""
     settings = context().settings
@@ -182,8 +177,7 @@ def show_server() -> ResponseReturnValue:
     return render_template("settings/server.html", changed=changed, usual=usual)
 
 
-@pages.post("/keys")
-@requires("admin")
+@page("POST /keys", "admin")
 def make_key() -> ResponseReturnValue:
     typed = request.form
     name = typed.get("name", "").strip()
@@ -207,8 +201,7 @@ def make_key() -> ResponseReturnValue:
         return _render(session, Form({"role": "editor"}), key=text, name=name)
 
 
-@pages.post("/keys/revoke")
-@requires("admin")
+@page("POST /keys/revoke", "admin")
 def revoke() -> ResponseReturnValue:
     with database().write() as session:
         revoke_key(session, request.form.get("name", ""), by())

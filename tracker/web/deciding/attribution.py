@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
-from tracker.http import by, database, now, requires
+from tracker.http import by, database, now
 from tracker.services.deciding import attribution
 from tracker.services.deciding.pairs import Change
 from tracker.services.detectors import get_detector, get_open_detector
@@ -20,7 +20,7 @@ from tracker.services.wording import invalid
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling.labelers import list_judges
-from tracker.web.blueprint import lead_to, pages, reading
+from tracker.web.blueprint import lead_to, page, reading
 from tracker.web.downloads import download
 from tracker.web.drawing.differences import Bar, build_axis, draw_change
 from tracker.web.drawing.words import narrow
@@ -36,15 +36,13 @@ _WHO = [name for week in _WEEKS for name in week[2:]]
 _COLUMNS = ["query", "input", "times", "needs"]
 
 
-@pages.get("/detectors/<detector_id>/attribution")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/attribution", "viewer")
 def show_attribution(detector_id: str) -> ResponseReturnValue:
     with reading(detector_id) as (session, detector):
         return _render(session, detector, Form(_propose(session, detector)))
 
 
-@pages.post("/detectors/<detector_id>/attribution")
-@requires("editor")
+@page("POST /detectors/<detector_id>/attribution", "editor")
 def start_investigation(detector_id: str) -> ResponseReturnValue:
     def begin(session: Session) -> None:
         detector = get_open_detector(session, detector_id)
@@ -62,8 +60,7 @@ def start_investigation(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_attribution", detector_id=detector_id)
 
 
-@pages.get("/detectors/<detector_id>/attribution/anchors.<suffix>")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/attribution/anchors.<suffix>", "viewer")
 def download_anchors(detector_id: str, suffix: str) -> Response:
     number = _read_number()
 

@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.http import by, limit_exact_sums, now, requires
+from tracker.http import by, limit_exact_sums, now
 from tracker.services.deciding.methods import (
     MethodReading,
     can_sum_balanced,
@@ -40,7 +40,7 @@ from tracker.services.labelling.queues import (
 from tracker.services.versions import choose_versions
 from tracker.storage.detectors import Detector
 from tracker.storage.queries.queries import count_disputed
-from tracker.web.blueprint import pages, reading
+from tracker.web.blueprint import page, reading
 from tracker.web.drawing.readings import (
     MOST_ROWS,
     Axis,
@@ -61,8 +61,7 @@ USUAL = "5"
 ROWS = ("2", "1")
 
 
-@pages.get("/detectors/<detector_id>/labelling")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/labelling", "viewer")
 def show_plan(detector_id: str) -> ResponseReturnValue:
     version = request.args.get("version") or None
     with reading(detector_id) as (session, detector):
@@ -215,8 +214,7 @@ class MethodRow:
         return one.accuracy is None or one.low <= one.accuracy <= one.high
 
 
-@pages.get("/detectors/<detector_id>/methods")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/methods", "viewer")
 def show_methods(detector_id: str) -> ResponseReturnValue:
     """Show the interval of each method for the same labels, and how good it is."""
     asked = request.args.get("version") or None
@@ -251,8 +249,7 @@ def show_methods(detector_id: str) -> ResponseReturnValue:
         )
 
 
-@pages.get("/detectors/<detector_id>/methods/coverage")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/methods/coverage", "viewer")
 def show_coverage(detector_id: str) -> ResponseReturnValue:
     """Show how often each method holds the balanced accuracy, summed."""
     asked = request.args.get("version") or None

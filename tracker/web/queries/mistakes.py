@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import short_day
 from tracker.errors import InvalidInputError
-from tracker.http import now, requires
+from tracker.http import now
 from tracker.services.estimates.facets import (
     LABELER,
     PAIR,
@@ -27,7 +27,7 @@ from tracker.services.versions import choose_default_versions
 from tracker.storage.base import parse_id
 from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.queries.queries import Query, find_query_of
-from tracker.web.blueprint import pages, reading
+from tracker.web.blueprint import page, reading
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.queries.filters import MOST_COUNTED, Filter, count
 from tracker.web.queries.queries import MANY, list_page
@@ -35,8 +35,7 @@ from tracker.web.queries.queries import MANY, list_page
 _MOST_VALUES = 6
 
 
-@pages.get("/detectors/<detector_id>/mistakes")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/mistakes", "viewer")
 def show_mistakes(detector_id: str) -> ResponseReturnValue:
     with reading(detector_id) as (session, detector):
         asked = _choose(session, detector)

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError, NotFoundError
-from tracker.http import account, by, context, database, now, requires
+from tracker.http import account, by, context, database, now
 from tracker.services.estimates.query_lists import find_and_count, find_queries
 from tracker.services.evidence.standing import is_closed
 from tracker.services.fields import parse_input
@@ -24,7 +24,7 @@ from tracker.storage.detectors import Detector, Version, find_detector, list_ver
 from tracker.storage.labelling.rechecks import find_recheck
 from tracker.storage.queries.queries import Query, find_query_of, list_tags, load_tags
 from tracker.storage.queries.waiting import count_waiting, list_waiting
-from tracker.web.blueprint import cut_page, lead_to, pages, reading
+from tracker.web.blueprint import cut_page, lead_to, page, pages, reading
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.readings import read
 from tracker.web.forms import Form, failed_form, filled_in
@@ -37,8 +37,7 @@ _PAGE = 24
 MANY = 1_000_000
 
 
-@pages.get("/detectors/<detector_id>/queries")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/queries", "viewer")
 def show_queries(detector_id: str) -> ResponseReturnValue:
     wanted = Filter.parse(request.args)
     place = parse_id("iq", request.args.get("after", ""))
@@ -91,8 +90,7 @@ def list_page(
     return *cut_page(found, _PAGE), total
 
 
-@pages.get("/detectors/<detector_id>/queries/waiting")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/queries/waiting", "viewer")
 def show_waiting(detector_id: str) -> ResponseReturnValue:
     before = parse_id("iq", request.args.get("before", ""))
     with reading(detector_id) as (session, detector):
@@ -108,15 +106,13 @@ def show_waiting(detector_id: str) -> ResponseReturnValue:
         )
 
 
-@pages.get("/queries/<query_id>")
-@requires("viewer")
+@page("GET /queries/<query_id>", "viewer")
 def show_query(query_id: str) -> ResponseReturnValue:
     with database().read() as session:
         return render_query(session, get_query(session, query_id), Form({}))
 
 
-@pages.post("/queries/<query_id>")
-@requires("labeler")
+@page("POST /queries/<query_id>", "labeler")
 def label_query(query_id: str) -> ResponseReturnValue:
     try:
         _label(query_id, request.form)
@@ -141,8 +137,7 @@ def _label(query_id: str, typed: Mapping[str, str]) -> None:
         add_label(session, query.id, new, by())
 
 
-@pages.post("/queries/<query_id>/erase")
-@requires("admin")
+@page("POST /queries/<query_id>/erase", "admin")
 def erase(query_id: str) -> ResponseReturnValue:
     if "sure" not in request.form:
         return lead_to("show_query", query_id=query_id)
@@ -155,8 +150,7 @@ def erase(query_id: str) -> ResponseReturnValue:
     return lead_to("show_queries", says="The query is erased.", detector_id=detector_id)
 
 
-@pages.post("/queries/<query_id>/image/erase")
-@requires("admin")
+@page("POST /queries/<query_id>/image/erase", "admin")
 def erase_image(query_id: str) -> ResponseReturnValue:
     if "sure" in request.form:
         with database().write() as session:
@@ -213,15 +207,13 @@ def _find_neighbours(
     return found
 
 
-@pages.get("/queries/<query_id>/image")
-@requires("viewer")
+@page("GET /queries/<query_id>/image", "viewer")
 def show_image(query_id: str) -> ResponseReturnValue:
     content, suffix = _read_image(_image_name(query_id))
     return Response(content, mimetype=MEDIA_TYPES[suffix])
 
 
-@pages.get("/queries/<query_id>/thumbnail")
-@requires("viewer")
+@page("GET /queries/<query_id>/thumbnail", "viewer")
 def show_thumbnail(query_id: str) -> ResponseReturnValue:
     """Give the image of a query, small enough for a list."""
     name = _image_name(query_id)
@@ -256,8 +248,7 @@ def _read_image(name: str) -> tuple[bytes, str]:
 pages.add_app_template_global(load_tags)
 
 
-@pages.post("/queries/<query_id>/tags")
-@requires("labeler")
+@page("POST /queries/<query_id>/tags", "labeler")
 def tag_query(query_id: str) -> ResponseReturnValue:
     with database().write() as session:
         tags = set(load_tags(get_query(session, query_id).tags))
