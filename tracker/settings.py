@@ -486,6 +486,9 @@ class Settings(BaseModel):
             handle, written = tempfile.mkstemp(dir=self.data_dir)
             with os.fdopen(handle, "w") as file:
                 file.write(secrets.token_hex(32))
+                file.flush()
+                # A power failure would leave an empty file.
+                os.fsync(file.fileno())
             with suppress(FileExistsError):
                 os.link(written, path)
             Path(written).unlink()
