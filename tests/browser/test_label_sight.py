@@ -1,6 +1,7 @@
 """What is in sight while somebody labels: image, answers, and words about scripts."""
 
 import io
+import re
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -71,6 +72,26 @@ def test_ten_answers_unclear_and_skip_are_in_view(
         expect(page.locator(f"#{answer}")).to_be_in_viewport(ratio=1)
     expect(page.locator(".label-image img")).to_be_in_viewport(ratio=1)
     assert page.locator(".label-image img").evaluate("i => i.clientHeight") >= 200
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 768), (720, 900), (390, 844)])
+def test_one_query_fills_the_window_and_the_menu_leads_to_other_queues(
+    open_page: Open, size: tuple[int, int]
+) -> None:
+    page = open_page("/detectors/det_1/label", **_view(*size)).page
+    root = "document.documentElement"
+    assert page.evaluate(f"[{root}.scrollWidth, {root}.scrollHeight]") == list(size)
+    for answer in ("answer-1", "answer-2", "answer-unclear", "answer-skip"):
+        expect(page.locator(f"#{answer}")).to_be_in_viewport(ratio=1)
+    image = page.locator(".label-stage").bounding_box()
+    assert image is not None
+    assert image["height"] > size[1] / 2
+    page.locator(".queue-menu > summary").click()
+    grid = page.get_by_role("link", name="Many at once")
+    expect(grid).to_be_in_viewport(ratio=1)
+    assert page.evaluate(f"{root}.scrollWidth") == size[0]
+    grid.click()
+    expect(page).to_have_url(re.compile("/label/grid"))
 
 
 def _serve(page: Page, size: tuple[int, int]) -> None:
