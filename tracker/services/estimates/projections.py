@@ -264,6 +264,7 @@ class Known(Projection):
         return {(KNOWN, day.isoformat()) for day in days}
 
     def add(self, change: Change) -> None:
+        """Count a change on the days on which its labels came."""
         added = change.added, change.created_at, 1
         removed = change.removed, change.removed_at, -1
         for cell, instant, step in (added, removed):
