@@ -1,13 +1,13 @@
 """The base of all routes of the API."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from flask import Response, current_app, request
 from flask_openapi3.blueprint import APIBlueprint
 from flask_openapi3.models.tag import Tag
 from flask_openapi3.types import ResponseDict
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from tracker import http
 from tracker.api.parameters import NoParameters
@@ -55,7 +55,7 @@ class Routes(APIBlueprint):
         self,
         address: str,
         role: str,
-        answer: type[Shape] | ResponseDict | None = None,
+        answer: type[BaseModel] | ResponseDict | None = None,
         *problems: int,
         status: int = 200,
         **options: Any,
@@ -115,14 +115,6 @@ def _problems(*statuses: int) -> ResponseDict:
     }
 
 
-def answers(success: Mapping[int, type[BaseModel]], *problems: int) -> ResponseDict:
-    """Return the documented answers of a call: a shape, or one of *problems*."""
-    return {
-        **{str(status): shape for status, shape in success.items()},
-        **_problems(*problems),
-    }
-
-
 def answers_later(shape: type[Shape]) -> ResponseDict:
     """Return the documented answers of a call that works in the background."""
     headers = {
@@ -142,18 +134,13 @@ def answers_later(shape: type[Shape]) -> ResponseDict:
     }
 
 
-def answers_file(
-    *media_types: str, problems: tuple[int, ...] = (), page: type[Shape] | None = None
-) -> ResponseDict:
+def answers_file(*media_types: str, page: type[Shape] | None = None) -> ResponseDict:
     """Return the documented answers of a call that sends a file, as JSON a *page*."""
     content = {name: {"schema": _FILES.get(name, BYTES)} for name in media_types}
     if page is not None:
         # First, because generated clients take the first type that they know.
         content = {**_content(page), **content, **_content(page)}
-    return {
-        "200": {"description": "The content.", "content": content},
-        **_problems(*problems),
-    }
+    return {"200": {"description": "The content.", "content": content}}
 
 
 def _content(shape: type[Shape]) -> dict[str, Any]:

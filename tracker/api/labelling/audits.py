@@ -18,7 +18,7 @@ from tracker.api.parameters import (
     optional,
 )
 from tracker.api.queries import address_of_image
-from tracker.api.routes import answers, build_routes
+from tracker.api.routes import build_routes
 from tracker.services.by import By
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.weeks import Cut
@@ -114,11 +114,7 @@ class AuditHistory(shapes.Shape):
     next: None = Field(description="Always null: all rounds are in this list.")
 
 
-@routes.post(
-    "/detectors/<id>/audits",
-    responses=answers({201: NewlyBegun}, 404, 409, 413, 415, 422),
-)
-@http.requires("editor")
+@routes.call("POST /detectors/<id>/audits", "editor", NewlyBegun, 409, status=201)
 def add_audit(path: IdPath, body: NewAudit) -> Response:
     """Begin an audit of a fixed set of queries, or with every a schedule of audits.
 
@@ -139,8 +135,7 @@ def add_audit(path: IdPath, body: NewAudit) -> Response:
     return http.answer_idempotently(add, body)
 
 
-@routes.get("/detectors/<id>/audits", responses=answers({200: AuditPage}, 404))
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>/audits", "viewer", AuditPage)
 def list_audits(path: IdPath, query: AuditList) -> dict[str, Any]:
     """List the audits of a detector, the newest first."""
     find = partial(storage.list_audits, every=query.every)
@@ -148,10 +143,7 @@ def list_audits(path: IdPath, query: AuditList) -> dict[str, Any]:
     return dump_newest(path.id, find, services.describe_audit, "aud", **page)
 
 
-@routes.get(
-    "/detectors/<id>/audit-schedules", responses=answers({200: SchedulePage}, 404)
-)
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>/audit-schedules", "viewer", SchedulePage)
 def list_audit_schedules(path: IdPath) -> dict[str, Any]:
     """List what makes the audits of each week, day or month, the newest first."""
     with http.database().read() as session:
@@ -161,11 +153,7 @@ def list_audit_schedules(path: IdPath) -> dict[str, Any]:
         return SchedulePage(items=items, next=None).dump()
 
 
-@routes.get(
-    "/audit-schedules/<id>",
-    responses=answers({200: audit_lifecycle.ScheduleSummary}, 404),
-)
-@http.requires("viewer")
+@routes.call("GET /audit-schedules/<id>", "viewer", audit_lifecycle.ScheduleSummary)
 def get_audit_schedule(path: IdPath) -> dict[str, Any]:
     """Get a schedule, and which of its audits prove too low an accuracy."""
     with http.database().read() as session:
@@ -173,11 +161,9 @@ def get_audit_schedule(path: IdPath) -> dict[str, Any]:
         return audit_lifecycle.describe_schedule(session, schedule).dump()
 
 
-@routes.post(
-    "/audit-schedules/<id>/stop",
-    responses=answers({200: audit_lifecycle.ScheduleSummary}, 404, 422),
+@routes.call(
+    "POST /audit-schedules/<id>/stop", "editor", audit_lifecycle.ScheduleSummary, 422
 )
-@http.requires("editor")
 def stop_audit_schedule(path: IdPath) -> Response:
     """Make no more audits; those that are open go on."""
 
@@ -189,8 +175,7 @@ def stop_audit_schedule(path: IdPath) -> Response:
     return http.answer_idempotently(stop)
 
 
-@routes.get("/audits/<id>", responses=answers({200: AuditSummary}, 404))
-@http.requires("viewer")
+@routes.call("GET /audits/<id>", "viewer", AuditSummary)
 def get_audit(path: IdPath) -> dict[str, Any]:
     """Get an audit."""
     return _read(path, services.describe_audit)
@@ -203,8 +188,7 @@ def _read(
         return describe(session, services.get_audit(session, path.id)).dump()
 
 
-@routes.get("/audits/<id>/next", responses=answers({200: AuditDraws}, 404, 409))
-@http.requires("labeler")
+@routes.call("GET /audits/<id>/next", "labeler", AuditDraws, 409)
 def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
     """Get the next draws of an audit, reserved for the caller.
 
@@ -228,10 +212,7 @@ def get_next_draws(path: IdPath, query: DrawsWanted) -> dict[str, Any]:
     return http.database().run(work)
 
 
-@routes.get(
-    "/audits/<id>/estimate", responses=answers({200: audit_estimates.SetEstimate}, 404)
-)
-@http.requires("viewer")
+@routes.call("GET /audits/<id>/estimate", "viewer", audit_estimates.SetEstimate)
 def estimate_audit(path: IdPath) -> dict[str, Any]:
     """Compute the estimate of an audit's set of queries, by the method active."""
     return _read(
@@ -239,8 +220,7 @@ def estimate_audit(path: IdPath) -> dict[str, Any]:
     )
 
 
-@routes.get("/audits/<id>/savings", responses=answers({200: AuditSavings}, 404))
-@http.requires("viewer")
+@routes.call("GET /audits/<id>/savings", "viewer", AuditSavings)
 def get_audit_savings(path: IdPath) -> dict[str, Any]:
     """Simulate how many labels choosing and judges have saved so far."""
 
@@ -258,8 +238,7 @@ def get_audit_savings(path: IdPath) -> dict[str, Any]:
     return _read(path, save)
 
 
-@routes.get("/audits/<id>/history", responses=answers({200: AuditHistory}, 404))
-@http.requires("viewer")
+@routes.call("GET /audits/<id>/history", "viewer", AuditHistory)
 def get_audit_history(path: IdPath) -> dict[str, Any]:
     """Get the intervals of an audit after each round."""
 
@@ -271,19 +250,13 @@ def get_audit_history(path: IdPath) -> dict[str, Any]:
     return _read(path, look_back)
 
 
-@routes.get(
-    "/audits/<id>/record", responses=answers({200: audit_draws.AuditRecord}, 404)
-)
-@http.requires("viewer")
+@routes.call("GET /audits/<id>/record", "viewer", audit_draws.AuditRecord)
 def get_record(path: IdPath) -> dict[str, Any]:
     """Get the strata, rounds and draws of an audit, to compute its intervals again."""
     return _read(path, audit_draws.get_audit_record)
 
 
-@routes.patch(
-    "/audits/<id>", responses=answers({200: AuditSummary}, 404, 409, 413, 415, 422)
-)
-@http.requires("editor")
+@routes.call("PATCH /audits/<id>", "editor", AuditSummary, 409)
 def extend_audit(path: IdPath, body: audit_lifecycle.AuditChange) -> dict[str, Any]:
     """Give an audit a narrower aim; all labels given so far count."""
     with http.database().write() as session:
@@ -292,25 +265,19 @@ def extend_audit(path: IdPath, body: audit_lifecycle.AuditChange) -> dict[str, A
         return services.describe_audit(session, audit).dump()
 
 
-_CHANGED = answers({200: AuditSummary}, 404, 409, 422)
-
-
-@routes.post("/audits/<id>/pause", responses=_CHANGED)
-@http.requires("editor")
+@routes.call("POST /audits/<id>/pause", "editor", AuditSummary, 409, 422)
 def pause_audit(path: IdPath) -> Response:
     """Draw nothing more from an audit until it is resumed."""
     return _change(path, audit_lifecycle.pause_audit)
 
 
-@routes.post("/audits/<id>/resume", responses=_CHANGED)
-@http.requires("editor")
+@routes.call("POST /audits/<id>/resume", "editor", AuditSummary, 409, 422)
 def resume_audit(path: IdPath) -> Response:
     """Resume an audit that was paused."""
     return _change(path, partial(audit_lifecycle.pause_audit, is_paused=False))
 
 
-@routes.post("/audits/<id>/close", responses=_CHANGED)
-@http.requires("editor")
+@routes.call("POST /audits/<id>/close", "editor", AuditSummary, 409, 422)
 def close_audit(path: IdPath) -> Response:
     """Close an audit: its result is kept, drawing ends, and its seed is revealed."""
     return _change(path, close)

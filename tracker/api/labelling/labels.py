@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker import http
 from tracker.api import parameters, shapes
-from tracker.api.routes import answers, answers_file, build_routes
+from tracker.api.routes import answers_file, build_routes
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.history import LABEL_COLUMNS, iter_labels
 from tracker.services.exports import FILE_TYPES
@@ -38,11 +38,7 @@ class LabelExport(parameters.Window, parameters.Where):
     )
 
 
-@routes.post(
-    "/queries/<id>/labels",
-    responses=answers({201: services.Label}, 404, 409, 413, 415, 422),
-)
-@http.requires("labeler")
+@routes.call("POST /queries/<id>/labels", "labeler", services.Label, 409, status=201)
 def add_label(path: parameters.IdPath, body: services.NewLabel) -> Response:
     """Label a query; an earlier label stays in the label history.
 
@@ -57,8 +53,7 @@ def add_label(path: parameters.IdPath, body: services.NewLabel) -> Response:
     return http.answer_idempotently(add, body)
 
 
-@routes.get("/queries/<id>/labels", responses=answers({200: shapes.LabelPage}, 404))
-@http.requires("viewer")
+@routes.call("GET /queries/<id>/labels", "viewer", shapes.LabelPage)
 def list_labels(path: parameters.IdPath, query: LabelList) -> dict[str, Any]:
     """List every label ever given to a query, the current one first."""
     with http.database().read() as session:
@@ -82,11 +77,11 @@ def list_labels(path: parameters.IdPath, query: LabelList) -> dict[str, Any]:
         )
 
 
-@routes.get(
-    "/detectors/<id>/labels",
-    responses=answers_file(*FILE_TYPES, problems=(404,), page=shapes.LabelFile),
+@routes.call(
+    "GET /detectors/<id>/labels",
+    "viewer",
+    answers_file(*FILE_TYPES, page=shapes.LabelFile),
 )
-@http.requires("viewer")
 def export_labels(path: parameters.IdPath, query: LabelExport) -> Response:
     """Export every label of a detector with its query, oldest first."""
     with http.database().read() as session:
@@ -117,10 +112,7 @@ class JudgementPage(Shape):
     next: Address | None = Field(description="Always null: all fit on one page.")
 
 
-@judges_routes.get(
-    "/detectors/<id>/judges", responses=answers({200: labelers.JudgeReport}, 404)
-)
-@http.requires("viewer")
+@judges_routes.call("GET /detectors/<id>/judges", "viewer", labelers.JudgeReport)
 def get_judges(path: parameters.IdPath, query: JudgeChoice) -> dict[str, Any]:
     """Compare each judge with the labels: sensitivity and specificity by class."""
     with http.database().read() as session:
@@ -128,10 +120,7 @@ def get_judges(path: parameters.IdPath, query: JudgeChoice) -> dict[str, Any]:
         return labelers.get_judges(session, detector, version=query.version).dump()
 
 
-@judges_routes.get(
-    "/queries/<id>/judgements", responses=answers({200: JudgementPage}, 404)
-)
-@http.requires("viewer")
+@judges_routes.call("GET /queries/<id>/judgements", "viewer", JudgementPage)
 def list_judgements(path: parameters.IdPath) -> dict[str, Any]:
     """List the judgements of a query; none of them is its label."""
     with http.database().read() as session:
@@ -139,11 +128,9 @@ def list_judgements(path: parameters.IdPath) -> dict[str, Any]:
         return JudgementPage(items=items, next=None).dump()
 
 
-@judges_routes.post(
-    "/queries/<id>/judgements",
-    responses=answers({201: labelers.QueryJudgement}, 404, 409, 413, 415, 422),
+@judges_routes.call(
+    "POST /queries/<id>/judgements", "editor", labelers.QueryJudgement, 409, status=201
 )
-@http.requires("editor")
 def add_judgement(path: parameters.IdPath, body: labelers.NewVerdict) -> Response:
     """Give a judge's verdict: it is no label, but audits choose and correct by it."""
 
@@ -163,10 +150,7 @@ labelers_routes = build_routes(
 )
 
 
-@labelers_routes.get(
-    "/detectors/<id>/labelers", responses=answers({200: labelers.LabelerReport}, 404)
-)
-@http.requires("editor")
+@labelers_routes.call("GET /detectors/<id>/labelers", "editor", labelers.LabelerReport)
 def get_labelers(path: parameters.IdPath) -> dict[str, Any]:
     """Compare labelers: kappa with intervals, and the error rate of each person."""
     with http.database().read() as session:
@@ -191,11 +175,9 @@ class AssignmentList(Shape):
     next: None = Field(description="Always null: all are in this list.")
 
 
-@assignments_routes.put(
-    "/detectors/<id>/assignments",
-    responses=answers({200: labelers.Assignment}, 404, 409, 413, 415, 422),
+@assignments_routes.call(
+    "PUT /detectors/<id>/assignments", "editor", labelers.Assignment, 409
 )
-@http.requires("editor")
 def assign(path: parameters.IdPath, body: labelers.NewAssignment) -> dict[str, Any]:
     """Ask a person for a number of labels, counted from now on.
 
@@ -206,10 +188,7 @@ def assign(path: parameters.IdPath, body: labelers.NewAssignment) -> dict[str, A
         return labelers.assign(session, detector, body, http.by()).dump()
 
 
-@assignments_routes.get(
-    "/detectors/<id>/assignments", responses=answers({200: AssignmentList}, 404)
-)
-@http.requires("labeler")
+@assignments_routes.call("GET /detectors/<id>/assignments", "labeler", AssignmentList)
 def list_assignments(path: parameters.IdPath) -> dict[str, Any]:
     """List the progress of each person; labelers see only their own."""
     with http.database().read() as session:
@@ -218,10 +197,7 @@ def list_assignments(path: parameters.IdPath) -> dict[str, Any]:
         return AssignmentList(items=items, next=None).dump()
 
 
-@assignments_routes.delete(
-    "/detectors/<id>/assignments", responses={"204": None, **answers({}, 404, 409)}
-)
-@http.requires("editor")
+@assignments_routes.call("DELETE /detectors/<id>/assignments", "editor", None, 409)
 def end_assignment(path: parameters.IdPath, query: WhoseAssignment) -> Response:
     """End the assignment of a person; their labels stay."""
     with http.database().write() as session:

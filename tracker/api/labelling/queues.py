@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker import errors, http
 from tracker.api import parameters, queries
-from tracker.api.routes import answers, build_routes
+from tracker.api.routes import build_routes
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.fields import Address, KeyName
 from tracker.services.labelling import golds, queues, rechecks
@@ -37,14 +37,15 @@ class NextWanted(queues.QueueChoice, parameters.Parameters):
     )
 
 
-@routes.get(
-    "/detectors/<id>/next",
-    responses={
-        **answers({200: queues.NextQuery}, 404, 409),
+@routes.call(
+    "GET /detectors/<id>/next",
+    "labeler",
+    {
+        "200": queues.NextQuery,
         "204": {"description": "No query is left, or others have reserved the rest."},
     },
+    409,
 )
-@http.requires("labeler")
 def get_next(path: parameters.IdPath, query: NextWanted) -> Response | dict[str, Any]:
     """Get the next query to label, drawn at random by default.
 
@@ -94,11 +95,9 @@ class RecheckChoice(parameters.Parameters):
     version: parameters.ShownVersion = None
 
 
-@rechecks_routes.post(
-    "/detectors/<id>/rechecks",
-    responses=answers({201: rechecks.RecheckReport}, 404, 409, 413, 415, 422),
+@rechecks_routes.call(
+    "POST /detectors/<id>/rechecks", "editor", rechecks.RecheckReport, 409, status=201
 )
-@http.requires("editor")
 def draw_rechecks(path: parameters.IdPath, body: rechecks.NewRechecks) -> Response:
     """Draw labels of a version by chance, for somebody else to give again.
 
@@ -118,11 +117,9 @@ def draw_rechecks(path: parameters.IdPath, body: rechecks.NewRechecks) -> Respon
     return http.answer_idempotently(draw, body)
 
 
-@rechecks_routes.get(
-    "/detectors/<id>/rechecks",
-    responses=answers({200: rechecks.RecheckReport}, 404, 409),
+@rechecks_routes.call(
+    "GET /detectors/<id>/rechecks", "viewer", rechecks.RecheckReport, 409
 )
-@http.requires("viewer")
 def get_rechecks(path: parameters.IdPath, query: RecheckChoice) -> dict[str, Any]:
     """Bound the share of wrong labels, and the accuracies by the truth."""
     with http.database().read() as session:
@@ -132,11 +129,9 @@ def get_rechecks(path: parameters.IdPath, query: RecheckChoice) -> dict[str, Any
         return rechecks.get_recheck_report(session, detector, version, at).dump()
 
 
-@rechecks_routes.post(
-    "/queries/<id>/recheck",
-    responses=answers({201: rechecks.Recheck}, 404, 409, 413, 415, 422),
+@rechecks_routes.call(
+    "POST /queries/<id>/recheck", "labeler", rechecks.Recheck, 409, status=201
 )
-@http.requires("labeler")
 def add_recheck(path: parameters.IdPath, body: rechecks.NewRecheck) -> Response:
     """Label a query a second time; the first label stays and is scored.
 
@@ -152,10 +147,7 @@ def add_recheck(path: parameters.IdPath, body: rechecks.NewRecheck) -> Response:
     return http.answer_idempotently(add, body)
 
 
-@rechecks_routes.get(
-    "/queries/<id>/recheck", responses=answers({200: rechecks.Recheck}, 404)
-)
-@http.requires("viewer")
+@rechecks_routes.call("GET /queries/<id>/recheck", "viewer", rechecks.Recheck)
 def get_recheck(path: parameters.IdPath) -> dict[str, Any]:
     """Get the second label of a query; 404 until it has one."""
     with http.database().read() as session:
@@ -183,10 +175,7 @@ class GoldPage(Shape):
     next: Address | None = Field(description="The address of the page after this one.")
 
 
-@gold_queries_routes.put(
-    "/queries/<id>/gold", responses=answers({200: Gold}, 404, 409, 410, 413, 415, 422)
-)
-@http.requires("editor")
+@gold_queries_routes.call("PUT /queries/<id>/gold", "editor", Gold, 409, 410)
 def mark_gold(path: parameters.IdPath, body: NewGold) -> dict[str, Any]:
     """Make a query without a label gold, by giving its known answer.
 
@@ -197,18 +186,14 @@ def mark_gold(path: parameters.IdPath, body: NewGold) -> dict[str, Any]:
         return golds.mark_gold(session, path.id, body, http.by()).dump()
 
 
-@gold_queries_routes.get("/queries/<id>/gold", responses=answers({200: Gold}, 404, 410))
-@http.requires("editor")
+@gold_queries_routes.call("GET /queries/<id>/gold", "editor", Gold, 410)
 def get_gold(path: parameters.IdPath) -> dict[str, Any]:
     """Get the known answer of a gold query, and how many people answered otherwise."""
     with http.database().read() as session:
         return golds.get_gold(session, path.id).dump()
 
 
-@gold_queries_routes.delete(
-    "/queries/<id>/gold", responses={"204": None, **answers({}, 404, 409, 410)}
-)
-@http.requires("editor")
+@gold_queries_routes.call("DELETE /queries/<id>/gold", "editor", None, 409, 410)
 def unmark_gold(path: parameters.IdPath) -> Response:
     """Make a gold query ordinary again; the answers to it still count."""
     with http.database().write() as session:
@@ -216,10 +201,7 @@ def unmark_gold(path: parameters.IdPath) -> Response:
     return http.no_content()
 
 
-@gold_queries_routes.get(
-    "/detectors/<id>/gold", responses=answers({200: GoldPage}, 404)
-)
-@http.requires("editor")
+@gold_queries_routes.call("GET /detectors/<id>/gold", "editor", GoldPage)
 def list_golds(path: parameters.IdPath, query: GoldList) -> dict[str, Any]:
     """List the gold queries of a detector, including those that no longer are."""
     with http.database().read() as session:

@@ -11,7 +11,6 @@ from tracker import http
 from tracker.api import parameters, shapes
 from tracker.api.routes import (
     BYTES,
-    answers,
     answers_file,
     build_routes,
 )
@@ -73,14 +72,13 @@ class RoundsChoice(parameters.Parameters):
     )
 
 
-@routes.post(
-    "/detectors/<id>/studies",
-    responses=answers(
-        {201: studies.StudyReport, 200: studies.StudyReport}, 404, 409, 413, 415, 422
-    ),
+@routes.call(
+    "POST /detectors/<id>/studies",
+    "editor",
+    {"201": studies.StudyReport, "200": studies.StudyReport},
+    *(409, 413, 415, 422),
     openapi_extensions={"requestBody": _STUDY_BODY},
 )
-@http.requires("editor")
 def add_study(path: parameters.IdPath, query: StudyDescription) -> Response:
     """Add a resampling study.
 
@@ -121,8 +119,7 @@ def _read_new_study(query: StudyDescription) -> studies.NewStudy:
     return studies.parse_study({**said, "rounds": rounds})
 
 
-@routes.get("/detectors/<id>/studies", responses=answers({200: shapes.StudyPage}, 404))
-@http.requires("viewer")
+@routes.call("GET /detectors/<id>/studies", "viewer", shapes.StudyPage)
 def list_studies(path: parameters.IdPath, query: StudyList) -> dict[str, Any]:
     """List the resampling studies of a detector, the newest first."""
     return parameters.dump_newest(
@@ -134,8 +131,7 @@ def list_studies(path: parameters.IdPath, query: StudyList) -> dict[str, Any]:
     )
 
 
-@routes.get("/studies/<id>", responses=answers({200: studies.StudyReport}, 404))
-@http.requires("viewer")
+@routes.call("GET /studies/<id>", "viewer", studies.StudyReport)
 def get_study(path: parameters.IdPath, query: StudyChoice) -> dict[str, Any]:
     """Get a study and its intervals, all of which are approximations."""
     with http.database().read() as session:
@@ -143,11 +139,11 @@ def get_study(path: parameters.IdPath, query: StudyChoice) -> dict[str, Any]:
         return studies.build_study_report(session, study, **dict(query)).dump()
 
 
-@routes.get(
-    "/studies/<id>/rounds",
-    responses=answers_file(*exports.FILE_TYPES, problems=(404,), page=shapes.RoundFile),
+@routes.call(
+    "GET /studies/<id>/rounds",
+    "viewer",
+    answers_file(*exports.FILE_TYPES, page=shapes.RoundFile),
 )
-@http.requires("viewer")
 def get_rounds(path: parameters.IdPath, query: RoundsChoice) -> Response:
     """Get the rounds of a study as they were uploaded, in order."""
     with http.database().read() as session:
