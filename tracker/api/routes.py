@@ -7,7 +7,7 @@ from flask import Response, current_app, request
 from flask_openapi3.blueprint import APIBlueprint
 from flask_openapi3.models.tag import Tag
 from flask_openapi3.types import ResponseDict
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tracker import http
 from tracker.api.parameters import NoParameters

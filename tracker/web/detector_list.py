@@ -18,7 +18,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import InvalidInputError
-from tracker.http import account, by, database, now, requires
+from tracker.http import account, by, database, now
 from tracker.services.estimates.report import Report, Reports
 from tracker.services.fields import is_storable, parse_input
 from tracker.services.people.keys import create_key, revoke_key
@@ -33,7 +33,7 @@ from tracker.storage.detectors import (
     list_owned_ids,
 )
 from tracker.storage.people import Account, ApiKey, Pin
-from tracker.web.blueprint import Sort, lead_to, pages, session_of, sort_rows
+from tracker.web.blueprint import Sort, lead_to, page, pages, session_of, sort_rows
 from tracker.web.drawing.readings import Axis
 from tracker.words import LOGGER, STATES
 
@@ -53,8 +53,7 @@ SORTS = {
 }
 
 
-@pages.get("/")
-@requires("viewer")
+@page("GET /", "viewer")
 def show_detectors() -> ResponseReturnValue:
     asked = request.args
     text = asked.get("q", "").strip()
@@ -107,8 +106,7 @@ def show_detectors() -> ResponseReturnValue:
         )
 
 
-@pages.post("/views")
-@requires("viewer")
+@page("POST /views", "viewer")
 def save_view() -> ResponseReturnValue:
     """Save the filters of the list under a name, or forget those of that name."""
     name, query = request.form.get("name", "").strip(), request.form.get("query", "")
@@ -164,8 +162,7 @@ _FIRST_KEY = "first key"
 _MADE_HERE = re.compile(rf"{_FIRST_KEY}( \d+)?")
 
 
-@pages.get("/begin")
-@requires("viewer")
+@page("GET /begin", "viewer")
 def show_beginning() -> ResponseReturnValue:
     """Say nothing while there is no detector, and lead to the first one after."""
     with database().read() as session:
@@ -176,8 +173,7 @@ def show_beginning() -> ResponseReturnValue:
     return Response(status=200, headers={"HX-Redirect": here})
 
 
-@pages.post("/begin")
-@requires("admin")
+@page("POST /begin", "admin")
 def make_first_key() -> ResponseReturnValue:
     """Make a key and show it inside of the commands, this once.
 

@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, by, database, now, requires
+from tracker.http import account, by, database, now
 from tracker.rounding import roughly
 from tracker.services.detectors import (
     archive_detector,
@@ -36,7 +36,7 @@ from tracker.storage.detectors import Detector, Version, are_archived, list_vers
 from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
-from tracker.web.blueprint import answer_live, cut_page, lead_to, pages, reading
+from tracker.web.blueprint import answer_live, cut_page, lead_to, page, reading
 from tracker.web.deciding.planning import count_draws
 from tracker.web.drawing.answers import (
     draw_curve,
@@ -79,14 +79,12 @@ _NEW = {
 }
 
 
-@pages.get("/detectors/new")
-@requires("editor")
+@page("GET /detectors/new", "editor")
 def new_detector() -> ResponseReturnValue:
     return render_template("detectors/new.html", form=Form(_NEW))
 
 
-@pages.post("/detectors/new")
-@requires("editor")
+@page("POST /detectors/new", "editor")
 def make_detector() -> ResponseReturnValue:
     try:
         new = parse_new_detector(request.form)
@@ -98,8 +96,7 @@ def make_detector() -> ResponseReturnValue:
     return lead_to("show_detector", detector_id=dump_id("det", detector.id))
 
 
-@pages.get("/detectors/<detector_id>")
-@requires("viewer")
+@page("GET /detectors/<detector_id>", "viewer")
 def show_detector(detector_id: str) -> ResponseReturnValue:
     """Show how accurate a detector is, and how sure that is."""
     with reading(detector_id) as (session, detector):
@@ -298,8 +295,7 @@ def _read_rows(
 _PAGE = 50
 
 
-@pages.get("/detectors/archived")
-@requires("viewer")
+@page("GET /detectors/archived", "viewer")
 def show_archived() -> ResponseReturnValue:
     before = parse_id("det", request.args.get("before", ""))
     with database().read() as session:
@@ -316,8 +312,7 @@ def show_archived() -> ResponseReturnValue:
         )
 
 
-@pages.post("/detectors/<detector_id>/archive")
-@requires("admin")
+@page("POST /detectors/<detector_id>/archive", "admin")
 def archive(detector_id: str) -> ResponseReturnValue:
     if request.form.get("sure") != "yes":
         raise InvalidInputError.of("sure", "say yes to archive the detector")
@@ -328,8 +323,7 @@ def archive(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_detectors")
 
 
-@pages.post("/detectors/<detector_id>/bring-back")
-@requires("editor")
+@page("POST /detectors/<detector_id>/bring-back", "editor")
 def bring_back(detector_id: str) -> ResponseReturnValue:
     try:
         with database().write() as session:

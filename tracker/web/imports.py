@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from werkzeug.datastructures import FileStorage
 
 from tracker.errors import ConflictError, InvalidInputError, TooLargeError
-from tracker.http import by, context, database, requires
+from tracker.http import by, context, database
 from tracker.services import detectors
 from tracker.services.fields import parse_input
 from tracker.services.imports import background, reports
@@ -23,7 +23,7 @@ from tracker.services.imports.writing import Order, importing
 from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector
 from tracker.storage.imports import list_imports
-from tracker.web.blueprint import lead_to, pages, reading
+from tracker.web.blueprint import lead_to, page, reading
 from tracker.web.forms import Form, failed_form
 from tracker.words import REJECT, SKIP
 
@@ -35,14 +35,12 @@ _NEWEST = 5
 LARGE_BYTES = 5 * 2**20
 
 
-@pages.get("/detectors/<detector_id>/import")
-@requires("editor")
+@page("GET /detectors/<detector_id>/import", "editor")
 def show_import(detector_id: str) -> ResponseReturnValue:
     return _render(detector_id, Form({"on_error": "reject"}))
 
 
-@pages.post("/detectors/<detector_id>/import")
-@requires("editor")
+@page("POST /detectors/<detector_id>/import", "editor")
 def import_file(detector_id: str) -> ResponseReturnValue:
     """Import the queries and labels in a file, and report on every bad row."""
     try:
@@ -84,8 +82,7 @@ def _carry_out(
     return _render(detector_id, form, report), status
 
 
-@pages.get("/imports/<import_id>")
-@requires("editor")
+@page("GET /imports/<import_id>", "editor")
 def follow_import(import_id: str) -> ResponseReturnValue:
     """Show how far an import is that a worker carries out, and what came of it."""
     with database().read() as session:
@@ -111,8 +108,7 @@ def _shown(report: reports.Outcome | None) -> dict[str, Any]:
     }
 
 
-@pages.post("/imports/<import_id>/resume")
-@requires("editor")
+@page("POST /imports/<import_id>/resume", "editor")
 def resume_import(import_id: str) -> ResponseReturnValue:
     """Resume an import that failed."""
     return _change(import_id, background.resume_import)
@@ -127,15 +123,13 @@ def _change(import_id: str, change: Callable[..., Any]) -> ResponseReturnValue:
     return lead_to("follow_import", import_id=import_id)
 
 
-@pages.post("/imports/<import_id>/undo")
-@requires("editor")
+@page("POST /imports/<import_id>/undo", "editor")
 def undo_import(import_id: str) -> ResponseReturnValue:
     """Take back what an import added."""
     return _change(import_id, undo)
 
 
-@pages.post("/detectors/<detector_id>/import/preview")
-@requires("editor")
+@page("POST /detectors/<detector_id>/import/preview", "editor")
 def preview_import(detector_id: str) -> ResponseReturnValue:
     """Show the columns of a file, what each is taken for, and its first rows."""
     with reading(detector_id) as (_, detector):
@@ -181,8 +175,7 @@ def _preview(detector: Detector | None) -> str:
     )
 
 
-@pages.get("/detectors/new/file")
-@requires("editor")
+@page("GET /detectors/new/file", "editor")
 def new_from_file() -> ResponseReturnValue:
     return _render_new(Form({}))
 
@@ -193,15 +186,13 @@ def _render_new(form: Form) -> str:
     )
 
 
-@pages.post("/detectors/new/file/preview")
-@requires("editor")
+@page("POST /detectors/new/file/preview", "editor")
 def inspect_new() -> ResponseReturnValue:
     """Say what a file is, and ask for the rest that a detector needs."""
     return _preview(None)
 
 
-@pages.post("/detectors/new/file")
-@requires("editor")
+@page("POST /detectors/new/file", "editor")
 def make_from_file() -> ResponseReturnValue:
     """Make a detector with the classes of a file, and import it."""
     try:
@@ -259,8 +250,7 @@ def _sent() -> FileStorage:
     return sent
 
 
-@pages.post("/detectors/<detector_id>/import/mapping")
-@requires("editor")
+@page("POST /detectors/<detector_id>/import/mapping", "editor")
 def remove_mapping(detector_id: str) -> ResponseReturnValue:
     """Forget how the files of a detector are read."""
     with database().write() as session:

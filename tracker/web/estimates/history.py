@@ -16,7 +16,7 @@ from tracker.charts.axes import Axis
 from tracker.charts.render import render_png, render_svg
 from tracker.charts.words import plural
 from tracker.errors import ConflictError
-from tracker.http import by, now, requires
+from tracker.http import by, now
 from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
@@ -46,7 +46,7 @@ from tracker.storage.estimates.snapshots import Snapshot
 from tracker.storage.labelling.audits import list_audits
 from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
-from tracker.web.blueprint import pages, reading
+from tracker.web.blueprint import page, reading
 from tracker.web.detectors import tell_briefly
 from tracker.web.drawing.differences import build_axis, draw_change
 from tracker.web.drawing.readings import Reading, read, read_balanced
@@ -79,8 +79,7 @@ _WINDOWS = {
 _MOST_COLUMNS = 2
 
 
-@pages.get("/detectors/<detector_id>/changes")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/changes", "viewer")
 def show_history(detector_id: str) -> ResponseReturnValue:
     """Show what changed: on the calendar, or along the labels."""
     asked = request.args
@@ -348,8 +347,7 @@ def _table(
     }
 
 
-@pages.get("/detectors/<detector_id>/chart.<any(json,svg,png):suffix>")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/chart.<any(json,svg,png):suffix>", "viewer")
 def show_chart(detector_id: str, suffix: str) -> ResponseReturnValue:
     with reading(detector_id) as (session, detector):
         chosen = _choose_chart(request.args)

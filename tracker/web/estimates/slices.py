@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from tracker.http import now, requires
+from tracker.http import now
 from tracker.rounding import roughly
 from tracker.services.deciding.pairs import Change
 from tracker.services.estimates import slices as services
@@ -14,7 +14,7 @@ from tracker.services.estimates.slices import SliceEstimate, Slices
 from tracker.services.evidence.measure import read_measure
 from tracker.stats import TOO_WIDE, slice_intervals
 from tracker.storage.base import dump_id
-from tracker.web.blueprint import Sort, name_measure, pages, reading, sort_rows
+from tracker.web.blueprint import Sort, name_measure, page, reading, sort_rows
 from tracker.web.downloads import download
 from tracker.web.drawing.answers import near_axis
 from tracker.web.drawing.differences import Bar, draw_change
@@ -77,8 +77,7 @@ def _count_to_tell(found: Slices, one: SliceEstimate) -> int | None:
     return roughly(round(min(needed))) if needed else None
 
 
-@pages.get("/detectors/<detector_id>/slices")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/slices", "viewer")
 def show_slices(detector_id: str) -> ResponseReturnValue:
     asked = request.args
     with reading(detector_id) as (session, detector):
@@ -165,8 +164,7 @@ def _noun(found: Slices) -> Sequence[str]:
     return (name, name if name.endswith("s") else f"{name}s")
 
 
-@pages.get("/detectors/<detector_id>/slices.<suffix>")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/slices.<suffix>", "viewer")
 def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
     with reading(detector_id) as (session, detector):
         found = services.get_slices(
@@ -186,8 +184,7 @@ def download_slices(detector_id: str, suffix: str) -> ResponseReturnValue:
     )
 
 
-@pages.get("/detectors/<detector_id>/repeats")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/repeats", "viewer")
 def show_repeats(detector_id: str) -> ResponseReturnValue:
     """Show pass@k, pass^k and how often the answers to a question differ."""
     with reading(detector_id) as (session, detector):

@@ -8,11 +8,11 @@ from typing import Any
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from tracker.http import now, requires
+from tracker.http import now
 from tracker.services.estimates import thresholds
 from tracker.services.estimates.thresholds import CalibrationBin, ThresholdPoint
 from tracker.shapes import Score
-from tracker.web.blueprint import pages, reading
+from tracker.web.blueprint import page, reading
 from tracker.web.drawing.readings import Reading, Tick, read
 from tracker.web.drawing.words import narrow
 from tracker.web.forms import parse_percent
@@ -90,8 +90,7 @@ def _draw_bin(frame: Frame, one: CalibrationBin) -> dict[str, str | None]:
     }
 
 
-@pages.get("/detectors/<detector_id>/thresholds")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/thresholds", "viewer")
 def show_thresholds(detector_id: str) -> ResponseReturnValue:
     """Show how accurate answers above a confidence are, and what confidences mean."""
     version = request.args.get("version") or None

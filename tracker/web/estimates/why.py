@@ -7,12 +7,12 @@ from flask.typing import ResponseReturnValue
 
 from tracker import stats
 from tracker.charts.histogram import TailPicture, draw_curve, draw_tail
-from tracker.http import database, now, requires
+from tracker.http import database, now
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.estimate import ClassEstimate, get_estimate
 from tracker.services.versions import choose_versions
 from tracker.stats import TailSide, chances_of_ever_missing
-from tracker.web.blueprint import pages, reading
+from tracker.web.blueprint import page, reading
 from tracker.web.drawing.readings import read
 
 # The example that explains exact intervals where they were first published for
@@ -26,8 +26,7 @@ _PEEKED_LEVEL = 0.95
 _CEILING = 0.4
 
 
-@pages.get("/detectors/<detector_id>/why")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/why", "viewer")
 def show_why(detector_id: str) -> ResponseReturnValue:
     """Show the binomial tail behind the bounds of one class."""
     asked = request.args.get("version") or None
@@ -55,8 +54,7 @@ def show_why(detector_id: str) -> ResponseReturnValue:
         )
 
 
-@pages.get("/detectors/<detector_id>/why/peeking")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/why/peeking", "viewer")
 def show_peeking(detector_id: str) -> ResponseReturnValue:
     """Show what looking after every label does to an interval for one look."""
     with database().read() as session:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import interval
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, by, database, find_comparison, now, requires
+from tracker.http import account, by, database, find_comparison, now
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.estimates.report import counting_the_same, right_how_often
@@ -47,7 +47,7 @@ from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit
 from tracker.storage.telling import Event, list_told
-from tracker.web.blueprint import allow_style, cut_page, lead_to, pages
+from tracker.web.blueprint import allow_style, cut_page, lead_to, page, pages
 from tracker.web.downloads import download
 from tracker.web.drawing import readings as drawing
 from tracker.web.drawing.closing import draw_closing
@@ -192,16 +192,14 @@ def points(share: float) -> str:
     return f"{100 * share:.6g}"
 
 
-@pages.get("/detectors/<detector_id>/audits")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/audits", "viewer")
 def show_audits(detector_id: str) -> ResponseReturnValue:
     with database().read() as session:
         aim = filled_in(request.args, "aim")
         return _render_list(session, detector_id, Form(_BLANK | aim))
 
 
-@pages.post("/detectors/<detector_id>/audits")
-@requires("editor")
+@page("POST /detectors/<detector_id>/audits", "editor")
 def begin_audit(detector_id: str) -> ResponseReturnValue:
     """Begin an audit of the set that was described, or say what it would take."""
     try:
@@ -287,8 +285,7 @@ def _render_list(
     )
 
 
-@pages.get("/audits/<audit_id>")
-@requires("viewer")
+@page("GET /audits/<audit_id>", "viewer")
 def look_at_audit(audit_id: str) -> ResponseReturnValue:
     with database().read() as session:
         about = _read_about(session, audit_id)
@@ -336,8 +333,7 @@ def _say_span(audit: Audit, time_zone: str) -> str:
     return f"{said} ({time_zone})" if has_days else said
 
 
-@pages.get("/audits/<audit_id>/report")
-@requires("viewer")
+@page("GET /audits/<audit_id>/report", "viewer")
 def show_audit_report(audit_id: str) -> ResponseReturnValue:
     """Show all that is to be known of an audit on a page to print or to keep."""
     style = render_template("audits/_report_style.html")
@@ -353,8 +349,7 @@ def show_audit_report(audit_id: str) -> ResponseReturnValue:
     return answer
 
 
-@pages.get("/audits/<audit_id>/draws.<suffix>")
-@requires("viewer")
+@page("GET /audits/<audit_id>/draws.<suffix>", "viewer")
 def download_audit_draws(audit_id: str, suffix: str) -> Response:
     """Give the draws of an audit with their chances as a file."""
     with database().read() as session:
@@ -370,8 +365,7 @@ def download_audit_draws(audit_id: str, suffix: str) -> Response:
     )
 
 
-@pages.get("/audits/<audit_id>/record.json")
-@requires("viewer")
+@page("GET /audits/<audit_id>/record.json", "viewer")
 def download_audit_record(audit_id: str) -> Response:
     """Give all that the intervals of an audit follow from as a file."""
     with database().read() as session:
@@ -385,8 +379,7 @@ def download_audit_record(audit_id: str) -> Response:
     return response
 
 
-@pages.post("/audits/<audit_id>/extend")
-@requires("editor")
+@page("POST /audits/<audit_id>/extend", "editor")
 def narrow_audit(audit_id: str) -> ResponseReturnValue:
     """Give an audit a narrower aim."""
     try:
@@ -413,10 +406,7 @@ _CHANGES: Mapping[str, Callable[..., Audit]] = {
 }
 
 
-@pages.post("/audits/<audit_id>/pause", defaults={"change": "pause"})
-@pages.post("/audits/<audit_id>/resume", defaults={"change": "resume"})
-@pages.post("/audits/<audit_id>/close", defaults={"change": "close"})
-@requires("editor")
+@page("POST /audits/<audit_id>/<any(pause, resume, close):change>", "editor")
 def change_audit(audit_id: str, change: str) -> ResponseReturnValue:
     """Pause an audit, go on with it, or close it."""
     do = _CHANGES[change]

@@ -10,7 +10,7 @@ from flask import session as cookie
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
-from tracker.http import account, by, database, now, requires
+from tracker.http import account, by, database, now
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import get_estimate
@@ -25,7 +25,7 @@ from tracker.storage.detectors import Detector, list_versions
 from tracker.storage.labelling import queues as storage
 from tracker.storage.labelling.audits import Audit
 from tracker.storage.labelling.labelers import Assignment
-from tracker.web.blueprint import answer_live, pages, reading
+from tracker.web.blueprint import answer_live, page, reading
 from tracker.web.drawing import readings
 from tracker.web.forms import filled_in
 from tracker.web.labelling.audits import read_aimed
@@ -102,8 +102,7 @@ def reserve_next(
     return database().run(work)
 
 
-@pages.get("/detectors/<detector_id>/label/progress")
-@requires("labeler")
+@page("GET /detectors/<detector_id>/label/progress", "labeler")
 def show_progress(detector_id: str) -> ResponseReturnValue:
     """Show how far labelling has come."""
     with reading(detector_id) as (session, detector):

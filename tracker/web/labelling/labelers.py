@@ -6,7 +6,7 @@ from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import by, database, requires
+from tracker.http import by, database
 from tracker.rounding import outward
 from tracker.services.detectors import get_open_detector
 from tracker.services.fields import parse_input
@@ -18,7 +18,7 @@ from tracker.shapes import Score
 from tracker.storage.base import parse_whole
 from tracker.storage.labelling.golds import count_golds
 from tracker.storage.people import list_people_who_label
-from tracker.web.blueprint import lead_to, pages, reading
+from tracker.web.blueprint import lead_to, page, reading
 from tracker.web.drawing.readings import Reading, read, tone_of
 from tracker.web.drawing.words import sentence
 from tracker.web.forms import Form
@@ -29,8 +29,7 @@ from tracker.web.queries.queries import render_query
 MOST_LISTED = 100
 
 
-@pages.get("/detectors/<detector_id>/labelers")
-@requires("editor")
+@page("GET /detectors/<detector_id>/labelers", "editor")
 def show_labelers(detector_id: str) -> ResponseReturnValue:
     """Show how labelers agree, and how often each of them errs."""
     with reading(detector_id) as (session, detector):
@@ -73,8 +72,7 @@ def _say_kappa(found: services.Pair) -> str:
     return f"{said} [{low:.2f}, {high:.2f}]".replace("-", "\N{MINUS SIGN}")
 
 
-@pages.post("/detectors/<detector_id>/assignments")
-@requires("editor")
+@page("POST /detectors/<detector_id>/assignments", "editor")
 def assign(detector_id: str) -> ResponseReturnValue:
     """Ask a person for so many labels."""
     typed = request.form
@@ -91,8 +89,7 @@ def assign(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_labelers", detector_id=detector_id)
 
 
-@pages.post("/detectors/<detector_id>/assignments/end")
-@requires("editor")
+@page("POST /detectors/<detector_id>/assignments/end", "editor")
 def end_assignment(detector_id: str) -> ResponseReturnValue:
     """End the assignment of a person."""
     try:
@@ -107,8 +104,7 @@ def end_assignment(detector_id: str) -> ResponseReturnValue:
     return lead_to("show_labelers", detector_id=detector_id)
 
 
-@pages.post("/queries/<query_id>/gold")
-@requires("editor")
+@page("POST /queries/<query_id>/gold", "editor")
 def mark_gold(query_id: str) -> ResponseReturnValue:
     """Say what the answer of a query is known to be."""
     try:
@@ -122,8 +118,7 @@ def mark_gold(query_id: str) -> ResponseReturnValue:
     return _back_to_query(query_id)
 
 
-@pages.post("/queries/<query_id>/gold/end")
-@requires("editor")
+@page("POST /queries/<query_id>/gold/end", "editor")
 def unmark_gold(query_id: str) -> ResponseReturnValue:
     with database().write() as session:
         golds.unmark_gold(session, query_id, by())
@@ -135,8 +130,7 @@ def _back_to_query(query_id: str) -> ResponseReturnValue:
     return lead_to("show_query", query_id=query_id, **address)
 
 
-@pages.get("/detectors/<detector_id>/judges")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/judges", "viewer")
 def show_judges(detector_id: str) -> ResponseReturnValue:
     with reading(detector_id) as (session, detector):
         version = request.args.get("version") or None

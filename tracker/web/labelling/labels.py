@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import plural
 from tracker.errors import ConflictError, FieldError, InvalidInputError, NotFoundError
-from tracker.http import account, by, database, requires
+from tracker.http import account, by, database
 from tracker.services.detectors import check_class, get_open_detector
 from tracker.services.estimates.report import Report
 from tracker.services.evidence.standing import SettledError, is_closed
@@ -42,7 +42,7 @@ from tracker.storage.labelling.labelers import Assignment, list_asked
 from tracker.storage.labelling.queues import RecheckQueue, list_queued
 from tracker.storage.queries import queries as storage
 from tracker.storage.queries.queries import Query
-from tracker.web.blueprint import lead_to, pages, reading
+from tracker.web.blueprint import lead_to, page, reading
 from tracker.web.detector_list import list_reports
 from tracker.web.drawing.pictures import build_picture
 from tracker.web.drawing.words import number
@@ -63,8 +63,7 @@ MOST_BUTTONS = 10
 _MOST_NAMED = 3
 
 
-@pages.get("/detectors/<detector_id>/label")
-@requires("labeler")
+@page("GET /detectors/<detector_id>/label", "labeler")
 def show_next(detector_id: str) -> ResponseReturnValue:
     """Show the next query without its prediction, to be labelled."""
     try:
@@ -85,8 +84,7 @@ def show_next(detector_id: str) -> ResponseReturnValue:
             ), 400
 
 
-@pages.post("/detectors/<detector_id>/label")
-@requires("labeler")
+@page("POST /detectors/<detector_id>/label", "labeler")
 def label_next(detector_id: str) -> ResponseReturnValue:
     """Store the label that was given, or skip, and go on to the next query."""
     typed, last = request.form, request.form.get("query")
@@ -292,14 +290,12 @@ def choose_keys(classes: list[str]) -> dict[str, str]:
 TILES = 24
 
 
-@pages.get("/detectors/<detector_id>/label/grid")
-@requires("labeler")
+@page("GET /detectors/<detector_id>/label/grid", "labeler")
 def show_grid(detector_id: str) -> ResponseReturnValue:
     return _show_grid(detector_id, Form({}))
 
 
-@pages.post("/detectors/<detector_id>/label/grid")
-@requires("labeler")
+@page("POST /detectors/<detector_id>/label/grid", "labeler")
 def label_grid(detector_id: str) -> ResponseReturnValue:
     """Store the labels of a grid, all or none, and show the next one."""
     try:
@@ -397,8 +393,7 @@ def _show_grid(detector_id: str, form: Form) -> str:
 _MOST = 20
 
 
-@pages.get("/label")
-@requires("labeler")
+@page("GET /label", "labeler")
 def choose_label() -> ResponseReturnValue:
     """Show the detectors with queries that wait, what decides most first."""
     with database().read() as session:

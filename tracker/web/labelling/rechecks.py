@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from tracker.charts.words import plural
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, by, database, now, requires
+from tracker.http import account, by, database, now
 from tracker.rounding import outward
 from tracker.services.detectors import get_open_detector
 from tracker.services.estimates.estimate import Estimate
@@ -20,7 +20,7 @@ from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.rechecks import Recheck, find_recheck
 from tracker.storage.queries.queries import Query
-from tracker.web.blueprint import pages
+from tracker.web.blueprint import page
 from tracker.web.drawing.readings import Reading
 from tracker.web.drawing.words import narrow, sentence
 from tracker.web.forms import filled_in
@@ -73,8 +73,7 @@ def find_answer(session: Session, query: Query) -> Recheck | None:
     return found if found.answered_at >= now() - rechecks.MAY_CHANGE else None
 
 
-@pages.post("/detectors/<detector_id>/rechecks")
-@requires("editor")
+@page("POST /detectors/<detector_id>/rechecks", "editor")
 def draw_more_rechecks(detector_id: str) -> ResponseReturnValue:
     """Draw labels by chance that are to be given a second time."""
     asked = filled_in(request.form, "version")

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import account, by, database, now, requires
+from tracker.http import account, by, database, now
 from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.services.fields import parse_input
@@ -28,7 +28,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, zone_of
 from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.audits import Audit, AuditSchedule, list_scheduled
-from tracker.web.blueprint import lead_to, pages
+from tracker.web.blueprint import lead_to, page, pages
 from tracker.web.downloads import download
 from tracker.web.drawing.differences import draw_change
 from tracker.web.drawing.readings import build_axis
@@ -49,8 +49,7 @@ def schedule_ref(schedule: AuditSchedule) -> str:
     return dump_id("sch", schedule.id)
 
 
-@pages.get("/audit-schedules/<schedule_id>")
-@requires("viewer")
+@page("GET /audit-schedules/<schedule_id>", "viewer")
 def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
     return _render(schedule_id)
 
@@ -161,8 +160,7 @@ def _read_span(session: Session, audit: Audit) -> SpanAccuracy:
     )
 
 
-@pages.post("/audit-schedules/<schedule_id>")
-@requires("editor")
+@page("POST /audit-schedules/<schedule_id>", "editor")
 def edit_schedule(schedule_id: str) -> ResponseReturnValue:
     """Change who is asked and how narrow the intervals are to be, from now on."""
     typed = request.form
@@ -195,8 +193,7 @@ _COLUMNS = (
 )
 
 
-@pages.get("/audit-schedules/<schedule_id>/results.<suffix>")
-@requires("viewer")
+@page("GET /audit-schedules/<schedule_id>/results.<suffix>", "viewer")
 def download_results(schedule_id: str, suffix: str) -> ResponseReturnValue:
     """Give what the audits of a schedule say as a file, the newest span first."""
     with database().read() as session:
@@ -216,8 +213,7 @@ def download_results(schedule_id: str, suffix: str) -> ResponseReturnValue:
     return download(schedule_id, "results", suffix, _COLUMNS, rows)
 
 
-@pages.post("/audit-schedules/<schedule_id>/stop")
-@requires("editor")
+@page("POST /audit-schedules/<schedule_id>/stop", "editor")
 def end_schedule(schedule_id: str) -> ResponseReturnValue:
     database().run(
         lambda session: stop_schedule(session, get_schedule(session, schedule_id), by())

@@ -13,7 +13,7 @@ from tracker.charts import words as chart_words
 from tracker.charts.histogram import build_histogram
 from tracker.charts.words import plural
 from tracker.errors import ConflictError, FieldError, InvalidInputError
-from tracker.http import by, database, requires
+from tracker.http import by, database
 from tracker.services.detectors import get_detector, get_open_detector
 from tracker.services.imports.reading.files import SUFFIXES
 from tracker.services.imports.rounds import read_rounds
@@ -22,7 +22,7 @@ from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id, parse_id
 from tracker.storage.detectors import Detector
 from tracker.storage.labelling.studies import list_studies
-from tracker.web.blueprint import cut_page, lead_to, pages
+from tracker.web.blueprint import cut_page, lead_to, page
 from tracker.web.downloads import download
 from tracker.web.drawing.readings import Axis, Reading
 from tracker.web.drawing.words import narrow
@@ -32,15 +32,13 @@ _PAGE = 24
 _TYPED = ("name", "kind", "version", "note")
 
 
-@pages.get("/detectors/<detector_id>/studies")
-@requires("viewer")
+@page("GET /detectors/<detector_id>/studies", "viewer")
 def show_studies(detector_id: str) -> ResponseReturnValue:
     with database().read() as session:
         return _render_list(session, detector_id, Form({"kind": "bootstrap"}))
 
 
-@pages.post("/detectors/<detector_id>/studies")
-@requires("editor")
+@page("POST /detectors/<detector_id>/studies", "editor")
 def upload_study(detector_id: str) -> ResponseReturnValue:
     """Add the study whose rounds are in a file."""
     try:
@@ -94,8 +92,7 @@ def _render_list(session: Session, detector_id: str, form: Form) -> str:
     )
 
 
-@pages.get("/studies/<study_id>")
-@requires("viewer")
+@page("GET /studies/<study_id>", "viewer")
 def show_study(study_id: str) -> ResponseReturnValue:
     """Show the intervals of a study, and what they do not cover."""
     with database().read() as session:
@@ -131,8 +128,7 @@ def show_study(study_id: str) -> ResponseReturnValue:
     )
 
 
-@pages.get("/studies/<study_id>/rounds.<suffix>")
-@requires("viewer")
+@page("GET /studies/<study_id>/rounds.<suffix>", "viewer")
 def download_rounds(study_id: str, suffix: str) -> ResponseReturnValue:
     """Download the rounds of a study."""
     with database().read() as session:

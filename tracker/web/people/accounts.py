@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import Session
 
 from tracker.errors import ConflictError, InvalidInputError
-from tracker.http import SIGN_IN, account, by, database, requires
+from tracker.http import SIGN_IN, account, by, database
 from tracker.services.fields import Input, LabelText, parse_input
 from tracker.services.people import accounts as services
 from tracker.services.people.accounts import COLUMNS, is_right, iter_rows
@@ -33,7 +33,7 @@ from tracker.storage.base import (
 )
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.people import Account, AuditEvent, has_second_factor, list_doings
-from tracker.web.blueprint import cut_page, lead_to, page, pages
+from tracker.web.blueprint import cut_page, lead_to, page
 from tracker.web.downloads import download
 from tracker.web.forms import Form, failed_form, filled_in
 from tracker.web.people.sign_in import count_try, forget
@@ -249,9 +249,7 @@ _CHANGES = {
 }
 
 
-@pages.post("/people/<int:account_id>/disable", defaults={"change": "disable"})
-@pages.post("/people/<int:account_id>/enable", defaults={"change": "enable"})
-@requires("admin")
+@page("POST /people/<int:account_id>/<any(disable, enable):change>", "admin")
 def enable(account_id: int, change: str) -> ResponseReturnValue:
     do, said = _CHANGES[change]
     with database().write() as session:

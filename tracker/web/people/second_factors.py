@@ -19,7 +19,7 @@ from tracker.services.people.sign_ins import (
 )
 from tracker.storage.base import count_rows, list_rows
 from tracker.storage.people import Account, Passkey, RecoveryCode, Totp
-from tracker.web.blueprint import lead_to, page, pages
+from tracker.web.blueprint import lead_to, page
 from tracker.web.forms import Form, failed_form
 from tracker.web.people.sign_in import STEP, count_try, go_on, own_path, replace_sign_in
 
@@ -100,8 +100,11 @@ def add_passkey() -> ResponseReturnValue:
     return jsonify(next=url_for("pages.show_second_factor"))
 
 
-@pages.post("/account/second-step/passkeys/<int:passkey_id>/remove")
-@http.requires("viewer", is_for_setup=True)
+@page(
+    "POST /account/second-step/passkeys/<int:passkey_id>/remove",
+    "viewer",
+    is_for_setup=True,
+)
 def remove_passkey(passkey_id: int) -> ResponseReturnValue:
     with http.database().write() as session:
         services.remove_passkey(session, _own_fresh(session), passkey_id, http.by())
