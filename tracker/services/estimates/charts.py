@@ -73,12 +73,7 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     versions = choose_versions(session, detector, version)
     newest = versions[-1] if versions else None
     series: list[Series] = []
-    note = ""
     if newest is not None:
-        counts = current_counts(session, [newest])[newest.id]
-        note = f"{pick_population(detector, counts)[0]} labels"
-        if note == "live labels" and is_all(detector):
-            note += " so far, queries without one left out"
         most = 0 if is_nameless else _MOST_CLASSES
         load = _load_asked if x == "asked_at" else _load_series
         series = load(session, detector, newest, method, most, as_known_at)
@@ -100,16 +95,29 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
         title=title,
         confidence_level=detector.confidence_level,
         method=method,
-        # It is on the panel of the balanced accuracy.
-        target=detector.target if detector.measure == words.BALANCED else None,
+        **_name_labels(session, detector, newest),
         x=x,
         theme=theme,
         layout=layout,
         is_whole=is_whole,
         overlay=overlay,
         class_count=0 if is_nameless else len(detector.classes),
-        note=note,
     )
+
+
+def _name_labels(
+    session: Session, detector: Detector, version: Version | None
+) -> dict[str, Any]:
+    """Return whose labels a chart is of, and the target of its balanced accuracy."""
+    target = detector.target if detector.measure == words.BALANCED else None
+    if version is None:
+        return {"target": target}
+    counts = current_counts(session, [version])[version.id]
+    population, _ = pick_population(detector, counts)
+    note = f"{population} labels"
+    if population == LIVE and is_all(detector):
+        note += " so far, queries without one left out"
+    return {"target": target, "note": note}
 
 
 def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.

@@ -389,7 +389,6 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     bets = None if shares is None else shares.parts
     deciding = counted.promised_level(detector, level)
     scored = _score(detector, counted, method, (level, deciding), window, bets)
-    kind = {"is_part": is_part, "is_foreseen": is_foreseen}
     said = scored["labels"], scored["unclear_bounds"]
     estimate = Estimate(
         detector=dump_id("det", detector.id),
@@ -404,7 +403,15 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         **_count_left_out(counted, detector.label_sampling),
         **scored,
         target=target,
-        **_decide(detector, target, counted, level, bets, **kind),
+        **_decide(
+            detector,
+            target,
+            counted,
+            level,
+            bets,
+            is_part=is_part,
+            is_foreseen=is_foreseen,
+        ),
         change=now and now.change,
         span=counted.span,
         class_shares=shares,
@@ -412,14 +419,27 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         as_known_at=as_known_at,
     )
     estimate._deciding_level = deciding
-    if now is not None and now.awaited != NOTHING and target is None:
-        found = counted.decided.select(counted.standings)
-        measure = read_measure(detector.measure)
-        confusion = spread(found.confusion, detector.classes)
-        part = counted.level(shared_level(level, 1 + len(detector.also)))
-        terms = (measure, confusion, part, bets, now.awaited)
-        _, estimate._bounded = decision.bound_measure(*terms)
+    estimate._bounded = _bound_awaited(detector, counted, target, level, bets)
     return estimate
+
+
+def _bound_awaited(
+    detector: Detector,
+    counted: Counted,
+    target: float | None,
+    level: float,
+    bets: tuple[float, ...] | None,
+) -> Accuracy | None:
+    """Return the measure's bounds where queries wait for a label and no target is."""
+    now = counted.now
+    if target is not None or now is None or now.awaited == NOTHING:
+        return None
+    found = counted.decided.select(counted.standings)
+    confusion = spread(found.confusion, detector.classes)
+    measure, promises = read_measure(detector.measure), 1 + len(detector.also)
+    part = counted.level(shared_level(level, promises))
+    terms = (measure, confusion, part, bets, now.awaited)
+    return decision.bound_measure(*terms)[1]
 
 
 def _score(  # noqa: PLR0913, PLR0917 - the counts, and by what they are scored.

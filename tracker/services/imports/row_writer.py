@@ -238,12 +238,6 @@ class RowWriter:
             "is_gold": no,
         }
         columns |= self._place(named, has_groups="group" in rows.values)
-        columns["rank"] = columns["queue_rank"]
-        if not are_alone:
-            columns["rank"] = [
-                rank if self._truths.get(name) is None else None
-                for rank, name in zip(columns["rank"], named["input"], strict=True)
-            ]
         unsaid = "agreement", "tags", "erased_at", "image_erased_at"
         return columns | dict.fromkeys(unsaid, [None] * len(ids))
 
@@ -268,7 +262,13 @@ class RowWriter:
                 else None
                 for number, name, (label, sampling, is_repeat) in columns
             ]
-        return {"standing": standings, "queue_rank": ranks}
+        kept = ranks
+        if ranks.count(None) < len(ranks):
+            kept = [
+                rank if self._truths.get(name) is None else None
+                for rank, name in zip(ranks, named["input"], strict=True)
+            ]
+        return {"standing": standings, "queue_rank": ranks, "rank": kept}
 
     def _group(
         self,
