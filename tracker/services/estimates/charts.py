@@ -279,7 +279,6 @@ def _load_series(  # noqa: PLR0913, PLR0917 - which part of the history, and how
 
 
 def _choose_classes(detector: Detector, last: Sequence[Any], most: int) -> list[str]:
-    """Return the classes of which least is known, which deserve the panels."""
     widest = sorted(
         range(len(last)), key=lambda place: (last[place].low - last[place].high, place)
     )

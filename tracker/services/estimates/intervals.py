@@ -210,20 +210,15 @@ def _join(
     """
     known = values.astype(object)
     known[np.isnan(values)] = None
-    columns = (correct, trials, known, *by_class, *whole)
-    lists = zip(*(column.tolist() for column in columns), strict=True)
+    columns = [one.tolist() for one in (correct, trials, known, *by_class, *whole)]
+    means = [None if None in vs else math.fsum(vs) / len(vs) for vs in columns[2]]
+    lists = zip(*columns[:3], means, *columns[3:], strict=True)
     return [
         [
-            (
-                sum(ks),
-                sum(ns),
-                None if None in vs else math.fsum(vs) / len(vs),
-                low,
-                high,
-            ),
+            (sum(ks), sum(ns), mean, low, high),
             *zip(ks, ns, vs, lows, highs, strict=True),
         ]
-        for ks, ns, vs, lows, highs, low, high in lists
+        for ks, ns, vs, mean, lows, highs, low, high in lists
     ]
 
 
