@@ -19,6 +19,7 @@ from tests.services.test_shapes import (
     FILES,
     INSPECT_HEADER,
     LANGFUSE_SCORE,
+    OPIK,
     PRODIGY,
     PROMPTFOO,
     SAGEMAKER,
@@ -194,6 +195,12 @@ READERS = {
         tool("items of Langfuse"),
         "dataset items",
         lines({"input": "q", "expectedOutput": TWO}),
+        NO_TEXT,
+    ),
+    "items of an experiment of Opik": Reader(
+        tool("Opik"),
+        "Opik",
+        lines(OPIK | {"evaluation_task_output": {"a": "YES", "b": "NO"}}),
         NO_TEXT,
     ),
     "rows of a LangSmith experiment": Reader(

@@ -268,8 +268,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     last, since = parse_window(window, since, method, at=at, until=until)
     filters: dict[str, Any] = {"since": since, "until": until}
     filters["where"] = parse_where(session, detector, where, at=computed_at)
-    name = named_version(where) if version is None else version
-    versions = choose_versions(session, detector, name)
+    named = named_version(where) if version is None else version
+    versions = choose_versions(session, detector, named)
     current = pool(current_counts(session, versions).values())
     is_part = any(filters.values()) or window is not None
     kind = {"includes_targeted": include_targeted, "is_pooled": version == ALL}
@@ -287,7 +287,6 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         version if version == ALL else next((v.name for v in versions), None),
         computed_at,
         queries=sum(count_logged(session, versions).values()),
-        is_part=is_part,
         is_foreseen=True,
         method=method,
         level=confidence_level,
@@ -374,7 +373,6 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
     method: str = words.DECIDING_METHOD,
     level: float | None = None,
     target: float | None = None,
-    is_part: bool = False,
     is_foreseen: bool = False,
     window: str | None = None,
     as_known_at: datetime | None = None,
@@ -403,15 +401,7 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         **_count_left_out(counted, detector.label_sampling),
         **scored,
         target=target,
-        **_decide(
-            detector,
-            target,
-            counted,
-            level,
-            bets,
-            is_part=is_part,
-            is_foreseen=is_foreseen,
-        ),
+        **_decide(detector, target, counted, level, bets, is_foreseen=is_foreseen),
         change=now and now.change,
         span=counted.span,
         class_shares=shares,
@@ -519,7 +509,6 @@ def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     level: float,
     bets: tuple[float, ...] | None,
     *,
-    is_part: bool,
     is_foreseen: bool,
 ) -> dict[str, Any]:
     """Decide on the detector's measure and those beside it, by what counts now."""
@@ -529,7 +518,7 @@ def _decide(  # noqa: PLR0913 - a promise, and what is known of the classes.
     elif counted.includes_targeted and not counted.is_of_version:
         because = decision.TARGETED
     elif not counted.is_of_version:
-        because = decision.CHOSEN_SPAN if is_part else decision.POOLED
+        because = decision.POOLED if counted.is_pooled else decision.CHOSEN_SPAN
     elif counted.population == words.UNSTATED:
         because = decision.refuse_unstated(counted.shown.count(counted.standings))
     elif counted.population == words.REPLAYED:

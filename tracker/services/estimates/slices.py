@@ -319,7 +319,8 @@ def _bound(k: Any, n: Any, level: float) -> list[Score]:
     """Return the mean accuracy of each row, with intervals that all hold at once."""
     low, high = anytime(k, n, shared_level(level, k.size))
     with np.errstate(invalid="ignore"):
-        shares = (k / n).mean(axis=1)
+        shares = (k / n).mean(axis=1).astype(object)
+    shares[np.equal(n, 0).any(axis=1)] = None
     sums, means = (k.sum(axis=1), n.sum(axis=1)), (low.mean(axis=1), high.mean(axis=1))
     rows = zip(*(one.tolist() for one in (*sums, shares, *means)), strict=True)
     return [build_score(*row) for row in rows]
