@@ -28,7 +28,7 @@ from rig import (
 )
 
 from tracker.app import create_app
-from tracker.jobs.recompute import recompute_detector
+from tracker.jobs.recompute import Recompute
 from tracker.services.detectors import get_detector
 from tracker.settings import Settings
 from tracker.storage.database import Database
@@ -68,7 +68,7 @@ def time_job(database: Database, there: int) -> float:
     for repeat in range(REPEATS):
         fill(database, NEW, first=there + repeat * NEW)
         begun = time.perf_counter()
-        done = recompute_detector(database, detector_id, worker="benchmark")
+        done = Recompute(database=database, worker="benchmark").recompute(detector_id)
         seconds.append(time.perf_counter() - begun)
         assert done is not None
         assert done.labels == NEW

@@ -21,7 +21,7 @@ from rig import (
     parse_options,
 )
 
-from tracker.jobs.recompute import recompute_detector
+from tracker.jobs.recompute import Recompute
 from tracker.services.detectors import get_detector
 from tracker.storage.database import Database
 from tracker.storage.estimates.counts import count_window
@@ -34,7 +34,7 @@ def time_job(database: Database, expected: int) -> tuple[float, int]:
     with database.read() as session:
         detector_id = get_detector(session, DETECTOR).id
     begun = time.perf_counter()
-    done = recompute_detector(database, detector_id, worker="benchmark")
+    done = Recompute(database=database, worker="benchmark").recompute(detector_id)
     seconds = time.perf_counter() - begun
     assert done is not None
     assert done.labels == expected

@@ -76,7 +76,7 @@ def compare_labelling(database: Database, labels: int, batch: int) -> None:
     ]
     waiting = {one: log(database, one, metadata) for one in (plain, cut)}
     for one in waiting:
-        recompute_detector(database, one, worker="bench")
+        Recompute(database=database, worker="bench").recompute(one)
     times: dict[int, list[float]] = {plain: [], cut: []}
     # In turns, so that a busy machine slows both down.
     for start in range(0, labels, batch):
