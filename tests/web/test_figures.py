@@ -383,9 +383,8 @@ def test_the_list_and_the_panel_beside_a_query(
 ) -> None:
     deciding = balanced("anytime", counts, shares=SHARES)
     asked, price = needed_of(counts, more_to_decide(counts))
-    basis = (
-        f"{percent(mean(counts))} % {span(*deciding)} % {count(rows).words} predictions"
-    )
+    basis = f"{percent(mean(counts))} % {span(*deciding)} % mean of 2 classes"
+    basis += f" {count(rows).words} predictions"
     (row,) = visitor.get("/").find("tr", id="det_1")
     assert f"{span(*deciding)} %" in row.text
     of_class = asked.removeprefix("About ").replace("more labels ", "")

@@ -116,8 +116,8 @@ class Reading:
         """
         if not self.mean_of:
             return [self.counts]
-        correct = f"{self.counts} predictions correct"
-        return [self.missing, correct] if self.missing else [correct]
+        mean = self.missing or f"mean of {self.mean_of:,} classes"
+        return [mean, f"{self.counts} predictions correct"]
 
     @property
     def aloud(self) -> str:
@@ -125,8 +125,6 @@ class Reading:
         said = list(self.basis)
         if isinstance(self.score, Score) and self.score.labelled and not self.mean_of:
             said = [f"{self.counts} correct"]
-        if self.mean_of and not self.missing:
-            said.insert(0, f"mean of {self.mean_of:,} classes")
         first = [self.estimate] if self.estimate else [said.pop(0)]
         return ", ".join(
             [*first, narrow(f"between {self.low} and {self.high} %"), *said]
