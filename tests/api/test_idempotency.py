@@ -210,6 +210,7 @@ def test_while_the_first_is_under_way_the_second_is_told_to_come_again(
             assert wrong.headers["Retry-After"] == "1"
             other = {"Idempotency-Key": "two"}
             assert api.post(path, LABEL, headers=other).status_code == 201
+            session.rollback()
     assert api.post(path, LABEL, headers=KEY).status_code == 201
 
 

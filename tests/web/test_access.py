@@ -50,10 +50,16 @@ def list_routes(app: Flask, **values: Any) -> Iterator[tuple[str, str, str, str]
         known = {
             name: values.get(name, FIXED.get(name, "404")) for name in rule.arguments
         }
-        path = rule.build(known)
-        assert path is not None, rule.rule
-        for method in sorted(rule.methods - {"HEAD", "OPTIONS"}):
-            yield method, rule.rule, path[1], role
+        # One path for each word of a rule such as <any(disable, enable):change>.
+        words: list[dict[str, str]] = [{}]
+        either = re.search(r"<any\(([^)]+)\):(\w+)>", rule.rule)
+        if either and either[2] not in FIXED:
+            words = [{either[2]: one} for one in either[1].split(", ")]
+        for word in words:
+            path = rule.build(known | word)
+            assert path is not None, rule.rule
+            for method in sorted(rule.methods - {"HEAD", "OPTIONS"}):
+                yield method, rule.rule, path[1], role
 
 
 def call(client: Any, method: str, path: str, token: str = "") -> int:
