@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tracker_client import Tracker
+from tracker_client import Tracker, UnreachableError
 
 from client.tests.service import Service
 
@@ -207,6 +207,9 @@ def test_a_flush_without_a_server_says_so_and_loses_nothing(service, tmp_path) -
         one = absent.detector(name, question="?", classes=["YES", "NO"])
         key = one.log("YES")
         assert not absent.flush(timeout=0.2)
+        # Without a key it cannot be sent again later, and so it does not wait.
+        with pytest.raises(UnreachableError):
+            one.log_frame([{"predicted": "YES"}])
     with Tracker(service.url, service.key, spool=spool) as back:
         assert back.flush(timeout=10)
 

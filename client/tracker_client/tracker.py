@@ -369,7 +369,8 @@ class Detector:
         self, file: BinaryIO, size: int, kind: str, choices: dict[str, Any]
     ) -> dict[str, Any]:
         # What was logged before, the detector itself among it, goes first.
-        self._tracker.flush()
+        # A server that is away is told by the request itself.
+        self._tracker.flush(self._tracker._exit_seconds)
         answer = self._server.ask(
             "POST",
             f"{path_of(self.name)}/import?{urlencode(choices, doseq=True)}",

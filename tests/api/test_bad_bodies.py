@@ -153,7 +153,12 @@ BODIES = {
             "metadata": WRONG_METADATA,
             "image_url": [
                 *("", "x", "ftp://a/b", "javascript:alert(1)", "http://", 1, "//a/b"),
-                *("https://a b/", "https://a/\u0000", "https://a/" + "x" * 2_000),
+                *(
+                    "https://a b/",
+                    "https://a\u00a0b/",
+                    "https://a/\u0000",
+                    "https://a/" + "x" * 2_000,
+                ),
             ],
             "sampling": ["", "RANDOM", "all", 1, True],
             "image": [None, "a.png"],

@@ -99,3 +99,18 @@ def test_a_week_is_below_the_target_only_whatever_its_other_labels_will_be(
     give(bench, rows[:370])
     found = the_week(bench, measure=measure)
     assert (found.labels, found.accuracy) == (400, pytest.approx(0.85))
+
+
+def test_what_waits_bounds_the_labels_that_are_shown(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    """Not all of a version by those since its change."""
+    aim(bench, label_sampling="all")
+    rows = rows_of(((80, 0.98, 30), (20, 0.6, 30)))
+    log_days(bench, rows)
+    give(bench, rows[:-1])
+    recompute()
+    now, whole = bench.estimate(method="anytime"), bench.estimate(span="all")
+    assert now.span.since is not None
+    assert now.bounded is not None
+    assert (whole.span.since, whole.bounded) == (None, None)

@@ -88,6 +88,29 @@ def test_what_was_asked_in_a_while_is_what_a_plain_count_finds(
         assert recount(session, detector) == []
 
 
+def test_a_midnight_that_clocks_pass_twice_parts_no_day(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    """At 00:01 of 7 November clocks went back to 23:01 of the day before."""
+    with bench.database.write() as session:
+        bench.attached(session).time_zone = "America/St_Johns"
+    for hour in (-12, 2.75, 12):
+        asked = datetime(2010, 11, 7, tzinfo=UTC) + timedelta(hours=hour)
+        bench.log("YES", "NO", asked_at=asked.isoformat())
+    recompute()
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        versions = list_versions(session, detector.id)
+        for hours in (2.5, 2.7, 3.7, 6):
+            moment = datetime(2010, 11, 7, tzinfo=UTC) + timedelta(hours=hours)
+            for span in (
+                {"since": moment, "until": None},
+                {"since": None, "until": moment},
+            ):
+                asked = count_asked(session, detector, versions, **span)
+                assert asked.cells == count_plainly(session, bench, **span).cells
+
+
 # Each with whether counts that are kept tell it, beside a span and alone.
 PARTS: tuple[tuple[tuple[str, ...], bool, bool], ...] = (
     ((), True, True),

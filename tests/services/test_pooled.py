@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.conftest import START, by
+from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tracker.services.estimates.slices import get_slices
 from tracker.services.estimates.thresholds import (
@@ -189,3 +190,22 @@ def test_slices_by_version_count_an_input_once_as_a_whole(bench: Bench) -> None:
         found = get_slices(session, detector, by="version", computed_at=bench.clock())
     assert [one.labels for one in found.items] == [5, 5]
     assert (found.labels, found.overall.correct) == (5, 5)
+
+
+def test_an_import_of_answers_counts_each_input_once(bench: Bench) -> None:
+    """By column as query by query, whichever input stands twice in the piece."""
+    with bench.database.write() as session:
+        bench.attached(session).label_of = "answer"
+    some = [("a", "v1"), ("b", "v1"), ("b", "v2")]
+    rows = [
+        {"predicted": "YES", "label": "YES", "version": version, "input": name}
+        for name, version in some
+    ]
+    with bench.database.write() as session:
+        detector, actor = bench.attached(session), by(at=bench.clock())
+        import_rows(session, detector, rows, actor, digest="1" * 64)
+    for name, version in some:
+        bench.log("YES", "YES", version=version, input=f"{name} alone")
+    counted = {("v1", "a"), ("v1", "b")}
+    counted |= {(version, f"{name} alone") for version, name in counted}
+    assert counting(bench) == counted

@@ -153,6 +153,7 @@ def test_news_can_be_limited_to_what_one_owns_or_pinned(
     ]
     # Marking all as seen would take the others too.
     assert "News of 1 other detector is not shown." in page.text
+    assert "Mark all as seen" not in page.text
     listed = visitor.get("/?state=mine")
     assert "Mine and pinned 2" in listed.text
     rows = [row.attributes.get("id") for row in listed.find("tr")]

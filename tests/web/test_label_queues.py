@@ -54,6 +54,7 @@ def walk(visitor: Visitor, detector_id: str, page: Page) -> list[str]:
         ("&where=predicted:ewe", ["ewe 0.7", "ewe 0.9", "ewe None"]),
         ("&version=v2", ["ewe 0.7", "ram 0.8"]),
         ("&where=confidence:0.65..0.8", ["ewe 0.7", "ram 0.8"]),
+        ("&where=predicted:ewe and confidence:..0.8", ["ewe 0.7"]),
         ("&where=predicted:ram&version=v1&order=confidence", ["ram 0.6"]),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
@@ -51,6 +52,8 @@ def fields_as_options(
     def option(name: str) -> Callable[[_Command], _Command]:
         field = model.model_fields[name]
         kind, text = _plain(field.annotation), str(field.description).replace("`", "")
+        # What a command cannot be told.
+        text = re.sub(r"[;.]? ?null(?: for|:)[^.]*\.", ".", text)
         if get_origin(kind) is Literal:
             kind = click.Choice([*get_args(kind), *([""] if name in cleared else [])])
         if name in cleared:

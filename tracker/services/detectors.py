@@ -118,16 +118,19 @@ class NewDetector(fields.Input):
     )
     reference: fields.Level | None = Field(
         default=None,
-        description="The value of the measure below which you want to be told. It "
-        "proves a fall that has few labels before it.",
+        description="The value of the measure below which you want to be told; null "
+        "for none. It proves a fall that has few labels before it.",
     )
     group_by: fields.GroupBy | None = Field(
         default=None,
-        description="The metadata key that groups queries, such as `metadata.session`. "
-        "A query sent with a `group` is in that group.",
+        description="The metadata key that groups queries, such as `metadata.session`; "
+        "null for none. A query sent with a `group` is in that group. After a change "
+        "queries are counted again in the background.",
     )
     stalled_after_hours: fields.Hours | None = Field(
-        default=None, description="Send an event after this many hours without a label."
+        default=None,
+        description="Send an event after this many hours without a label; null for "
+        "never.",
     )
     method: fields.ShownMethod = Field(
         default="joint", description="The method of the interval that pages show first."
@@ -144,7 +147,8 @@ class NewDetector(fields.Input):
         default=[], description="At most 20 words to filter the list by."
     )
     owner: fields.VersionWanted | None = Field(
-        default=None, description="The person or team responsible for it."
+        default=None,
+        description="The person or team responsible for it; null for nobody.",
     )
 
 
@@ -174,6 +178,9 @@ class DetectorChange(
     classes it covers.
     """
 
+    classes: fields.Classes | None = Field(
+        default=None, description="The existing classes and the new ones."
+    )
     production_version: fields.VersionName | None = Field(
         default=None,
         description="The version that is shown; null: the one that answers most new "

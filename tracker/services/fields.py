@@ -270,7 +270,7 @@ Guideline = Annotated[str, Field(max_length=5000), AfterValidator(check_text)]
 ImageUrl = Annotated[
     Note,
     must(
-        re.compile(r"https?://(?a:[^/\s]+)\S*").fullmatch,
+        re.compile(r"https?://[^/\s]\S*").fullmatch,
         "it must be an http or https address",
     ),
 ]

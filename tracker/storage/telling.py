@@ -18,6 +18,7 @@ from tracker.storage.detectors import (
 )
 from tracker.storage.dialect import upsert
 from tracker.storage.people import Account
+from tracker.words import EVENTS
 
 
 class Event(Base):
@@ -223,7 +224,7 @@ def list_told(
         .where(
             Event.detector_id == detector_id,
             Event.version_id.is_(None),
-            Event.type.startswith("audit."),
+            Event.type.in_([name for name in EVENTS if name.startswith("audit.")]),
             Event.data["id"].as_string() == audit,
         )
     )

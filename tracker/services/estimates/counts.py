@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Literal
 
 from pydantic import Field
@@ -60,7 +60,8 @@ def count_asked(
     days = [one and cells.day_in(one, zone) for one in (since, until)]
     first, last = (one and _nearest_midnight(one, zone) for one in (since, until))
     is_one_day = days[0] is not None and days[0] == days[1]
-    if is_one_day or (first and last and first >= last):
+    is_broken = any(one and _is_passed_twice(one, zone) for one in (first, last))
+    if is_one_day or is_broken or (first and last and first >= last):
         return cells.pool(count(since, until))
     whole = Between("asked_at", first, below=last).test(session)
     waiting = count_pending_labels(session, [detector.id], [whole])
@@ -83,6 +84,15 @@ def _nearest_midnight(instant: datetime, zone: tzinfo) -> datetime:
         return begun
     end = cells.midnight_in(day + timedelta(days=1), zone)
     return begun if instant - begun <= end - instant else end
+
+
+def _is_passed_twice(midnight: datetime, zone: tzinfo) -> bool:
+    """Return whether clocks went back over *midnight*, into the day before it."""
+    local = midnight.astimezone(zone)
+    again = local.replace(fold=1).astimezone(UTC)
+    if again <= midnight:
+        return False
+    return cells.day_in(again - timedelta(microseconds=1), zone) < local.date()
 
 
 def pick_population(

@@ -424,6 +424,9 @@ def _bound_awaited(
     now = counted.now
     if target is not None or now is None or now.awaited == NOTHING:
         return None
+    if now.counts is not None and not counted.is_now:
+        # The accuracies beside it are of labels before the change, too.
+        return None
     found = counted.decided.select(counted.standings)
     confusion = spread(found.confusion, detector.classes)
     measure, promises = read_measure(detector.measure), 1 + len(detector.also)

@@ -6,7 +6,6 @@ rows that give a label alone are looked at one by one.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
-from operator import or_
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -213,10 +212,10 @@ class RowWriter:
             "is_pooled": [True] * len(ids),
         }
         if not are_alone:
-            repeats = map(self._truths.repeats, named["version_id"], named["input"])
-            named["is_repeat"] = list(repeats)
-            is_new = map(self._truths.is_new, named["input"])
-            named["is_pooled"] = list(map(or_, named["is_repeat"], is_new))
+            # One by one: where inputs share no label, the next query is new no more.
+            place = self._truths.place
+            placed = [*map(place, named["version_id"], named["input"])]
+            named |= {name: [one[name] for one in placed] for name in placed[0]}
         columns = named | {
             "detector_id": [self._detector.id] * len(ids),
             "is_group_given": rows.get("is_group_given"),

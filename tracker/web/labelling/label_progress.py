@@ -1,5 +1,6 @@
 """The queue that a visitor labels from, and the panel of how far it has come."""
 
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -62,6 +63,12 @@ def by_browser() -> By:
     return by().credit(f"{account().name} {cookie['browser']}")
 
 
+# Between two conditions in the one field; a value may have "and" in it, too.
+_AND = re.compile(
+    r" and (?=(?:predicted|version|group|confidence|asked_at|metadata\.[^:]+):)"
+)
+
+
 def choose_queue(
     session: Session, detector: Detector, asked: Mapping[str, str]
 ) -> Chosen:
@@ -80,7 +87,7 @@ def choose_queue(
     address = {name: str(value) for name, value in given.items()}
     given.pop(STREAM, None)
     if "where" in given:
-        given["where"] = [given["where"]]
+        given["where"] = _AND.split(given["where"])
     choice = parse_input(queues.QueueChoice, given)
     return Chosen(queues.build_queue(session, detector, choice, by_browser()), address)
 
@@ -137,7 +144,8 @@ def build_progress(
     shown = [asked, today.by_labeler, today.by_all]
     if not is_blind:
         bounds = found["reading"].low, found["reading"].high
-        shown = [asked, found["labels"], waiting or for_others, today.by_all, *bounds]
+        counts = found["labels"], waiting or for_others, today.by_all, today.a_minute
+        shown = [asked, *counts, *bounds]
     return found | {
         "waiting": waiting or for_others,
         "has_more": (waiting or for_others) == queues.MOST_COUNTED,
