@@ -224,7 +224,7 @@ def test_selects_of_the_targeted_queue_are_not_cut_on_a_phone(
 ) -> None:
     view = {"width": 390, "height": 844}
     page = open_page("/detectors/det_2/label?queue=targeted", viewport=view).page
-    assert page.locator(".filter-bar select").count() == 3
+    assert page.locator(".filter-bar select").count() == 2
     assert page.evaluate(_CUT) == []
 
 
