@@ -227,7 +227,7 @@ def _describe(  # noqa: PLR0913, PLR0917 - all that is drawn.
 ) -> str:
     sentences = [
         f"How the intervals of {words.plain(title)} tightened as labels arrived",
-        *notes,
+        *(note[:1].upper() + note[1:] for note in notes),
         f"Balanced accuracy — {words.aloud(words.balanced_reading(balanced))}",
     ]
     for one in classes:

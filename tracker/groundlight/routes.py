@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
@@ -61,14 +62,7 @@ Patience = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)]
 routes = Blueprint("device", __name__, url_prefix=f"{http.DEVICE_API}/v1")
 
 
-_View = TypeVar("_View", bound=Callable[..., Any])
-
-
-def call(address: str, role: str) -> Callable[[_View], _View]:
-    """Return the decorator of a view: its method and path, and who may use it."""
-    method, _, path = address.partition(" ")
-    declared = http.requires(role)
-    return lambda view: routes.route(path, methods=[method])(declared(view))
+call = partial(http.route, routes)
 
 
 @routes.after_request

@@ -12,6 +12,7 @@ from tracker.http.authentication import (
     keep_sign_in,
     required_role,
     requires,
+    route,
 )
 from tracker.http.comparisons import find_comparison
 from tracker.http.exports import name_file, send_image, send_rows

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
-from flask import Flask, Response, current_app, g, request  # noqa: TID251 - keeps the actor.
+from flask import Blueprint, Flask, Response, current_app, g, request  # noqa: TID251 - keeps the actor.
 from flask import session as cookie
 from sqlalchemy.orm import Session
 
@@ -126,6 +126,15 @@ def requires(role: str, *, is_for_setup: bool = False) -> Callable[[_View], _Vie
     return declare
 
 
+def route(
+    blueprint: Blueprint, address: str, role: str, *, is_for_setup: bool = False
+) -> Callable[[_View], _View]:
+    """Return the decorator of a view: its method and path, and who may use it."""
+    method, _, path = address.partition(" ")
+    declared = requires(role, is_for_setup=is_for_setup)
+    return lambda view: blueprint.route(path, methods=[method])(declared(view))
+
+
 def required_role(app: Flask, endpoint: str) -> str | None:
     """Return the role that the view of *endpoint* declares, if any."""
     return getattr(app.view_functions.get(endpoint), "required_role", None)
@@ -138,7 +147,7 @@ def admit() -> Response | None:
         return refuse(refused)
     if endpoint is None:
         return None
-    role = getattr(current_app.view_functions.get(endpoint), "required_role", None)
+    role = required_role(current_app, endpoint)
     if role == PUBLIC:
         # The body is from anybody: forms to sign in are small.
         request.max_content_length = _MAX_PUBLIC_BYTES

@@ -159,8 +159,9 @@ def _like_new(base: Any, *without: str, are_optional: bool) -> Any:
         said: dict[str, Any] = {"description": field.description}
         kind: Any = field.annotation
         if are_optional:
-            # What is checked is not None.
-            kind = Annotated[(kind, *field.metadata, name)] | None
+            # Not the None that is added, but what may be given instead is checked.
+            kind = Annotated[(kind, *field.metadata)] if field.metadata else kind
+            kind |= None
             said["default"] = None
         if name not in without:
             found[name] = kind, Field(**said)

@@ -233,7 +233,7 @@ Classes = Annotated[
 ]
 VersionName = Annotated[
     VersionWanted,
-    must("*".__ne__, "* means all versions together and cannot name one"),
+    must(lambda name: name != "*", "* means all versions together and cannot name one"),
 ]
 LabelText = Annotated[
     str, Field(min_length=1, max_length=100), AfterValidator(check_text)
@@ -276,7 +276,7 @@ ImageUrl = Annotated[
 ]
 Sampling = Annotated[
     str,
-    must(SAMPLINGS.__contains__, f"it must be one of {', '.join(SAMPLINGS)}"),
+    must(lambda one: one in SAMPLINGS, f"it must be one of {', '.join(SAMPLINGS)}"),
     WithJsonSchema({"type": "string", "enum": list(SAMPLINGS)}),
 ]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from flask import (
@@ -22,7 +23,7 @@ from sqlalchemy.orm import Session, object_session
 from werkzeug.routing import BaseConverter, ValidationError
 
 from tracker.charts.words import bounds, plural, shorten
-from tracker.http import context, database, find_account, now, required_role, requires
+from tracker.http import context, database, find_account, now, required_role, route
 from tracker.rounding import outward, roughly
 from tracker.services.detectors import get_detector
 from tracker.services.evidence.measure import read_measure
@@ -50,16 +51,9 @@ class WholeConverter(BaseConverter):
 
 
 _Row = TypeVar("_Row")
-_View = TypeVar("_View", bound=Callable[..., Any])
 
 
-def page(
-    address: str, role: str, *, is_for_setup: bool = False
-) -> Callable[[_View], _View]:
-    """Return the decorator of a view: its method and path, and who may use it."""
-    method, _, path = address.partition(" ")
-    declared = requires(role, is_for_setup=is_for_setup)
-    return lambda view: pages.route(path, methods=[method])(declared(view))
+page = partial(route, pages)
 
 
 @pages.url_value_preprocessor

@@ -219,8 +219,7 @@ class Calendar:
     def find_claim(self) -> Claim:
         """Find what counts now; return the claim that decides."""
         self.find_now()
-        if self.awaited is not None:
-            self.settle(self.awaited)
+        self.settle()
         claim = self._claim(self.now)
         self.right = claim.right, claim.counted
         return claim
@@ -233,16 +232,18 @@ class Calendar:
         level = now.level(stats.shared_level(self.terms.level, self.terms.promises))
         return Claim(*right, self.shares if measure.kind == BALANCED else None, level)
 
-    def settle(self, awaited: Sequence[Awaited]) -> None:
+    def settle(self) -> None:
         """Choose what counts where every query gets its label, and bound it.
 
         It is all that counts now, or only queries that are old enough to have their
         label: those of which the bounds are narrowest.  All hold.
         """
+        if self.awaited is None:
+            return
         measure = read_measure(self.terms.measure)
-        now = self.now._replace(awaited_in_all=awaited[0][1])
+        now = self.now._replace(awaited_in_all=self.awaited[0][1])
         parts = []
-        for until, unlabelled in awaited:
+        for until, unlabelled in self.awaited:
             some = _pool(self.days, now.since, until)
             missing = add_aside(unlabelled, some)
             is_whole = now.since is None and until is None
@@ -331,8 +332,7 @@ def list_now(
             awaited = find_awaited(session, detector, version, last_at)
             calendar.awaited, calendar.waits_from = awaited
         calendar.find_now(at)
-        if calendar.awaited is not None:
-            calendar.settle(calendar.awaited)
+        calendar.settle()
         found[version.id] = calendar.now
     return found
 

@@ -70,8 +70,7 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     labels or days at each moment is drawn too, and what happened, and a line at *then*.
     """
     intervals.check_method(method)
-    versions = choose_versions(session, detector, version)
-    newest = versions[-1] if versions else None
+    newest = next(reversed(choose_versions(session, detector, version)), None)
     series: list[Series] = []
     if newest is not None:
         most = 0 if is_nameless else _MOST_CLASSES
@@ -95,7 +94,8 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
         title=title,
         confidence_level=detector.confidence_level,
         method=method,
-        **_name_labels(session, detector, newest),
+        target=detector.target if detector.measure == words.BALANCED else None,
+        note="" if newest is None else _name_labels(session, detector, newest),
         x=x,
         theme=theme,
         layout=layout,
@@ -105,19 +105,13 @@ def build_chart(  # noqa: PLR0913 - the choices that a page offers.
     )
 
 
-def _name_labels(
-    session: Session, detector: Detector, version: Version | None
-) -> dict[str, Any]:
-    """Return whose labels a chart is of, and the target of its balanced accuracy."""
-    target = detector.target if detector.measure == words.BALANCED else None
-    if version is None:
-        return {"target": target}
+def _name_labels(session: Session, detector: Detector, version: Version) -> str:
     counts = current_counts(session, [version])[version.id]
     population, _ = pick_population(detector, counts)
     note = f"{population} labels"
     if population == LIVE and is_all(detector):
         note += " so far, queries without one left out"
-    return {"target": target, "note": note}
+    return note
 
 
 def _roll(  # noqa: PLR0913, PLR0917 - which labels, and at which moments.

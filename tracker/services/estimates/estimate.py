@@ -259,8 +259,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     """Compute an estimate from every label committed so far.
 
     With the *span* now it counts queries asked since the last proved change, with all
-    those of the version; by default now for `anytime`, which decides.  With *since* or
-    *until*, or with *where* (see ``parse_where``), queries are counted again.  A
+    those of the version; by default now for `anytime`, which decides.  Only queries
+    from *since* to *until* count for which *where* holds (see ``parse_where``).  A
     *window* of the last labels or days stands beside them, and *as_known_at* leaves out
     what came later, for changes too.
     """

@@ -34,13 +34,11 @@ def standings_of(population: str, label_sampling: str | None) -> Standings:
     return frozenset()
 
 
-# The standing of a query with a replayed label, apart from its group and others'
-# answers, by the sampling of the label; that of another one is the sampling itself.
-REPLAYED_STANDINGS = {
-    words.RANDOM: words.REPLAYED,
-    words.UNSTATED: words.REPLAYED_UNSTATED,
-    words.TARGETED: words.TARGETED,
-}
+def base_standing(sampling: str, *, is_replayed: bool) -> str:
+    """Return the standing of a query apart from its group and others' answers."""
+    if not is_replayed or sampling == words.TARGETED:
+        return sampling
+    return words.REPLAYED_UNSTATED if sampling == words.UNSTATED else words.REPLAYED
 
 
 def population_of(standing: str, label_sampling: str | None) -> str | None:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from tracker.errors import ConflictError
 from tracker.services.by import Actor
-from tracker.services.evidence.populations import RANDOM_ENOUGH, REPLAYED_STANDINGS
+from tracker.services.evidence.populations import RANDOM_ENOUGH, base_standing
 from tracker.services.evidence.units import Units
 from tracker.storage.detectors import AnyDetector
 from tracker.words import (
@@ -205,13 +205,12 @@ def _stand_in_group(
     is_replayed: bool,
     units: Units | None,
 ) -> Decision:
-    base = REPLAYED_STANDINGS[sampling] if is_replayed else sampling
-    standing, is_spent = REPEAT if query["is_repeat"] else base, False
-    counts = standing not in {REPEAT, TARGETED}
-    if counts and not found.is_scored:
-        standing = OPEN if found.is_open else DISPUTED
+    standing, is_spent = stand(sampling, found, is_replayed=is_replayed), False
+    if query["is_repeat"]:
+        standing = REPEAT
     if units is not None and query["group"] is not None:
-        if counts and not units.place(query, base):
+        base = base_standing(sampling, is_replayed=is_replayed)
+        if standing not in {REPEAT, TARGETED} and not units.place(query, base):
             standing = GROUPED
         is_spent = units.is_spent(query)
     return Decision(
@@ -238,7 +237,7 @@ def stand(
         return REPEAT
     if sampling != TARGETED and found is not None and not found.is_scored:
         return OPEN if found.is_open else DISPUTED
-    return REPLAYED_STANDINGS[sampling] if is_replayed else sampling
+    return base_standing(sampling, is_replayed=is_replayed)
 
 
 def keeps_rank(standing: str, label_sampling: str | None, *, is_open: bool) -> bool:

@@ -20,7 +20,6 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from tracker.services.evidence import populations
-from tracker.services.evidence.populations import REPLAYED_STANDINGS
 from tracker.services.evidence.random_queue import group_span, rank_member
 from tracker.storage.labelling.inputs import find_firsts as find_first_inputs
 from tracker.storage.labelling.inputs import has_erased
@@ -90,7 +89,7 @@ class Units:
         erased = {erased_name(detector.queue_seed, name): name for name in names}
         found = storage.find_units(self._session, detector.id, erased)
         for group, number, version_id, sampling, is_replayed in found:
-            base = REPLAYED_STANDINGS[sampling] if is_replayed else sampling
+            base = populations.base_standing(sampling, is_replayed=is_replayed)
             population = populations.population_of(base, detector.label_sampling)
             if population is not None:
                 name = erased.get(group, group)
@@ -99,7 +98,7 @@ class Units:
     def elect(self, members: Iterable[tuple[Mapping[str, Any], str, bool]]) -> None:
         """Let the lowest of *members*, answered now, be the unit of each new group."""
         for query, sampling, is_replayed in members:
-            base = REPLAYED_STANDINGS[sampling] if is_replayed else sampling
+            base = populations.base_standing(sampling, is_replayed=is_replayed)
             population = populations.population_of(base, self._detector.label_sampling)
             if query["group"] is None or query["is_repeat"] or population is None:
                 continue

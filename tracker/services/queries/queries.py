@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, GoneError, NotFoundError, TrackerError
 from tracker.services import fields
 from tracker.services.by import By
-from tracker.services.detectors import check_class, check_is_open
+from tracker.services.detectors import check_class, check_is_open, check_prediction
 from tracker.services.evidence.random_queue import draw_rank_of_new
 from tracker.services.evidence.standing import decide_standing
 from tracker.services.evidence.truths import Truths
@@ -181,8 +181,8 @@ def log_query(
     The same *key* again gives back the stored query; raises ConflictError if the
     content differs.
     """
-    if new.predicted is not None and new.predicted != NO_ANSWER:
-        check_class(detector, new.predicted, field="predicted", may_be_unclear=False)
+    if new.predicted is not None:
+        check_prediction(detector, new.predicted, field="predicted")
     if new.label is not None:
         check_class(detector, new.label, field="label", may_be_unclear=True)
     if new.key is not None:
