@@ -100,21 +100,9 @@ def cohen_kappa_interval(table: npt.ArrayLike, confidence_level: float) -> Inter
     statements = 3 if len(counts) == 2 else 2 * len(counts) + 1
     share = tail_share(confidence_level, 2 * statements)
     agreed = int(np.trace(counts))
-    lowest = lower_bound(marginals, total, share)
-    highest = upper_bound(marginals, total, share)
-    # What chance agrees on, from the bounds of both labelers' shares.
-    if len(counts) == 2:
-        corners = [
-            a * b + (1.0 - a) * (1.0 - b)
-            for a in (lowest[0, 0], highest[0, 0])
-            for b in (lowest[1, 0], highest[1, 0])
-        ]
-        least, most = float(min(corners)), float(max(corners))
-    else:
-        boxes = (lowest[1], highest[1]), (lowest[0], highest[0])
-        pairs = zip(lowest, boxes, strict=True), zip(highest, boxes, strict=True)
-        least = max(_extreme(one, *other, -1) for one, other in pairs[0])
-        most = min(_extreme(one, *other, 1) for one, other in pairs[1])
+    least, most = _chance_bounds(
+        lower_bound(marginals, total, share), upper_bound(marginals, total, share)
+    )
     agreement = float(lower_bound(agreed, total, share)) - _DOUBT
     low = _kappa(agreement, min(most + _DOUBT, 1.0))
     agreement = min(float(upper_bound(agreed, total, share)) + _DOUBT, 1.0)
@@ -127,6 +115,22 @@ def cohen_kappa_interval(table: npt.ArrayLike, confidence_level: float) -> Inter
 
 def _kappa(agreement: float, by_chance: float) -> float | None:
     return None if by_chance >= 1.0 else (agreement - by_chance) / (1.0 - by_chance)
+
+
+def _chance_bounds(low: Floats, high: Floats) -> tuple[float, float]:
+    """Return bounds of what chance agrees on, from those of both labelers' shares."""
+    if low.shape[1] == 2:
+        corners = [
+            a * b + (1.0 - a) * (1.0 - b)
+            for a in (low[0, 0], high[0, 0])
+            for b in (low[1, 0], high[1, 0])
+        ]
+        return float(min(corners)), float(max(corners))
+    sides = ((0, 1), (1, 0))
+    return (
+        max(_extreme(low[one], low[two], high[two], -1) for one, two in sides),
+        min(_extreme(high[one], low[two], high[two], 1) for one, two in sides),
+    )
 
 
 def _extreme(weights: Floats, low: Floats, high: Floats, sign: int) -> float:

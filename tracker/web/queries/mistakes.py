@@ -63,14 +63,21 @@ def show_mistakes(detector_id: str) -> ResponseReturnValue:
             whole=found and found.items[0],
             is_cut=found and found.is_cut,
             since=_name_span(asked),
-            # None for many queries: to find a few of them takes a walk along all.
-            others=0
-            if problem or asked.counted != "yes"
-            else None
-            if _is_large(session, detector)
-            else count(session, detector, replace(asked.wanted, is_counted=False)),
+            others=0 if problem else _count_others(session, detector, asked),
         )
     return page, 400 if problem else 200
+
+
+def _count_others(session: Session, detector: Detector, asked: Filter) -> int | None:
+    """Return how many more mistakes there are that no estimate counts.
+
+    None for many queries: to find a few of them takes a walk along all mistakes.
+    """
+    if asked.counted != "yes":
+        return 0
+    if _is_large(session, detector):
+        return None
+    return count(session, detector, replace(asked.wanted, is_counted=False))
 
 
 def _name_span(asked: Filter) -> str:
