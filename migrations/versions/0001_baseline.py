@@ -1414,7 +1414,11 @@ def _create_tables() -> None:
         ),
         *_numbered("labels"),
     )
-    op.create_index("ix_labels_query_id", "labels", ["query_id"])
+    # The detector as well: with an index of the query alone PostgreSQL, without fresh
+    # statistics, intersects it with the whole of the primary key for each query.
+    op.create_index(
+        "ix_labels_query_id_detector_id", "labels", ["query_id", "detector_id"]
+    )
     op.create_index(
         "ix_labels_detector_id_weighted",
         "labels",
