@@ -1431,6 +1431,8 @@ def _create_tables() -> None:
         sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("account_id", BIG, nullable=False),
         sa.Column("event_id", BIG, nullable=False),
+        sa.Column("created_at", INSTANT, nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["account_id"], ["accounts.id"], name="fk_notices_account_id_accounts"
         ),
@@ -1446,10 +1448,12 @@ def _create_tables() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(
-        "ix_notices_account_id_detector_id_id",
+        "ix_notices_waiting",
         "notices",
         ["account_id", "detector_id", "id"],
+        **where("state = 'waiting'"),
     )
+    op.create_index("ix_notices_event_id", "notices", ["event_id"])
     op.create_table(
         "investigations",
         sa.Column("detector_id", BIG, nullable=False),
