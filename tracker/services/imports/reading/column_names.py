@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from tracker.errors import FieldError
@@ -177,6 +178,7 @@ def _words_of(name: str) -> set[str]:
     return {word.casefold() for word in _WORD.findall(name)}
 
 
+@lru_cache(maxsize=rows.MOST_COLUMNS)
 def role_of(name: str) -> str | None:
     """Return the field that a column of that *name* may hold, by its words."""
     known = known_field(name)
@@ -209,6 +211,7 @@ def is_of_classes(name: str) -> bool:
     return bool(_words_of(name) & _OF_A_CLASS)
 
 
+@lru_cache(maxsize=rows.MOST_COLUMNS)
 def normal(name: str) -> str:
     """Return *name* without case, and with one sign for blanks and dashes."""
     return _BLANKS.sub("_", name.strip()).casefold()
