@@ -32,7 +32,11 @@ from tracker.services.estimates.projections import (
     VersionFold,
 )
 from tracker.services.estimates.slice_counts import SliceCounts
-from tracker.services.estimates.snapshots import Scored, score_points, store_snapshots
+from tracker.services.estimates.snapshots import (
+    Scored,
+    compute_intervals,
+    store_snapshots,
+)
 from tracker.services.estimates.warnings import Look, read_look
 from tracker.services.versions import Traffic, follow_traffic
 from tracker.storage.detectors import (
@@ -409,7 +413,7 @@ def score_folds(folds: Sequence[Fold]) -> None:
             for fold in same
             for key, version in fold.versions.items()
         }
-        scored = score_points(points, level)
+        scored = compute_intervals(points, level)
         for fold in same:
             fold.taken = {key: (points[key], scored[key]) for key in fold.versions}
             for look in fold.looks:
