@@ -151,7 +151,8 @@ def test_metrics_say_no_verdict_by_a_measure_that_was_replaced(
     recompute()
     text = visitor.client.get("/metrics").text
     of = 'detector="door",version="default"'
-    assert 'tracker_verdict{detector="door",verdict="met",version="default"} 1.0' in text
+    met = 'detector="door",verdict="met",version="default"'
+    assert f"tracker_verdict{{{met}}} 1.0" in text
     answer = visitor.client.get(f"{path}/estimate", headers=asked).get_json()
     low = answer["decision"]["low"]
     assert f'tracker_decision_bound_ratio{{{of},side="lower"}} {low}\n' in text

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from tracker.services.estimates.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.rechecks import find_label_errors
+from tracker.shapes import Score
 from tracker.stats import METHODS
 from tracker.words import BALANCED, DECIDING_METHOD, RECALL
 
@@ -69,14 +71,15 @@ def _print_estimate(found: MeasuredEstimate) -> None:
     click.echo(f"{found.sentence}\n{found.basis[0].upper()}{found.basis[1:]}".strip())
     rows = []
     assert found.measured is not None
-    own, classes = found.measured, found.classes
+    own: Score = found.measured
+    scores: Sequence[Score] = found.classes
     if found.method == DECIDING_METHOD:
         # Where queries wait for a label, the bounds that decide.
-        ends = score_own(found, own.measure)
+        ends = score_own(found, found.measured.measure)
         own = own.model_copy(update={"low": ends.low, "high": ends.high})
-        classes = found.list_scores(RECALL)
-    names = [own.measure, *found.confusion]
-    for name, one in zip(names, [own, *classes], strict=True):
+        scores = found.list_scores(RECALL)
+    names = [found.measured.measure, *found.confusion]
+    for name, one in zip(names, [own, *scores], strict=True):
         said = "not known" if one.accuracy is None else f"{one.accuracy:.6f}"
         rows.append((name, *_counts(one), said, *_ends(one, 6)))
     options.print_rows(

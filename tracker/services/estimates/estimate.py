@@ -162,7 +162,7 @@ class Estimate(OfDetector):
     confusion: dict[str, dict[str, int]] = Field(
         description="confusion[label][predicted]; cells without a label are left out."
     )
-    target: float | None = Field(description="The balanced accuracy that is aimed at.")
+    target: float | None = Field(description="What the detector's measure aims at.")
     decision: Decision | None = Field(
         description="null without a target, and where the labels are not a random "
         "sample."
