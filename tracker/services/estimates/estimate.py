@@ -162,7 +162,7 @@ class Estimate(OfDetector):
     confusion: dict[str, dict[str, int]] = Field(
         description="confusion[label][predicted]; cells without a label are left out."
     )
-    target: float | None = Field(description="The balanced accuracy that is aimed at.")
+    target: float | None = Field(description="What the detector's measure aims at.")
     decision: Decision | None = Field(
         description="null without a target, and where the labels are not a random "
         "sample."
@@ -331,7 +331,8 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     if versions and not (is_then or found.window or any(filters.values())):
         facts["weighted"] = get_weighted(session, detector, versions)
         if not found.includes_targeted and kind != POOLED_POPULATION:
-            which = (detector, versions[0], kind, found.labels)
+            changes = [found.change] if found.change else []
+            which = (detector, versions[0], kind, found.labels, changes)
             facts["warnings"] = find_warnings(session, *which)
     if found.no_decision_because == REPLAYS_ASIDE and found.target is not None:
         aim = found.target, found.confidence_level

@@ -416,13 +416,15 @@ def score_folds(folds: Sequence[Fold]) -> None:
         scored = compute_intervals(points, level)
         for fold in same:
             fold.taken = {key: (points[key], scored[key]) for key in fold.versions}
-            for look in fold.looks:
-                look.find()
     calendars = [one for fold in folds for one in fold.calendars.values()]
     intervals = bound_all([one.find_claim() for one in calendars])
     for one, interval in zip(calendars, intervals, strict=True):
         if one.awaited is None:
             one.interval = interval
+    for fold in folds:
+        for look in fold.looks:
+            dated = fold.calendars.get(look.place[1])
+            look.find(changes=dated.changes if dated else ())
     for listener in listeners:
         listener.follow(folds)
 
