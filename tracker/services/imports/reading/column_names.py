@@ -136,15 +136,15 @@ class Plan:
                 f"the column {show(name)} looks like the truth and is not read as "
                 f"labels; to read it, add --map label={show_name(name)}"
                 for name in others
-                if _words_of(name) & _LOUD
-                and "is" not in _words_of(name)
+                if words_of(name) & _LOUD
+                and "is" not in words_of(name)
                 and name not in self.unclear
             ]
         found += [
             f"the column {show(name)} looks like weights, which are not read: every "
             f"label counts once; to read them, add --map weight={show_name(name)}"
             for name in others
-            if _words_of(name) & _WEIGHTS
+            if words_of(name) & _WEIGHTS
         ]
         if self.fields.keys() & {"weight", rows.PROBABILITY}:
             found.append(
@@ -173,7 +173,7 @@ class Plan:
         }
 
 
-def _words_of(name: str) -> set[str]:
+def words_of(name: str) -> set[str]:
     return {word.casefold() for word in _WORD.findall(name)}
 
 
@@ -184,7 +184,7 @@ def role_of(name: str) -> str | None:
         return known
     if normal(name) in _PLAIN:
         return "label"
-    words = _words_of(name)
+    words = words_of(name)
     return next((role for role, said in _WORDS if words & said), None) or None
 
 
@@ -202,16 +202,20 @@ def find_header(lines: Sequence[Sequence[Any]]) -> int:
 
 
 def is_percentage(name: str) -> bool:
-    return "%" in name or bool(_words_of(name) & {"percent", "percentage", "pct"})
+    return "%" in name or bool(words_of(name) & {"percent", "percentage", "pct"})
 
 
 def is_of_classes(name: str) -> bool:
-    return bool(_words_of(name) & _OF_A_CLASS)
+    return bool(words_of(name) & _OF_A_CLASS)
 
 
 def normal(name: str) -> str:
     """Return *name* without case, and with one sign for blanks and dashes."""
     return _BLANKS.sub("_", name.strip()).casefold()
+
+
+def is_unnamed(name: str) -> bool:
+    return _UNNAMED.fullmatch(normal(name)) is not None
 
 
 def known_field(name: str) -> str | None:
@@ -225,8 +229,7 @@ def _find_needless(
     return tuple(
         name
         for name in dict.fromkeys(names)
-        if name not in taken
-        and (known.get(normal(name)) == "" or _UNNAMED.fullmatch(normal(name)))
+        if name not in taken and (known.get(normal(name)) == "" or is_unnamed(name))
     )
 
 
@@ -413,7 +416,7 @@ def _find_by_words(
         elif "predicted" not in fields:
             continue
         else:
-            found = [one for one in found if not _words_of(one) & _NOT_CONFIDENCE]
+            found = [one for one in found if not words_of(one) & _NOT_CONFIDENCE]
         if len(found) == 1 and sought not in {*fields, *settled}:
             fields[sought] = found[0]
             others.remove(found[0])
@@ -458,7 +461,7 @@ def _find_unclear(
 
 
 def _truth_first(name: str) -> int:
-    words = _words_of(name)
+    words = words_of(name)
     return bool(words & _PROGRAMS) - bool(words & _LOUD)
 
 

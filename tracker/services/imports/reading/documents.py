@@ -143,6 +143,10 @@ _SHAPES = (
 )
 
 
+_MATRIX = "it is a confusion matrix"
+_AS_CSV = "send CSV with the classes above it and before it, whose rows are the labels"
+
+
 def document_pieces(
     body: Any, columns: Mapping[str, str] = NO_COLUMNS, notes: list[str] | None = None
 ) -> Iterator[rows.Piece]:
@@ -216,8 +220,52 @@ def _find_rows(body: Mapping[str, Any]) -> Any:
     return found[0] if len(found) == 1 else None
 
 
+def _find_matrix(body: Any) -> tuple[Any, list[list[Any]]] | None:
+    """Return the classes and the counts of a confusion matrix; None for another one."""
+    if _is_matrix(body):
+        return None, body
+    if not isinstance(body, dict):
+        return None
+    found = [one for one in body.values() if _is_matrix(one)]
+    if len(found) != 1:
+        inner = list(filter(None, map(_find_matrix, body.values())))
+        return inner[0] if len(inner) == 1 else None
+    [counts] = found
+    names = [
+        one
+        for one in body.values()
+        if isinstance(one, list)
+        and len(one) == len(counts)
+        and all(isinstance(name, str | int) for name in one)
+    ]
+    return names[0] if names and names == names[:1] * len(names) else None, counts
+
+
+def _is_matrix(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 1
+        and all(isinstance(line, list) and len(line) == len(value) for line in value)
+        and all(type(one) in {int, float} for line in value for one in line)
+    )
+
+
+def _read_matrix(body: Any, *_: Any) -> Iterator[rows.Piece]:
+    names, counts = _find_matrix(body) or (None, [])
+    if names is None:
+        raise InvalidInputError.of(
+            "body", f"{_MATRIX} without the names of the classes; {_AS_CSV}"
+        )
+    lines = ([name, *line] for name, line in zip(names, counts, strict=True))
+    return rows.iter_tables(["", *map(str, names)], lines)
+
+
 def _read_split(body: Any, *_: Any) -> Iterator[rows.Piece]:
     names = [str(name) for name in body["columns"]]
+    if body.get("index") == body["columns"]:
+        # A confusion matrix, whose rows have the names of its columns.
+        lines = ([name, *line] for name, line in zip(names, body["data"], strict=True))
+        return rows.iter_tables(["", *names], lines)
     for number, line in enumerate(body["data"], start=1):
         if not isinstance(line, list) or len(line) != len(names):
             raise InvalidInputError.of(
@@ -249,6 +297,11 @@ def _read_columns(
         return rows.iter_tables(list(body), zip(*values, strict=True))
     if not values or not all(isinstance(one, dict) for one in values):
         raise InvalidInputError.of("items", _SHAPES)
+    if all(one.keys() == body.keys() for one in values):
+        raise InvalidInputError.of(
+            "body",
+            f"{_MATRIX} whose outer names may be labels or predictions; {_AS_CSV}",
+        )
     # The same by row has the names of the columns inside.
     if not any(map(known_field, body)) and any(map(known_field, values[0])):
         names = list(dict.fromkeys(name for one in values for name in one))
@@ -300,7 +353,7 @@ DOCUMENTS: dict[str, tuple[Callable[[Any], bool], _Read]] = {
     ),
     "a list of rows": (
         lambda body: (
-            (isinstance(body, list) and bool(body))
+            (isinstance(body, list) and bool(body) and not _is_matrix(body))
             or any(not shape.records and shape.fits(body) for shape in SHAPES)
         ),
         _read_rows,
@@ -326,6 +379,7 @@ DOCUMENTS: dict[str, tuple[Callable[[Any], bool], _Read]] = {
         lambda body: _has(body, data=list, columns=list),
         _read_split,
     ),
+    "a confusion matrix": (lambda body: _find_matrix(body) is not None, _read_matrix),
     "labels of FiftyOne": (
         lambda body: _has(body, labels=dict, classes=object),
         lambda body, *_: rows.iter_pieces(rows.iter_objects(_read_fiftyone(body))),
