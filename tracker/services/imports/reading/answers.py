@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from tracker.services.imports.reading.column_names import (
+    WEKA,
     is_of_classes,
     is_unnamed,
     normal,
@@ -43,6 +44,7 @@ _SUMS = frozenset(
 _BETWEEN = re.compile(r"[\\/|]|\bvs\b|\bby\b")
 _SIDE = re.compile(r"([^\W_]+)[\W_]+(.+)")
 _MOST_COUNTS = 2**20
+_NUMBERED = re.compile(r"^\d+:")
 
 
 def read_answer(value: Any) -> tuple[Any, Any]:
@@ -77,6 +79,18 @@ def read_answers(
 
     *columns* are by field those that were named.
     """
+    if WEKA in piece.names:
+        piece = piece._replace(
+            values=[
+                [
+                    _NUMBERED.sub("", one) if isinstance(one, str) else one
+                    for one in column
+                ]
+                if name in {"actual", "predicted"}
+                else column
+                for name, column in zip(piece.names, piece.values, strict=True)
+            ]
+        )
     roles = {name: role_of(name) for name in piece.names}
     roles |= {name: field for field, name in columns.items() if name in roles}
     nested = {
@@ -102,6 +116,14 @@ def _unfold(
     row: Row, nested: set[str], roles: Mapping[str, str | None], classes: list[str]
 ) -> Row:
     values = dict(row.values)
+    lists = {roles[n]: values[n] for n in nested if isinstance(values[n], list)}
+    scores = lists.get("confidence", ())
+    if len(scores) > 1 and {len(scores)} == set(map(len, lists.values())):
+        # The likeliest answers of a classifier, and how likely each is.
+        best = max(range(len(scores)), key=scores.__getitem__)
+        for name in nested:
+            if isinstance(values[name], list):
+                values[name] = values[name][best]
     for name in nested:
         found, score = read_answer(values[name])
         if roles[name] != "confidence":
