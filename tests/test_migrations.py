@@ -132,7 +132,8 @@ ROWS = (
     f" VALUES ('stu', 1, 'password', '{NOW}')",
     "INSERT INTO mail_mutes (account_id, detector_id) VALUES (1, 1)",
     "INSERT INTO pins (account_id, detector_id) VALUES (1, 1)",
-    "INSERT INTO notices (id, account_id, detector_id, event_id) VALUES (1, 1, 1, 1)",
+    "INSERT INTO notices (id, account_id, detector_id, event_id, created_at, state)"
+    f" VALUES (1, 1, 1, 1, '{NOW}', 'waiting')",
     "INSERT INTO tasks (id, kind, detector_id, key, lane, due_at, attempts,"
     f" advancing_attempt) VALUES (1, 'digest', 1, '1/1', '', '{NOW}', 0, 0)",
     "INSERT INTO address_checks (account_id, email, asked_at)"

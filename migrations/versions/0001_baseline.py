@@ -1408,7 +1408,11 @@ def _create_tables() -> None:
         ),
         *_numbered("labels"),
     )
-    op.create_index("ix_labels_query_id", "labels", ["query_id"])
+    # The detector as well: with an index of the query alone PostgreSQL, without fresh
+    # statistics, intersects it with the whole of the primary key for each query.
+    op.create_index(
+        "ix_labels_query_id_detector_id", "labels", ["query_id", "detector_id"]
+    )
     op.create_index(
         "ix_labels_detector_id_weighted",
         "labels",
@@ -1421,6 +1425,8 @@ def _create_tables() -> None:
         sa.Column("id", BIG, autoincrement=True, nullable=False),
         sa.Column("account_id", BIG, nullable=False),
         sa.Column("event_id", BIG, nullable=False),
+        sa.Column("created_at", INSTANT, nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["account_id"], ["accounts.id"], name="fk_notices_account_id_accounts"
         ),
@@ -1436,10 +1442,12 @@ def _create_tables() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(
-        "ix_notices_account_id_detector_id_id",
+        "ix_notices_waiting",
         "notices",
         ["account_id", "detector_id", "id"],
+        **where("state = 'waiting'"),
     )
+    op.create_index("ix_notices_event_id", "notices", ["event_id"])
     op.create_table(
         "investigations",
         sa.Column("detector_id", BIG, nullable=False),

@@ -260,7 +260,8 @@ def fill_about(session: Session, detector: Detector, who: By) -> None:
     event = session.scalars(select(Event)).first()
     assert event is not None
     of_both = {"account_id": account.id, "detector_id": event.detector_id}
-    session.add(Notice(**of_both, event_id=event.id))
+    told = {"event_id": event.id, "created_at": event.happened_at, "state": "waiting"}
+    session.add(Notice(**of_both, **told))
     session.flush()
     enqueue(session, "digest", f"{account.id}/{event.detector_id}", due_at=who.at)
     [task] = take(session, "digest", "w-é", at=who.at)

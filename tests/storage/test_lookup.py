@@ -11,7 +11,8 @@ from tests.conftest import START, Clock
 from tests.services.conftest import Bench
 from tests.storage.test_query_plans import explain, label_row, noting, query_row
 from tracker.storage.database import Database
-from tracker.storage.detectors import add_versions
+from tracker.storage.detectors import Version, add_versions
+from tracker.storage.estimates.label_changes import list_first_labelled
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.inserting import insert_rows
 from tracker.storage.labelling.inputs import find_firsts, find_truths
@@ -58,7 +59,7 @@ def bench(database: Database) -> Bench:
 
 def rows_read(node: dict[str, Any]) -> Iterator[float]:
     """Yield how many rows each scan in a plan has looked at."""
-    if "Relation Name" in node:
+    if "Relation Name" in node or node["Node Type"] == "Bitmap Index Scan":
         looked_at = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
         yield looked_at * node["Actual Loops"]
     for inner in node.get("Plans", []):
@@ -127,6 +128,29 @@ def test_rows_are_looked_up_one_by_one_in_tables_analysed_before_the_detector_ha
         for asked in statements:
             for read in rows_read(plan_of(session, asked)):
                 assert read <= 3 * len(some), asked[0]
+
+
+@pytest.mark.parametrize("others", [0, 1, 5, 60])
+def test_the_first_labels_of_a_version_are_found_by_one_walk_along_its_queries(
+    bench: Bench, others: int
+) -> None:
+    """In empty tables that were analysed, each query once read all labels' keys."""
+    if bench.database.is_sqlite:
+        pytest.skip("it has no statistics")
+    analyse(bench, others)
+    with bench.database.write() as session:
+        ids = fill(session, bench, QUERIES)
+        labels = [label_row(bench.detector.id, id_) for id_ in ids if id_ % 2]
+        insert_rows(session, Label, labels)
+        its = Version.detector_id == bench.detector.id, Version.name == "v1"
+        version = session.scalars(select(Version).where(*its)).one()
+        with noting(session) as statements:
+            found = list_first_labelled(
+                session, version, frozenset({"random"}), limit=9
+            )
+        assert [row.id for row in found] == [id_ for id_ in ids if id_ % 2][:9]
+        [asked] = statements
+        assert sum(rows_read(plan_of(session, asked))) <= 2 * QUERIES
 
 
 def test_sqlite_reads_of_many_inputs_only_those_that_are_asked_for(

@@ -28,7 +28,11 @@ from tracker.services.telling.mail import begin_digest, end_digest, mute
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector
 from tracker.storage.tasks import LostTaskError, Task, take
-from tracker.storage.telling import Notice
+from tracker.storage.telling import Notice, delete_ended
+
+
+def states(database: Database) -> list[str]:
+    return sorted(one.state for one in rows(database, Notice))
 
 
 @pytest.fixture
@@ -64,7 +68,7 @@ def test_one_mail_an_hour_gathers_what_happened(
     assert first["Message-ID"] != mailbox.taken[1]["Message-ID"]
     clock.at += timedelta(days=1)
     assert postman.run() == 0
-    assert rows(database, Notice) == []
+    assert states(database) == ["delivered"] * 4
 
 
 def test_only_those_are_told_who_chose_it_and_see_the_detector(
@@ -122,6 +126,22 @@ def test_who_lost_the_detector_or_the_account_meanwhile_is_not_told(
     assert rows(database, Notice) == []
 
 
+def test_of_a_mail_only_what_is_still_wanted_was_told(
+    database: Database, clock: Clock, anna: str, postman: Loop, mailbox: Mailbox
+) -> None:
+    happen(database, clock)
+    happen(database, clock, kind="labels.stalled")
+    choose(database, anna, events=["labels.stalled"])
+    assert postman.run() == 1
+    assert "no label" in mailbox.taken[0]["Subject"]
+    [notice] = rows(database, Notice)
+    assert (notice.event_id, notice.state) == (2, "delivered")
+    with database.write() as session:
+        at = clock() + timedelta(hours=1)
+        delete_ended(session, before=at, limit=10)
+    assert states(database) == []
+
+
 def test_a_server_that_fails_is_tried_again_with_the_same_mail(
     database: Database, clock: Clock, anna: str, postman: Loop, mailbox: Mailbox
 ) -> None:
@@ -151,11 +171,11 @@ def test_an_address_that_is_refused_for_good_is_given_up(
     mailbox.refused = "550 no such person"
     happen(database, clock)
     assert postman.run() == 0
-    assert rows(database, Notice) == []
+    assert states(database) == ["failed"]
     mailbox.refused = "450 busy"
     happen(database, clock)
     attempts = 0
-    while rows(database, Notice) and attempts < 40:
+    while "waiting" in states(database) and attempts < 40:
         clock.at += timedelta(hours=14)
         postman.run()
         attempts += 1
@@ -220,8 +240,8 @@ def test_what_a_dead_worker_held_is_sent_by_another_under_the_same_id(
     assert mailbox.taken[0]["Message-ID"] == "<digest.1.1.1@tracker.example.org>"
     # The dead one wakes up, and has nothing to say any more.
     with pytest.raises(LostTaskError), database.write() as session:
-        end_digest(session, taken, [1, 2], None, clock(), is_sent=True)
-    assert len(rows(database, Notice)) == 1
+        end_digest(session, taken, [1, 2], None, clock())
+    assert states(database) == ["delivered", "waiting"]
 
 
 def test_the_link_in_a_mail_ends_it_by_one_post_without_a_page(
@@ -249,7 +269,8 @@ def test_the_link_in_a_mail_ends_it_by_one_post_without_a_page(
     assert clicked.status_code == 200
     assert "Set-Cookie" not in clicked.headers
     happen(database, clock)
-    assert rows(database, Notice) == []
+    # What was mailed is still known; what waited is not.
+    assert states(database) == ["delivered"] * 2
 
 
 def test_a_person_chooses_on_the_page_of_their_account(

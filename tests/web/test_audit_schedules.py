@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from flask import Flask
-from sqlalchemy import select
 
 from tests.conftest import Clock, by
 from tests.web.conftest import Shelf, Visitor
@@ -17,10 +16,11 @@ from tracker.jobs.loop import Loop
 from tracker.services.detectors import get_detector
 from tracker.services.labelling.auditing.audit_draws import draw_next
 from tracker.services.labelling.labels import NewLabel, add_label
+from tracker.storage.base import change_rows
 from tracker.storage.database import Database
 from tracker.storage.labelling.audits import list_open_scheduled
 from tracker.storage.people import find_account
-from tracker.storage.telling import DELIVERED, Delivery
+from tracker.storage.telling import DELIVERED, Delivery, Notice
 
 DAY = timedelta(days=1)
 MONDAY = datetime(2026, 2, 2, tzinfo=UTC)
@@ -184,19 +184,22 @@ def test_who_is_told_of_audits_and_what_was_told_is_shown_to_editors(
         "below target",
     ]
     assert told.count("Slack waits") == 2
+    # Who is asked for labels is mailed whatever they chose.
+    assert told.count("web by mail waits") == 1
     assert "secret" not in page.text
     with database.write() as session:
-        for one in session.scalars(select(Delivery)):
-            one.state = DELIVERED
-    assert (
-        Visitor(app).get("/audits/aud_1").by_id("told").text.count("Slack \u2713") == 2
-    )
+        for rows_of in (Delivery, Notice):
+            change_rows(session, rows_of, state=DELIVERED)
+    told = Visitor(app).get("/audits/aud_1").by_id("told").text
+    assert told.count("Slack \u2713") == 2
+    assert told.count("web by mail \u2713") == 1
     # Who may only look sees what was told and when, and no addresses.
     viewer = Visitor(app, "vera", "viewer")
     assert not viewer.get("/audit-schedules/sch_1").find("dd", id="told")
     seen = viewer.get("/audits/aud_1").by_id("told").text
     assert "below target" in seen
     assert "Slack" not in seen
+    assert "by mail" not in seen
 
 
 def test_who_is_asked_and_how_narrow_is_edited_for_the_audits_to_come(

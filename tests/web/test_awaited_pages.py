@@ -1,5 +1,6 @@
 """Where every query gets its label, charts and sentences go by those without one."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -65,3 +66,17 @@ def test_the_sentence_has_bounds_without_a_target(
     history = visitor.get(f"/detectors/{detector}/changes?by=labels")
     assert "decide nothing; each week has bounds" in history.text
     assert "the one that decides" not in history.by_id("main").text
+
+
+def test_each_class_has_bounds(visitor: Visitor, awaited: Callable[..., str]) -> None:
+    """Of 75 labels of a class all are right; 25 to 75 more may have it, or none."""
+    detector = awaited(target=0.95)
+    for by in ("accuracy", "precision"):
+        page = visitor.get(f"/detectors/{detector}?by={by}")
+        table = page.html.partition('id="classes-title"')[2].partition("</section>")[0]
+
+        lows = [float(one) for one in re.findall(r'label="([\d.]+) to 100 pe', table)]
+        assert len(lows) == 2
+        assert all(60 < low < 75 for low in lows)
+        assert "150 of 150" in table
+        assert "takes those without one as wrong at its lower end" in table

@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 
@@ -102,7 +102,9 @@ def test_a_fall_below_the_reference_says_what_it_is_compared_with(
     )
 
 
-def test_metrics_say_since_when(visitor: Visitor, dropped: str) -> None:
+def test_metrics_say_since_when(
+    visitor: Visitor, dropped: str, keys: dict[str, str]
+) -> None:
     text = visitor.client.get("/metrics").text
     of = 'detector="door",version="default"'
     assert f'tracker_change{{{of},state="dropped"}} 1.0' in text
@@ -111,3 +113,13 @@ def test_metrics_say_since_when(visitor: Visitor, dropped: str) -> None:
     assert f"tracker_accuracy_since_seconds{{{of}}} {float(midnight)}" in text
     missed = 'detector="door",verdict="missed",version="default"'
     assert f"tracker_verdict{{{missed}}} 1.0" in text
+    # The interval since the change, and when it was told, long after its day.
+    asked = {"Authorization": f"Bearer {keys['viewer']}"}
+    answer = visitor.client.get("/api/v1/detectors/door/estimate", headers=asked)
+    found = answer.get_json()
+    for name, side in (("low", "lower"), ("high", "upper")):
+        sample = f'tracker_decision_bound_ratio{{{of},side="{side}"}}'
+        assert f"{sample} {found['decision'][name]}\n" in text
+    told_at = datetime.fromisoformat(found["change"]["at"]).timestamp()
+    assert told_at > midnight + 30 * 86_400
+    assert f"tracker_change_told_seconds{{{of}}} {told_at}\n" in text

@@ -189,8 +189,7 @@ class DigestMail(_Mail):
         )
 
         def end(session: Session, failure: mail.Failure | None) -> bool:
-            is_sent, at = message is not None, self.clock()
-            return mail.end_digest(session, task, told, failure, at, is_sent=is_sent)
+            return mail.end_digest(session, task, told, failure, self.clock())
 
         if message is None:
             self.database.run(lambda session: end(session, None))

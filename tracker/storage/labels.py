@@ -32,7 +32,7 @@ class Label(Base):
     __tablename__ = "labels"
     __table_args__ = (
         of_query(),
-        sa.Index(None, "query_id"),
+        sa.Index(None, "query_id", "detector_id"),
         index_some("labels", "weighted", "weight IS NOT NULL"),
         sa.CheckConstraint(f"sampling IN {SAMPLINGS}", name="sampling"),
     )

@@ -216,27 +216,36 @@ def list_deliveries(
 
 def list_told(
     session: Session, detector_id: int, audit: str
-) -> Sequence[sa.Row[Event, Delivery | None]]:
-    """Return the events about an audit, each with its deliveries or None."""
-    statement = (
-        sa.select(Event, Delivery)
-        .outerjoin(Delivery, Delivery.event_id == Event.id)
-        .where(
-            Event.detector_id == detector_id,
-            Event.version_id.is_(None),
-            Event.type.in_([name for name in EVENTS if name.startswith("audit.")]),
-            Event.data["id"].as_string() == audit,
-        )
+) -> dict[Event, list[tuple[int | str, str]]]:
+    """Return the events about an audit, each with its recipients and their states.
+
+    A recipient is the id of a webhook, or the name of an account that gets mail.
+    """
+    about = sa.select(Event).where(
+        Event.detector_id == detector_id,
+        Event.version_id.is_(None),
+        Event.type.in_([name for name in EVENTS if name.startswith("audit.")]),
+        Event.data["id"].as_string() == audit,
     )
-    return session.execute(statement.order_by(Event.id, Delivery.id)).all()
+    events = {one.id: one for one in session.scalars(about.order_by(Event.id))}
+    found: dict[Event, list[tuple[int | str, str]]] = {e: [] for e in events.values()}
+    sent = sa.select(Delivery.event_id, Delivery.webhook_id, Delivery.state)
+    mailed = sa.select(Notice.event_id, Account.name, Notice.state).join(Account)
+    for statement in (
+        sent.where(Delivery.event_id.in_(events)).order_by(Delivery.id),
+        mailed.where(Notice.event_id.in_(events)).order_by(Notice.id),
+    ):
+        for event_id, to, state in session.execute(statement):
+            found[events[event_id]].append((to, state))
+    return found
 
 
 def delete_ended(session: Session, *, before: datetime, limit: int) -> None:
-    old = sa.select(Delivery.id).where(
-        Delivery.state != WAITING, Delivery.created_at < before
-    )
-    ids = session.scalars(old.order_by(Delivery.id).limit(limit)).all()
-    base.delete_rows(session, Delivery, Delivery.id.in_(ids))
+    for rows_of in (Delivery, Notice):
+        old = rows_of.state != WAITING, rows_of.created_at < before
+        found = sa.select(rows_of.id).where(*old).order_by(rows_of.id).limit(limit)
+        ids = session.scalars(found).all()
+        base.delete_rows(session, rows_of, rows_of.id.in_(ids))
 
 
 class AddressCheck(Base):
@@ -275,31 +284,40 @@ class MailMute(Base):
 
 
 class Notice(Base):
-    """An event that waits to be mailed to a person; deleted with the mail."""
+    """An event in a mail to one person, with what became of it."""
 
     __tablename__ = "notices"
     __table_args__ = (
         sa.ForeignKeyConstraint(
             ["detector_id", "event_id"], [Event.detector_id, Event.id]
         ),
-        sa.Index(None, "account_id", "detector_id", "id"),
+        sa.Index(None, "event_id"),
+        index_where(
+            "state = 'waiting'",
+            "ix_notices_waiting",
+            "account_id",
+            "detector_id",
+            "id",
+        ),
     )
 
     detector_id: Mapped[int] = owner("detectors")
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
     account_id: Mapped[int] = mapped_column(sa.ForeignKey(Account.id))
     event_id: Mapped[int] = mapped_column(BigId)
+    created_at: Mapped[datetime]
+    state: Mapped[str] = mapped_column(sa.Text)
 
 
 def find_last_notice(session: Session, account_id: int, detector_id: int) -> int | None:
-    mine = {"account_id": account_id, "detector_id": detector_id}
+    mine = {"account_id": account_id, "detector_id": detector_id, "state": WAITING}
     return session.scalar(sa.select(sa.func.max(Notice.id)).filter_by(**mine))
 
 
 def list_notices(
     session: Session, account_id: int, detector_id: int, *, last: int
 ) -> list[tuple[int, Event]]:
-    """Return the notices up to the id *last*, each with its event, in order."""
+    """Return what waits up to the notice *last*, each with its event, in order."""
     statement = (
         sa.select(Notice.id, Event)
         .join(Event, Event.id == Notice.event_id)
@@ -307,6 +325,7 @@ def list_notices(
             Event.detector_id == detector_id,
             Notice.account_id == account_id,
             Notice.detector_id == detector_id,
+            Notice.state == WAITING,
             Notice.id <= last,
         )
         .order_by(Notice.id)

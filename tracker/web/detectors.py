@@ -43,7 +43,6 @@ from tracker.web.drawing.answers import (
     list_pairs,
     name_marks,
     near_axis,
-    read_precision,
 )
 from tracker.web.drawing.readings import (
     build_axis,
@@ -56,7 +55,7 @@ from tracker.web.drawing.weeks import draw_weeks
 from tracker.web.drawing.words import narrow, sentence
 from tracker.web.forms import Form, failed_form, parse_new_detector
 from tracker.web.labelling.rechecks import read_errors
-from tracker.words import BALANCED, DECIDING_METHOD, EXACT, RECALL
+from tracker.words import BALANCED, DECIDING_METHOD, EXACT, PRECISION, RECALL
 
 # Of more classes than these the others are folded away.
 MOST_OPEN = 6
@@ -272,7 +271,7 @@ def _read_rows(
 ) -> dict[str, Any]:
     """Return the rows of the classes, the weakest first beyond two."""
     of = "precision" if asked.get("by") == "precision" else "accuracy"
-    scores = estimate.classes if of == "accuracy" else read_precision(estimate)
+    scores = estimate.list_scores(RECALL if of == "accuracy" else PRECISION)
     rows = [
         read(one, name=name, tone=tone_of(place) if len(scores) == 2 else 0)
         for place, (name, one) in enumerate(zip(detector.classes, scores, strict=True))

@@ -46,11 +46,7 @@ _GAUGES = {
 # The default method has the plain names, so that a rule without a method in it
 # means one series; the bounds of the others have names of their own.
 _DEFAULT = EXACT
-_BOUNDS = {
-    "low": "Lower bound of the interval of the accuracy",
-    "high": "Upper bound of the interval of the accuracy",
-}
-_SIDES = ("lower", "upper")
+_SIDES = {"low": "lower", "high": "upper"}
 # The metrics with units in their names, and the targets to compare with.
 _RATIOS = {
     "accuracy_ratio": "Estimated accuracy of a class, or the balanced accuracy",
@@ -61,6 +57,8 @@ _RATIOS = {
     "change": "1 if the last proved change of the accuracy was this one, 0 if not",
     "basis_info": "Whose labels count, what counts once, and what the target is on",
     "accuracy_since_seconds": "Unix time of the day since which the verdict counts",
+    "change_told_seconds": "Unix time at which the last proved change was told",
+    "decision_bound_ratio": "Bound of the interval that decides, of the measure",
 }
 
 
@@ -98,8 +96,7 @@ def show_metrics() -> ResponseReturnValue:
         )
     for name, (text, value) in service.items():
         Gauge(name, text, registry=registry).set(value)
-    by_id = {detector.id: detector for detector in found}
-    estimates = write_estimates(by_id, rows, calendars)
+    estimates = write_estimates({one.id: one for one in found}, rows, calendars)
     return Response(
         generate_latest(registry) + estimates.encode(), content_type=CONTENT_TYPE_LATEST
     )
@@ -136,9 +133,10 @@ def write_estimates(
     out.  *calendars* are what is kept of each version.
     """
     texts = {
-        _name_gauge(method, name): f"{text}, method {method}"
+        _name_gauge(method, name): f"{side.capitalize()} bound of the interval of the "
+        f"accuracy, method {method}"
         for method in STORED_METHODS
-        for name, text in _BOUNDS.items()
+        for name, side in _SIDES.items()
     }
     texts = _GAUGES | texts | _RATIOS
     gauges = {name: _Gauge(f"tracker_{name}", text) for name, text in texts.items()}
@@ -185,13 +183,12 @@ def _add_row(
 ) -> None:
     # Each is looked up in the row once: there are thousands of rows.
     method, position, accuracy = row.method, row.position, row.accuracy
-    bounds = row.low, row.high
     version = f'version="{_escape(row.version)}"'
     scope = f'{owner.scopes[position]},method="{method}"'
-    for name, side, bound in zip(_BOUNDS, _SIDES, bounds, strict=True):
+    bounds = zip(_SIDES.items(), (row.low, row.high), strict=True)
+    for (name, side), bound in bounds:
         gauges[_name_gauge(method, name)].add(f"{scope},{version}", bound)
-        labels = f'{scope},side="{side}",{version}'
-        gauges["accuracy_bound_ratio"].add(labels, bound)
+        gauges["accuracy_bound_ratio"].add(f'{scope},side="{side}",{version}', bound)
     if method == _DEFAULT:
         labels = f"{scope},{version}"
         gauges["labelled"].add(labels, row.labelled)
@@ -203,8 +200,8 @@ def _add_row(
     if method == DECIDING_METHOD and not position:
         labels = f"{owner.label},{version}"
         gauges["labels"].add(labels, row.labels)
-        basis = f'{owner.basis},population="{row.population}",{version}'
-        gauges["basis_info"].add(f"{owner.label},{basis}", 1)
+        basis = f'{owner.label},{owner.basis},population="{row.population}",{version}'
+        gauges["basis_info"].add(basis, 1)
         if calendar is not None and row.population == LIVE:
             _add_now(gauges, owner, version, calendar)
 
@@ -222,6 +219,10 @@ def _add_now(
     if change is not None:
         day = datetime.fromisoformat(change["since"]).replace(tzinfo=owner.zone)
         gauges["accuracy_since_seconds"].add(labels, day.timestamp())
+        told_at = datetime.fromisoformat(change["at"])
+        gauges["change_told_seconds"].add(labels, told_at.timestamp())
+    for name, side in _SIDES.items():
+        gauges["decision_bound_ratio"].add(f'{labels},side="{side}"', calendar[name])
     if owner.target is not None:
         said = compare_with_target(calendar["low"], calendar["high"], owner.target)
         _add_verdict(gauges["verdict"], owner, said, f",{version}")

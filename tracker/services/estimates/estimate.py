@@ -36,11 +36,17 @@ from tracker.services.estimates.intervals import (
     score_share,
     score_window,
 )
-from tracker.services.estimates.missing import NOTHING, UnclearBounds, bound_unclear
+from tracker.services.estimates.missing import (
+    NOTHING,
+    Missing,
+    UnclearBounds,
+    bound_classes,
+    bound_unclear,
+)
 from tracker.services.estimates.replays import REPLAYS_ASIDE, decide_replay
 from tracker.services.estimates.warnings import DependentMistakes, find_warnings
 from tracker.services.estimates.windows import parse_window
-from tracker.services.evidence.measure import read_measure, spread
+from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
     PopulationWord,
@@ -208,6 +214,8 @@ class Estimate(OfDetector):
     # Without a target, where some queries will get their label: the measure, whatever
     # these will be.
     _bounded: Accuracy | None = PrivateAttr(default=None)
+    # The queries that will get their label, by predicted class.
+    _awaited: Missing | None = PrivateAttr(default_factory=dict)
 
     @property
     def shown_level(self) -> float:
@@ -219,6 +227,17 @@ class Estimate(OfDetector):
     @property
     def bounded(self) -> Accuracy | None:
         return self._bounded
+
+    def list_scores(self, kind: str) -> list[Score]:
+        """Return the accuracy of each class, or its precision, as pages show it."""
+        scores: Sequence[Score] = self.classes
+        if kind == words.PRECISION:
+            named = [Measure(kind, name) for name in self.confusion]
+            found = [one.count_right(self.confusion) for one in named]
+            right, said = ([one[side][0] for one in found] for side in (0, 1))
+            scores = score([right], [said], self.method, self.shown_level)[0][1:]
+        terms = ([*self.confusion], self._awaited, self.shown_level)
+        return bound_classes(scores, kind, *terms)
 
     @property
     def shares(self) -> tuple[float, ...] | None:
@@ -409,6 +428,7 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         as_known_at=as_known_at,
     )
     estimate._deciding_level = deciding
+    estimate._awaited = counted.awaited if counted.is_now else NOTHING
     estimate._bounded = _bound_awaited(detector, counted, target, level, bets)
     return estimate
 

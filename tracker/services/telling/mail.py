@@ -218,7 +218,7 @@ def choose_mail(session: Session, account: Account, choice: MailChoice, by: By) 
     account.mail_events = choice.events
     if email is None:
         account.email = None
-        base.delete_rows(session, Notice, account_id=account.id)
+        base.delete_rows(session, Notice, account_id=account.id, state=storage.WAITING)
     if email is None or email == account.email:
         _forget(session, account.id)
     elif asked is None or asked.email != email:
@@ -231,8 +231,14 @@ def queue_notices(session: Session, event: Event) -> None:
     """Add a notice of an event for each of its readers, in the same transaction."""
     for account in base.list_rows(session, Account, Account.email.is_not(None)):
         if _wants(account, event) and _is_told(session, account, event.detector_id):
-            about = {"account_id": account.id, "detector_id": event.detector_id}
-            session.add(Notice(**about, event_id=event.id))
+            notice = Notice(
+                account_id=account.id,
+                detector_id=event.detector_id,
+                event_id=event.id,
+                created_at=event.happened_at,
+                state=storage.WAITING,
+            )
+            session.add(notice)
             enqueue(
                 session,
                 DIGEST,
@@ -270,8 +276,8 @@ def begin_digest(
 ) -> tuple[EmailMessage | None, list[int]]:
     """Return a mail and the ids of its notices; None if there is nothing to send.
 
-    Each attempt has the same notices.  The person may have been disabled, have lost the
-    detector or have changed their choice since the events.
+    Each attempt has the same notices, less those that are no longer wanted: the person
+    may have been disabled, have lost the detector or have changed their choice.
     """
     row = hold(session, task)
     account_id, detector_id = map(int, task.key.split("/"))
@@ -285,12 +291,14 @@ def begin_digest(
     account = session.get_one(Account, account_id)
     detector = session.get_one(Detector, detector_id)
     told = storage.list_notices(session, account_id, detector_id, last=last)
-    ids = [number for number, _ in told]
-    events = [event for _, event in told if _wants(account, event)]
-    if not events or not _is_told(session, account, detector.id):
-        return None, ids
-    name = f"digest.{account_id}.{detector_id}.{last}"
-    return _write_digest(head, account, detector, events, at, name), ids
+    is_told = _is_told(session, account, detector.id)
+    wanted = {id_: event for id_, event in told if is_told and _wants(account, event)}
+    vain = Notice.id.in_([id_ for id_, _ in told if id_ not in wanted])
+    base.delete_rows(session, Notice, vain, detector_id=detector_id)
+    if not wanted:
+        return None, []
+    name, events = f"digest.{account_id}.{detector_id}.{last}", [*wanted.values()]
+    return _write_digest(head, account, detector, events, at, name), [*wanted]
 
 
 def _write_digest(  # noqa: PLR0913, PLR0917 - the parts of a mail.
@@ -324,14 +332,12 @@ def _write_digest(  # noqa: PLR0913, PLR0917 - the parts of a mail.
     return message
 
 
-def end_digest(  # noqa: PLR0913 - the result of an attempt.
+def end_digest(
     session: Session,
     task: Task,
     told: Sequence[int],
     failure: Failure | None,
     at: datetime,
-    *,
-    is_sent: bool,
 ) -> bool:
     """Store the result of an attempt; return whether it is given up.
 
@@ -346,8 +352,10 @@ def end_digest(  # noqa: PLR0913 - the result of an attempt.
         return False
     account_id, detector_id = map(int, task.key.split("/"))
     # By id: one with a lower id may have come since.
-    base.delete_rows(session, Notice, Notice.id.in_(told), detector_id=detector_id)
-    if is_sent and failure is None:
+    theirs = Notice.id.in_(told), Notice.detector_id == detector_id
+    state = storage.DELIVERED if failure is None else storage.FAILED
+    base.change_rows(session, Notice, *theirs, state=state)
+    if told and failure is None:
         repeat(session, row, due_at=at + _DIGEST_EVERY)
         return False
     if failure is None:
@@ -374,6 +382,6 @@ def mute(
     row = {"account_id": account.id, "detector_id": detector.id}
     base.set_row(session, storage.MailMute, is_there=is_muted, **row)
     if is_muted:
-        base.delete_rows(session, Notice, **row)
+        base.delete_rows(session, Notice, **row, state=storage.WAITING)
     action = "mail ended" if is_muted else "mail wanted again"
     by.record(session, action, account.name, detector=detector.name)

@@ -6,12 +6,9 @@ from itertools import takewhile
 from typing import Any
 
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.intervals import score
-from tracker.services.evidence.measure import Measure
-from tracker.shapes import Accuracy, Moment, Score
+from tracker.shapes import Accuracy, Moment
 from tracker.web.drawing.readings import Axis, Tick
 from tracker.web.drawing.words import number
-from tracker.words import PRECISION
 
 # Of fewer labels there is no curve.
 LEAST_DRAWN = 10
@@ -101,13 +98,3 @@ def list_pairs(estimate: Estimate) -> list[tuple[str, str, int]]:
         if predicted != label and number
     ]
     return sorted(pairs, key=lambda pair: -pair[2])
-
-
-def read_precision(estimate: Estimate) -> Sequence[Score]:
-    """Return how often a prediction of each class is right, by the same method."""
-    found = [
-        Measure(PRECISION, one.name).count_right(estimate.confusion)
-        for one in estimate.classes
-    ]
-    right, said = ([one[side][0] for one in found] for side in (0, 1))
-    return score([right], [said], estimate.method, estimate.shown_level)[0][1:]

@@ -309,16 +309,20 @@ def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
 
 
 def _read_told(session: Session, audit: Audit) -> dict[Event, list[Any]]:
-    """Return what was told of an audit, and to which webhooks that the caller sees."""
+    """Return what was told of an audit, to webhooks that editors see, and by mail."""
     who = account()
-    seen = list_seen_webhooks(session, who) if who.may(EDITOR) else []
-    names = {one.id: name_place(one) for one in seen}
-    found: dict[Event, list[Any]] = {}
-    for event, to in list_told(session, audit.detector_id, dump_id("aud", audit.id)):
-        places = found.setdefault(event, [])
-        if to is not None and to.webhook_id in names:
-            places.append((names[to.webhook_id], to))
-    return found
+    told = list_told(session, audit.detector_id, dump_id("aud", audit.id))
+    if not who.may(EDITOR):
+        return {event: [] for event in told}
+    names = {one.id: name_place(one) for one in list_seen_webhooks(session, who)}
+    return {
+        event: [
+            (f"{to} by mail" if isinstance(to, str) else names[to], state)
+            for to, state in sent
+            if isinstance(to, str) or to in names
+        ]
+        for event, sent in told.items()
+    }
 
 
 def _say_span(audit: Audit, time_zone: str) -> str:
