@@ -214,7 +214,8 @@ _OF_INPUT = Prepared(
         Query.detector_id == sa.bindparam("detector_id"),
         Query.input == sa.bindparam("input"),
     )
-    .order_by(Query.id)
+    # In the order of the ids SQLite would read all queries of the detector.
+    .order_by(Query.id + 0)
     .with_for_update(key_share=True)
 )
 

@@ -44,8 +44,7 @@ _SOME = (
     ("group_standing_given", '"group" IS NOT NULL', "group", "standing", "version_id"),
     # Those that do not count where versions are pooled, as they are counted.
     ("unpooled", "NOT is_pooled", "standing", "label", "predicted", "version_id"),
-    # What was put to several versions, the first query of each, which alone is scored,
-    # apart from repeats.  A second index would make imports an eighth slower.
+    # What was put to several versions; the first query of each alone is scored.
     ("input_given", "input IS NOT NULL", "input", "is_repeat", "label", "version_id"),
     ("agreement_compared", "agreement IS NOT NULL", "agreement", "id"),
     # The few that somebody marked.
