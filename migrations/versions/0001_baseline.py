@@ -1079,16 +1079,10 @@ def _create_tables() -> None:
         **where("confidence IS NULL"),
     )
     op.create_index(
-        "ix_queries_detector_id_input_label_given",
+        "ix_queries_detector_id_input_given",
         "queries",
-        ["detector_id", "input", "label"],
+        ["detector_id", "input", "is_repeat", "label", "version_id"],
         **where("input IS NOT NULL"),
-    )
-    op.create_index(
-        "ix_queries_detector_id_input_version_id_first",
-        "queries",
-        ["detector_id", "input", "version_id"],
-        **where("input IS NOT NULL AND NOT is_repeat"),
     )
     op.create_index(
         "ix_queries_detector_id_label_predicted_id",

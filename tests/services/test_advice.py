@@ -135,6 +135,24 @@ def test_a_plan_says_what_an_audit_would_take(bench: Bench, is_sure: bool) -> No
     assert decided.text.endswith("so far would need no label more.")
 
 
+def test_an_audit_that_has_not_decided_yet_is_not_said_to_need_no_label(
+    bench: Bench,
+) -> None:
+    """The interval is narrow enough, but lies far from what the confidences say."""
+    rows = [("YES", "YES")] * 7 + [("NO", "NO")] * 363 + [("YES", "NO")] * 14
+    bench.log_all({"predicted": said, "label": label} for said, label in rows)
+    bench.log_all({"predicted": "NO", "confidence": 0.9} for _ in range(5_000))
+    with bench.database.write() as session:
+        bench.attached(session).target = 0.9
+    with bench.database.read() as session:
+        found = price_audit(session, bench.attached(session), bench.estimate())
+    assert found.decision is not None
+    assert found.decision.advice is not None
+    # After 48 the interval that is foreseen still holds the target.
+    assert (found.decision.advice.audit_labels or 0) > 100
+    assert "no label more" not in found.decision.advice.text
+
+
 def test_the_price_of_a_week_is_of_the_last_seven_days(bench: Bench) -> None:
     def price() -> Advice:
         estimate = bench.estimate()

@@ -15,7 +15,11 @@ from tracker.storage.detectors import Version, add_versions
 from tracker.storage.estimates.label_changes import list_first_labelled
 from tracker.storage.estimates.pending import add_batch, first_id
 from tracker.storage.inserting import insert_rows
-from tracker.storage.labelling.inputs import find_firsts, find_truths
+from tracker.storage.labelling.inputs import (
+    find_firsts,
+    find_truths,
+    iter_queries_of,
+)
 from tracker.storage.labels import Label
 from tracker.storage.queries.groups import find_groups_of, find_units, list_labels_of
 from tracker.storage.queries.lookup import (
@@ -170,7 +174,8 @@ def test_sqlite_reads_of_many_inputs_only_those_that_are_asked_for(
             find_truths(session, detector_id, inputs, of_repeats=True)
             find_groups_of(session, detector_id, inputs)
             find_units(session, detector_id, {f"erased {one}": one for one in inputs})
-        assert len(statements) == 6
+            [*iter_queries_of(session, detector_id, inputs[:1])]
+        assert len(statements) == 7
         for asked in statements:
             said = f"EXPLAIN QUERY PLAN {asked[0]}"
             plan = session.connection().exec_driver_sql(said, asked[1])

@@ -40,6 +40,7 @@ from tracker.storage.labels import (
     iter_label_rows,
     list_labels,
 )
+from tracker.storage.operations.retention import lock_disposable
 from tracker.storage.queries.lookup import find_queries_by_key
 from tracker.storage.queries.queries import (
     add_queries,
@@ -296,6 +297,19 @@ def test_a_new_query_is_compared_with_those_of_its_input_alone(
         plan = plan_of(session, *statements)
     compared = [line for line in plan if "queries_1 " in line]
     assert "detector_id=? AND input=?" in compared[0]
+
+
+def test_what_is_beside_a_query_is_found_by_its_input_and_label(
+    database: Database,
+) -> None:
+    """Else a query of an input asked often is compared with each of the others."""
+    if not database.is_sqlite:
+        pytest.skip("PostgreSQL plans by its statistics")
+    with database.write() as session, noting(session) as statements:
+        lock_disposable(session, 1, [1], reserved_until=START)
+        plan = plan_of(session, *statements)
+    beside = [line for line in plan if "label>?" in line]
+    assert "detector_id=? AND input=? AND is_repeat=? AND label>?" in beside[0]
 
 
 def plan_of(session: Session, asked: tuple[str, Any]) -> list[str]:

@@ -63,6 +63,8 @@ def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
 
     A target counts as decided once the half-width is the distance of the expected
     accuracy from it.  When a single audit crosses it varies by a factor of two or more.
+    Where an interval so narrow is there before and has not decided, because it lies far
+    from what is expected, the target counts as decided once the interval excludes it.
     """
     wrong, rows = fitted(strata, known, AS_SAID)
     chances = wrong[:, None] * rows
@@ -79,13 +81,16 @@ def foresee_labels(  # noqa: PLR0913 - a set, what is asked of it, and how well.
         # its half-width is half the distance from that end to the target.
         beyond = 1.0 - goal.target if expected > goal.target else goal.target
         wanted = min(wanted, beyond / 2.0)
-    goal = Goal(goal.aim, wanted, None)
+    asked, goal = goal, Goal(goal.aim, wanted, None)
+    start = next(imagine(strata, shares, known, goal, level))
+    if goal.is_reached(start) and not asked.is_reached(start):
+        goal = asked
     left = int(strata.sizes.sum() - known.sum())
     found = []
     for seed in range(runs):
-        asked = strata, shares, known, goal, level
+        imagined = strata, shares, known, goal, level
         stop = goal.is_reached
-        course = imagine(*asked, is_even=is_even, stop=stop, seed=seed)
+        course = imagine(*imagined, is_even=is_even, stop=stop, seed=seed)
         before, last = (None, *course)[-2:]
         assert last is not None
         found.append(_reached_between(before, last, goal, left))

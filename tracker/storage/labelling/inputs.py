@@ -83,9 +83,6 @@ def put_references(
 
 
 _AT_ONCE = 5_000
-# As the index has it, which would not be used for IS false.  That inputs are not null
-# follows from their values; where it is said, SQLite reads all inputs of the detector.
-_ARE_FIRSTS = sa.text("NOT queries.is_repeat")
 
 
 class InputLock(Base):
@@ -155,7 +152,7 @@ def find_firsts(
     session: Session, detector_id: int, inputs: Collection[str]
 ) -> set[tuple[int, str]]:
     """Return of each version, by its id, which of *inputs* were put to it."""
-    statement = sa.select(Query.version_id, Query.input).where(_ARE_FIRSTS)
+    statement = sa.select(Query.version_id, Query.input).where(~Query.is_repeat)
     rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     return {(version_id, name) for version_id, name in rows}
 
@@ -186,7 +183,7 @@ def find_truths(
     )
     statement = sa.select(*columns).join(label, on)
     if not of_repeats:
-        statement = statement.where(_ARE_FIRSTS)
+        statement = statement.where(~Query.is_repeat)
     rows = look_up(session, detector_id, statement, Query.input, [*inputs])
     # Before inputs had a truth their queries could be given different ones.
     newest_last = sorted(rows, key=attrgetter("created_at", "id"))
@@ -217,7 +214,8 @@ _OF_INPUT = Prepared(
         Query.detector_id == sa.bindparam("detector_id"),
         Query.input == sa.bindparam("input"),
     )
-    .order_by(Query.id)
+    # In the order of the ids SQLite would read all queries of the detector.
+    .order_by(Query.id + 0)
     .with_for_update(key_share=True)
 )
 

@@ -124,10 +124,12 @@ def _are_needed_by_nothing(
         # The first query with an input counts for its repeats.
         exists(repeat.id).where(repeat_of(repeat)),
         # Versions are compared by their predictions of one input, of which one label
-        # is enough.  Every label is greater than the empty text, which uses the index.
+        # is enough.  All repeats and every label, which is greater than the empty text,
+        # are named, or the index would not be used that far.
         exists(beside.id).where(
             beside.detector_id == Query.detector_id,
             beside.input == Query.input,
+            beside.is_repeat.in_((False, True)),
             beside.label > "",
         ),
     )

@@ -44,15 +44,8 @@ _SOME = (
     ("group_standing_given", '"group" IS NOT NULL', "group", "standing", "version_id"),
     # Those that do not count where versions are pooled, as they are counted.
     ("unpooled", "NOT is_pooled", "standing", "label", "predicted", "version_id"),
-    # What was put to several versions, which are compared by it.
-    ("input_label_given", "input IS NOT NULL", "input", "label"),
-    # By version the query that an input was first put with, which alone is scored.
-    (
-        "input_version_id_first",
-        "input IS NOT NULL AND NOT is_repeat",
-        "input",
-        "version_id",
-    ),
+    # What was put to several versions; the first query of each alone is scored.
+    ("input_given", "input IS NOT NULL", "input", "is_repeat", "label", "version_id"),
     ("agreement_compared", "agreement IS NOT NULL", "agreement", "id"),
     # The few that somebody marked.
     ("id_tagged", "tags IS NOT NULL", "id"),
