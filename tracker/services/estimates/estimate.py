@@ -1,6 +1,6 @@
 """The estimate of a detector's accuracy from the labels committed so far."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -50,7 +50,6 @@ from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
     PopulationWord,
-    Standings,
     standings_of,
     targeted_standings,
 )
@@ -274,6 +273,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     population: str | None = None,
     target: float | None = None,
     span: SpanWord | None = None,
+    is_dated: bool = True,
 ) -> Estimate:
     """Compute an estimate from every label committed so far.
 
@@ -281,7 +281,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     those of the version; by default now for `anytime`, which decides.  Only queries
     from *since* to *until* count for which *where* holds (see ``parse_where``).  A
     *window* of the last labels or days stands beside them, and *as_known_at* leaves out
-    what came later, for changes too.
+    what came later, for changes too.  To find when the queries were asked takes long
+    where other versions answered before; unless *is_dated* nobody looks.
     """
     at = as_known_at or computed_at
     last, since = parse_window(window, since, method, at=at, until=until)
@@ -313,7 +314,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         window=window,
         as_known_at=as_known_at,
     )
-    facts = _find_facts(session, detector, versions, found, filters, counted.standings)
+    standings = counted.standings if is_dated else ()
+    facts = _find_facts(session, detector, versions, found, filters, standings)
     return found.model_copy(update=facts)
 
 
@@ -323,7 +325,7 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     versions: Sequence[Version],
     found: Estimate,
     filters: Mapping[str, Any],
-    standings: Standings,
+    standings: Collection[str],
 ) -> dict[str, Any]:
     """Return warnings, what a replay decides, and when queries were asked if known."""
     facts: dict[str, Any] = {}
@@ -337,7 +339,7 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     if found.no_decision_because == REPLAYS_ASIDE and found.target is not None:
         aim = found.target, found.confidence_level
         facts |= decide_replay(session, detector, versions[0], *aim)
-    if not found.labels or is_then or (found.window or "").isdigit():
+    if not (found.labels and standings) or is_then or (found.window or "").isdigit():
         return facts
     if found.span is not None:
         filters = {**filters, **found.span.instants(detector)}
