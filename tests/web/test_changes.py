@@ -58,6 +58,24 @@ def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
     assert f"the {said}" in events
 
 
+def test_a_fall_that_corrections_take_back_needs_nobody(
+    visitor: Visitor, shelf: Shelf, dropped: str, recompute: Callable[[], None]
+) -> None:
+    said = "door, version default: the mean of the classes dropped"
+    assert said in visitor.get("/inbox").text
+    assert visitor.get("/inbox").by_id("answer").text.endswith("one detector dropped.")
+    rows = rows_of([(40, 0.98, 20), (10, 0.6, 20)])
+    for row in rows[40 * 20 :]:
+        row["label"] = row["predicted"]
+    shelf.add_queries(dropped, rows[40 * 20 :])
+    recompute()
+    inbox = visitor.get("/inbox")
+    assert said not in inbox.text
+    assert inbox.by_id("answer").text.endswith("one detector reached the target.")
+    # What was told stays.
+    assert said in visitor.get(f"/detectors/{dropped}/events").text
+
+
 def test_a_rise_says_what_was_before(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:
