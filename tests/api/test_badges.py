@@ -78,6 +78,13 @@ def test_its_colour_is_the_verdict(api, app, published, target, colour):
 
 
 @pytest.mark.thorough
+def test_it_names_the_class_of_its_measure_as_it_is(api, app, published):
+    api.patch("/detectors/door", {"measure": "recall:YES"})
+    picture = look(app, api.post(PATH).json["svg"]).text
+    assert "Accuracy of YES, by " in picture
+
+
+@pytest.mark.thorough
 def test_before_the_first_label_it_says_so(api, app, door):
     made = api.post(PATH).json
     assert look(app, made["json"]).json["message"] == "not known yet"

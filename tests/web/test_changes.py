@@ -58,6 +58,24 @@ def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
     assert f"the {said}" in events
 
 
+def test_a_fall_that_corrections_take_back_needs_nobody(
+    visitor: Visitor, shelf: Shelf, dropped: str, recompute: Callable[[], None]
+) -> None:
+    said = "door, version default: the mean of the classes dropped"
+    assert said in visitor.get("/inbox").text
+    assert visitor.get("/inbox").by_id("answer").text.endswith("one detector dropped.")
+    rows = rows_of([(40, 0.98, 20), (10, 0.6, 20)])
+    for row in rows[40 * 20 :]:
+        row["label"] = row["predicted"]
+    shelf.add_queries(dropped, rows[40 * 20 :])
+    recompute()
+    inbox = visitor.get("/inbox")
+    assert said not in inbox.text
+    assert inbox.by_id("answer").text.endswith("one detector reached the target.")
+    # What was told stays.
+    assert said in visitor.get(f"/detectors/{dropped}/events").text
+
+
 def test_a_rise_says_what_was_before(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:
@@ -96,10 +114,12 @@ def test_a_fall_below_the_reference_says_what_it_is_compared_with(
     page = visitor.get(f"/detectors/{after}")
     assert re.search(r"The average since .{5,11} is below the stated 95 %", page.text)
     assert "Dropped on" in page.text
-    history = visitor.get(f"/detectors/{after}/changes").text
-    assert (
-        "compared with the 95 % that were stated, not with what was before" in history
-    )
+    history = visitor.get(f"/detectors/{after}/changes")
+    assert "compared with the 95 % that were stated, not with what was" in history.text
+    # It is not proved that it dropped on that day.
+    said = history.by_id("answer-title").text
+    assert said.startswith("It is below the stated 95 % on average since about ")
+    assert re.search(r" % right; before, .+ %\.$", said)
     page = visitor.get(f"/detectors/{always}")
     assert "↓ Below 95 %" in page.text
     assert "The average is below the stated 95 %" in page.text

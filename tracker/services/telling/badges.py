@@ -128,5 +128,5 @@ def draw_face(session: Session, detector: Detector, *, at: datetime) -> BadgeFac
     name = "" if measure.kind == BALANCED else f"{measure.name} "
     whose = "" if kind == LIVE else f", {kind} labels"
     message = f"{name}{text} ({low} to {high}%){day}{whose}"
-    basis = f"{measure.name.capitalize()}, by {estimate.basis}"
+    basis = f"{measure.name[0].upper()}{measure.name[1:]}, by {estimate.basis}"
     return BadgeFace(message=message, color=colour, basis=basis)

@@ -4,7 +4,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, get_args
 
 from flask import Response, jsonify, render_template, request
@@ -14,7 +13,6 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.charts.axes import Axis
 from tracker.charts.render import render_png, render_svg
-from tracker.charts.words import plural
 from tracker.errors import ConflictError
 from tracker.http import by, now
 from tracker.services.deciding.comparison import get_comparison
@@ -22,7 +20,7 @@ from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import Cohorts, get_cohorts
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.estimate import Estimate, get_estimate, list_estimates
+from tracker.services.estimates.estimate import get_estimate, list_estimates
 from tracker.services.estimates.history import list_rows, list_scopes
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.estimates.report import Report
@@ -110,7 +108,6 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             row=row,
             change=estimate.change,
             mistakes=row.mistakes,
-            describe_lately=partial(_describe_lately, session, detector, estimate),
             told=[(event, tell_briefly(event)) for event in events],
             **chosen | {"version": version},
             **along(session, detector, version, row, chosen),
@@ -201,31 +198,6 @@ def _along_weeks(
             ],
         ),
     }
-
-
-def _describe_lately(session: Session, detector: Detector, estimate: Estimate) -> str:
-    """Say whether the accuracy lately is another one, where no change is proved."""
-    window = get_estimate(
-        session,
-        detector,
-        version=estimate.version,
-        window=request.args.get("window") or _WINDOW,
-        computed_at=now(),
-    )
-    if not window.labels:
-        nothing = "Not measured yet: no label counts so far."
-        return "No label is that new." if estimate.labels else nothing
-    if window.labels >= estimate.labels:
-        return f"No change seen in {plural(estimate.labels, 'label')}."
-    of = f"the {plural(window.labels, 'label')} lately"
-    if window.balanced.high < estimate.balanced.low:
-        return f"Lower: {of} lie below the average of all labels."
-    if window.balanced.low > estimate.balanced.high:
-        return f"Higher: {of} lie above the average of all labels."
-    whole, last = read_balanced(estimate).estimate, read_balanced(window).estimate
-    if last is None or whole is None:
-        return "Too few labels to compare."
-    return f"No change seen: last {plural(window.labels, 'label')} {last}, all {whole}."
 
 
 def _read_comparison(session: Session, detector: Detector) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from tracker.charts.words import count_in_words, short_day
 from tracker.http import account, by, context, database, now
 from tracker.services.detectors import get_detector
+from tracker.services.estimates.report import DROPPED
 from tracker.services.fields import is_storable
 from tracker.services.labelling.queues import MOST_COUNTED
 from tracker.services.people.own import OwnChange, change_own
@@ -22,6 +23,7 @@ from tracker.services.telling.deliveries import say, say_in_full
 from tracker.storage.base import dump_id, list_detector_ids, parse_id, set_row
 from tracker.storage.detectors import Detector, list_detectors, zone_of
 from tracker.storage.estimates.cells import day_in
+from tracker.storage.estimates.projections import CALENDAR, load_by_name
 from tracker.storage.labelling.labelers import list_asked
 from tracker.storage.labelling.queues import Work, count_all
 from tracker.storage.people import Account, Pin, seen_by
@@ -121,7 +123,8 @@ def _find_news(session: Session) -> list[Event]:
     """Return the new events of the detectors that the visitor sees, newest first.
 
     Only the last verdict and change of a version is current.  A version that dropped
-    has no verdict: the sentence on the drop says it.
+    has no verdict: the sentence on the drop says it.  A drop that later labels do not
+    prove is no news.
     """
     among = account().detectors
     news: dict[tuple[Any, ...], Event] = {}
@@ -129,11 +132,18 @@ def _find_news(session: Session) -> list[Event]:
         family, data = event.type.partition(".")[0], event.data
         which = data.get("id") or (data.get("by"), data.get("value"))
         news.setdefault((event.detector_id, event.version_id, family, which), event)
-    fallen = {one.version_id for one in news.values() if one.type == _DROPPED}
+    dropped = [one for one in news.values() if one.type == _DROPPED]
+    fallen = {one.version_id for one in dropped}
+    kept = load_by_name(session, {one.detector_id for one in dropped}, CALENDAR, key="")
+    for version_id, states in kept.items():
+        change = states[""]["change"]
+        if change is None or change["state"] != DROPPED:
+            fallen.discard(version_id)
     return [
         one
         for one in news.values()
-        if one.type != _VERDICT or one.version_id not in fallen
+        if one.type not in {_VERDICT, _DROPPED}
+        or (one.version_id in fallen) == (one.type == _DROPPED)
     ]
 
 
