@@ -144,7 +144,7 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert "2026, over its" not in page
     assert Visitor(app).send("/audit-schedules/sch_1/stop").status_code == 303
     page = Visitor(app).get("/audit-schedules/sch_1").text
-    assert "2026, over its 3 weeks: 9 February 2026 were below the target." in page
+    assert "2026, over its 3 weeks: 9 February 2026 was below the target." in page
     assert "Of such a list on average at most 5 % is wrong." in page
     assert "stopped" in page
     assert "Stop" not in page

@@ -41,12 +41,9 @@ def foresee(strata: Strata, known: Ints, goal: Goal, level: float) -> Forecast:
     Labels that are known correct that; a forecast is no promise, and another seed
     would give a somewhat different one.
     """
-    chosen = foresee_labels(
-        strata, known, goal, level, runs=_runs(strata, is_even=False)
-    )
-    even = foresee_labels(
-        strata, known, goal, level, is_even=True, runs=_runs(strata, is_even=True)
-    )
+    runs = _runs(strata)
+    chosen = foresee_labels(strata, known, goal, level, runs=runs[0])
+    even = foresee_labels(strata, known, goal, level, is_even=True, runs=runs[1])
     return Forecast(chosen, even)
 
 
@@ -111,7 +108,7 @@ def imagine_average(  # noqa: PLR0913 - a set, what is asked of it, and how it i
 
     Short ones vary more and take less time, so that more of them are carried out.
     """
-    runs = _runs(strata, is_even=False)
+    runs, _ = _runs(strata)
     asked = strata, shares, known, goal, level
     end = min(draws, most_draws(strata.classes))
     courses = [
@@ -123,9 +120,9 @@ def imagine_average(  # noqa: PLR0913 - a set, what is asked of it, and how it i
     return [Step(round(float(n)), float(low), float(high)) for n, low, high in means]
 
 
-def _runs(strata: Strata, *, is_even: bool) -> int:
+def _runs(strata: Strata) -> tuple[int, int]:
     fitting = (runs for most, runs in _RUNS_UP_TO.items() if strata.classes <= most)
-    return next(fitting, (1, 1))[is_even]
+    return next(fitting, (1, 1))
 
 
 def _reached_between(before: Step | None, last: Step, goal: Goal, total: int) -> int:

@@ -19,7 +19,7 @@ from tracker.storage.base import (
     stream,
     text_list,
 )
-from tracker.storage.detectors import of_version
+from tracker.storage.detectors import Detector, of_version
 from tracker.storage.labels import Label
 from tracker.storage.queries.finding import Condition
 from tracker.storage.queries.queries import (
@@ -236,15 +236,17 @@ def iter_set(
 
 
 def count_set(
-    session: Session, detector_id: int, conditions: Sequence[Condition]
+    session: Session, detector: Detector, conditions: Sequence[Condition]
 ) -> int:
     """Count the queries that a set would have if it were frozen now; a group is one."""
-    of_group = sa.cast(Query.version_id, sa.Text) + ":" + Query.group
-    number = sa.func.count(sa.distinct(of_group)) + sa.func.count(
-        sa.case((Query.group.is_(None), 1))
-    )
+    number: sa.ColumnElement[int] = sa.func.count()
+    # Without groups an index is all that is read.
+    if detector.groups is not None:
+        of_group = sa.cast(Query.version_id, sa.Text) + ":" + Query.group
+        number = sa.func.count(sa.distinct(of_group))
+        number += sa.func.count(sa.case((Query.group.is_(None), 1)))
     statement = sa.select(number).where(
-        Query.detector_id == detector_id, *(one.test(session) for one in conditions)
+        Query.detector_id == detector.id, *(one.test(session) for one in conditions)
     )
     return session.scalars(statement).one()
 

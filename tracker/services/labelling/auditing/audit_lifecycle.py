@@ -217,8 +217,7 @@ def _sum_up_years(
             most = SPANS_A_YEAR[schedule.every]
             places = stats.list_on_average([known for _, known in counted], most, level)
             below = [dump_id("aud", counted[place][0]) for place in places]
-            year_of = ScheduleYear(year=year, spans=len(spans), below_target=below)
-            found.append(year_of)
+            found.append(ScheduleYear(year=year, spans=len(spans), below_target=below))
     return found
 
 
@@ -281,8 +280,8 @@ def _make_audit(
 
     def learn(plan: audits.AuditPlan) -> stats.Floats | None:
         # Nothing, if the judges or the classes have changed.
-        is_like = before is not None and before.classes == detector.classes
-        if before is None or not is_like or before.uses != plan.uses:
+        now = detector.classes, plan.uses
+        if before is None or (before.classes, before.uses) != now:
             return None
         ledger = load_record(session, before).ledger
         carried = stats.carry_over(ledger, audits.carried_of(before), plan.strata)
@@ -346,12 +345,11 @@ def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) ->
             "half_width",
             f"{change.half_width:g} is not narrower than {before:g}, the aim now",
         )
-    earlier = storage.list_extensions(session, locked)
     session.add(
         AuditExtension(
             detector_id=locked.detector_id,
             audit_id=locked.id,
-            number=len(earlier),
+            number=len(storage.list_extensions(session, locked)),
             half_width_before=before,
             half_width=change.half_width,
             labels=storage.count_draws(session, [locked]).get(locked.id, 0),

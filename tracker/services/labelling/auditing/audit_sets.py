@@ -46,9 +46,7 @@ def _check_use(value: str) -> str:
 
 
 def _as_list(value: object) -> object:
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else value
+    return [value] if isinstance(value, str) else [] if value is None else value
 
 
 ConditionText = Annotated[

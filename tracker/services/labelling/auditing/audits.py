@@ -236,7 +236,7 @@ def count_late(session: Session, audit: Audit) -> int:
     detector = session.get_one(Detector, audit.detector_id)
     cut = audit_sets.cut_set(audit.version_id, audit.since, audit.until)
     cut += parse_where(session, detector, audit.where, at=audit.created_at)
-    return max(0, storage.count_set(session, detector.id, cut) - audit.queries)
+    return max(0, storage.count_set(session, detector, cut) - audit.queries)
 
 
 def include_late(result: AuditResult, late: int) -> Accuracy:
