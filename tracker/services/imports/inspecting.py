@@ -13,6 +13,7 @@ from tracker import stats
 from tracker.charts.words import plural
 from tracker.rounding import outward
 from tracker.services.imports.checking import RowReader, is_reference
+from tracker.services.imports.contradictions import twice
 from tracker.services.imports.reading.files import RowFile
 from tracker.services.imports.reading.rows import JUDGE, UNKNOWN
 from tracker.services.imports.reading.values import as_text
@@ -49,6 +50,8 @@ class Inspection:
     # What was counted, by hash, and how many rows were of something counted already.
     units: set[int] = field(default_factory=set)
     repeated: int = 0
+    # By hash of a key, what was predicted.
+    predicted: dict[int, str] = field(default_factory=dict)
     # Labels that give no interval: picked on purpose, or with a weight.
     targeted: int = 0
     # By class: correct and labelled.
@@ -127,6 +130,13 @@ def inspect(
             good = reader.read(piece)
             found.report.note_values(piece.noted)
             for row in good.rows():
+                key, predicted = row.values.get("key"), row.values.get("predicted")
+                if key is not None and predicted is not None:
+                    first = found.predicted.setdefault(hash(key), predicted)
+                    if first != predicted:
+                        error = twice(key, "predicted", first, predicted)
+                        found.report.add_error(row.number, error.errors)
+                        continue
                 _count(found, row.values)
             if only_first and found.report.rows:
                 break

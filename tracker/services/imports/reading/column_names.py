@@ -16,7 +16,7 @@ from tracker.services.wording import show, show_name
 # Beside its own name.
 _ALIASES = {
     "key": "id",
-    "predicted": "pred y_pred ypred prediction predictions predicted_label "
+    "predicted": "pred y_pred ypred predict prediction predictions predicted_label "
     "predicted_class guess output",
     "label": "y_true ytrue y_test target targets truth true_label true_class "
     "ground_truth actual choice expected gold",
@@ -38,8 +38,14 @@ _INPUTS = frozenset(
 )
 _HEAD = re.compile(r"[^.\[]+")
 # Where several people label the same items: who, and what.
-_PEOPLE = ("annotator", "annotator_id", "rater", "rater_id", "worker_id", "coder")
-_ITEMS = ("item_id", "item", "sample_id", "example_id", "task_id", "image_id")
+_PEOPLE = (
+    *("annotator", "annotator_id", "rater", "rater_id", "worker_id", "coder"),
+    *("workerid", "assignment:worker_id"),
+)
+_ITEMS = (
+    *("item_id", "item", "sample_id", "example_id", "task_id", "image_id"),
+    *("hitid", "assignment:task_id"),
+)
 _REPEATS = frozenset({"epoch", "attempt", "trial", "repeat", "sample_idx"})
 _BLANKS = re.compile(r"[\s\-]+")
 _WORD = re.compile(r"[^\W\d_]+?(?=[A-Z][a-z]|[\W\d_]|$)")
@@ -48,7 +54,8 @@ _ROLES = (
     (
         "",
         "id ids is has ts at by time date count version comment reason explanation url "
-        "tags cost tokens latency error",
+        "tags cost tokens latency error success pass passed fail failed exact match "
+        "correctness similarity faithfulness relevance relevancy bleu rouge feedback",
     ),
     (
         "confidence",
@@ -85,10 +92,11 @@ _PROGRAMS = frozenset(
 )
 # Of two such columns the second is the answer, and the first what it should have been.
 _PAIRS = {"expected": "actual", "soll": "ist"}
+_MODELS = frozenset({"model", "model_name", "model_id", "app_version"})
 _WEIGHTS = frozenset({"weight", "weights"})
 # Of so many columns it is looked for two that could be the label and the prediction.
 _FEW_COLUMNS = 20
-_MOST_UNCLEAR = 4
+_MOST_UNCLEAR = 6
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
 # One row of an annotation, as Label Studio writes it into CSV.
@@ -155,7 +163,7 @@ class Plan:
                 f"labels; to read it, add --map label={show_name(name)}"
                 for name in others
                 if words_of(name) & _LOUD
-                and "is" not in words_of(name)
+                and not (_is_note(name) or "is" in words_of(name))
                 and name not in self.unclear
             ]
         found += [
@@ -167,6 +175,12 @@ class Plan:
             f"key={show_name(name)}"
             for name in self.left_out
             if self.fields.keys() == {"label"} and normal(name).endswith("id")
+        ]
+        found += [
+            f"the column {show(name)} is not read as the version; if the rows are of "
+            f"several, add --map version={show_name(name)}"
+            for name in self.extras
+            if "version" not in self.fields and normal(name) in _MODELS
         ]
         found += [
             f"the column {show(name)} looks like weights, which are not read: every "
@@ -214,8 +228,22 @@ def role_of(name: str) -> str | None:
         return known
     if normal(name) in _PLAIN:
         return "label"
-    words = words_of(name)
+    if _is_note(name):
+        return None
+    # Of Toloka, where people answer.
+    words = {"label"} if name.startswith("OUTPUT:") else words_of(name)
     return next((role for role, said in _WORDS if words & said), None) or None
+
+
+def _is_note(name: str) -> bool:
+    """Whether it is a tool's own note, or says if an answer is right."""
+    return name.startswith("_") or normal(name).endswith("correct")
+
+
+def _says(name: str) -> bool:
+    """Whether the words of a name say something, be it no field."""
+    is_known = _is_note(name) or any(words_of(name) & said for _, said in _WORDS)
+    return is_known or normal(name) in _INPUTS or role_of(name) is not None
 
 
 def find_header(lines: Sequence[Sequence[Any]]) -> int:
@@ -367,7 +395,7 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
 
 def is_report(names: Sequence[str]) -> bool:
     """Return whether columns of those *names* are scores of evaluations or models."""
-    return len(_SCORES & set(map(normal, names))) > 1
+    return sum(normal(one.rpartition("/")[2]) in _SCORES for one in names) > 1
 
 
 def _find_no_rows(names: Sequence[str]) -> list[FieldError]:
@@ -446,11 +474,15 @@ def _find_known(
 
 def _apart(fields: dict[str, str], candidates: list[str]) -> list[str]:
     """Take ``actual`` for the answer where ``expected`` is what it should have been."""
-    by_name = {normal(name): name for name in candidates}
+    if len(candidates) != 2 or "predicted" in fields:
+        return candidates
     for truth, answer in _PAIRS.items():
-        if by_name.keys() == {truth, answer} and "predicted" not in fields:
-            fields["predicted"] = by_name[answer]
-            return [by_name[truth]]
+        for first, last in (candidates, candidates[::-1]):
+            if words_of(first) - {truth} == words_of(last) - {answer} and (
+                truth in words_of(first)
+            ):
+                fields["predicted"] = last
+                return [first]
     return candidates
 
 
@@ -460,13 +492,7 @@ def _find_by_words(
     settled: Set[str],
     holds_classes: Callable[[str], bool],
 ) -> None:
-    is_scored = normal(fields.get("confidence", "confidence")) != "confidence"
-    if fields.keys() >= {"label", "confidence"} and not fields.keys() & {
-        *("predicted", *(() if is_scored else ("key",))),
-        *settled,
-    }:
-        # The answers of a classifier, as many call them; a label has no score.
-        fields["predicted"] = fields.pop("label")
+    _find_answers(fields, others, settled, holds_classes)
     for sought in ("predicted", "label", "confidence"):
         found = [one for one in others if role_of(one) == sought]
         if sought == "label" and normal(fields.get("predicted", "")).startswith("y"):
@@ -484,10 +510,29 @@ def _find_by_words(
             fields[sought] = found[0]
             others.remove(found[0])
     if not {"label", "predicted"} & {*fields, *settled}:
-        plain = [one for one in others if not role_of(one) and holds_classes(one)]
-        if len(plain) == 1:
+        plain = [one for one in others if not _says(one) and holds_classes(one)]
+        if len(plain) == 1 and "label" not in map(role_of, others):
             fields["predicted" if "confidence" in fields else "label"] = plain[0]
             others.remove(plain[0])
+
+
+def _find_answers(
+    fields: dict[str, str],
+    others: list[str],
+    settled: Set[str],
+    holds_classes: Callable[[str], bool],
+) -> None:
+    """Take for the prediction what stands beside a score, which no label has."""
+    is_scored = normal(fields.get("confidence", "confidence")) != "confidence"
+    wrong = {"predicted", *settled} if is_scored else {"predicted", "key", *settled}
+    if "confidence" not in fields or fields.keys() & wrong:
+        return
+    maybe = [one for one in others if role_of(one) == "label" and holds_classes(one)]
+    if "label" in fields and not maybe:
+        fields["predicted"] = fields.pop("label")
+    elif "label" not in fields and len(maybe) == 1:
+        fields["predicted"] = maybe[0]
+        others.remove(maybe[0])
 
 
 def _find_input(
@@ -515,7 +560,8 @@ def _find_unclear(
     known = fields.keys() & {"label", "predicted", "key", "input"}
     if known > {"label"} or len(others) > _FEW_COLUMNS:
         return ()
-    found = sorted(filter(holds_classes, others), key=_truth_first)
+    maybe = [one for one in others if role_of(one) or not _says(one)]
+    found = sorted(filter(holds_classes, maybe), key=_truth_first)
     if "predicted" in known:
         found = [one for one in found if role_of(one) != "predicted"]
     elif not (len(found) == 1 if known else 1 < len(found) <= _MOST_UNCLEAR):
