@@ -1,5 +1,6 @@
 """Files that were read without a word, and wrongly; and those refused with a reason."""
 
+import io
 import json
 from typing import Any
 
@@ -9,7 +10,9 @@ from tests.services.test_file_kinds import DOOR, read
 from tests.services.test_guessing import lines
 from tests.services.test_shapes import INSPECT_HEADER, PROMPTFOO, inspect_sample
 from tracker.errors import InvalidInputError
+from tracker.services.imports.inspecting import inspect
 from tracker.services.imports.reading.choices import read_choices
+from tracker.services.imports.reading.files import open_named
 from tracker.storage.detectors import Detector
 
 NUMBERS = range(12)
@@ -162,3 +165,113 @@ def test_scorers_that_read_other_answers_are_asked_about() -> None:
 def test_a_table_of_two_numbers_a_class_is_no_prediction() -> None:
     with pytest.raises(InvalidInputError, match="its classes above it and before it"):
         read("7,1\n1,3\n", detector=Detector(id=4, name="x", classes=DOOR.classes))
+
+
+def table(header: str, *cells: str) -> str:
+    """Rows of PAIRS twice, in which L and P stand for label and prediction."""
+    rows = [
+        ",".join({"L": label, "P": predicted}.get(one, one) for one in cells)
+        for label, predicted in PAIRS * 2
+    ]
+    return "\n".join([header, *rows, ""])
+
+
+PAIRS = [("YES", "YES"), ("NO", "YES")]
+RIGHT = {"label": "NO", "predicted": "YES"}
+TOOLS: dict[str, tuple[str, dict[str, str | None]]] = {
+    "deepeval.csv": (
+        table("input,success,actual_output,expected_output", "t", "true", "P", "L"),
+        RIGHT,
+    ),
+    "h2o.csv": (table("predict,NO,YES,actual", "P", "0.6", "0.4", "L"), RIGHT),
+    "catboost.tsv": (
+        "SampleId\tProbability\tClass\tLabel\n0\t0.9\tYES\tNO\n",
+        {**RIGHT, "confidence": None, "key": "0"},
+    ),
+    "langsmith.csv": (
+        table("outputs.label,reference.label,feedback.correct", "P", "L", "1"),
+        RIGHT,
+    ),
+    "vertex.csv": (
+        table("reference,response,exact_match/score", "L", "P", "1"),
+        {**RIGHT, "confidence": None},
+    ),
+    "ultralytics.csv": (
+        "image,name,class,confidence\na.png,YES,0,0.9\n",
+        {"input": "a.png", "predicted": "YES", "label": None},
+    ),
+    "openimages.csv": (
+        table("ImageID,LabelName,Confidence", "a", "P", "0.9"),
+        {"predicted": "YES", "label": None},
+    ),
+    "right.csv": (table("pred,correct", "P", "YES"), {"label": None}),
+    "appen.csv": (
+        table("text,_golden,sentiment", "t", "NO", "P"),
+        {"label": "YES", "input": "t"},
+    ),
+    "toloka.tsv": (
+        "INPUT:image\tOUTPUT:result\tASSIGNMENT:task_id\tASSIGNMENT:worker_id\n"
+        "a.png\tYES\tt1\tw1\n",
+        {"label": "YES", "key": "t1", "labeler": "w1", "predicted": None},
+    ),
+    "scale.json": (
+        json.dumps(
+            [
+                {
+                    "task_id": "t",
+                    "params": {"attachment": "a.png"},
+                    "response": {"category": "YES"},
+                }
+            ]
+        ),
+        {"label": "YES", "input": "a.png", "predicted": None},
+    ),
+    "batch.jsonl": (
+        lines(
+            {
+                "custom_id": "q1",
+                "response": {
+                    "body": {"model": "m", "choices": [{"message": {"content": "YES"}}]}
+                },
+            }
+        ),
+        {"input": "q1", "predicted": "YES", "version": "m"},
+    ),
+    "promptfoo.jsonl": (
+        lines({**PROMPTFOO, "promptIdx": 0, "score": 1}),
+        {"label": "YES", "predicted": "NO", "confidence": None},
+    ),
+    "columns.json": (
+        json.dumps(
+            {"y_true": ["NO"], "y_pred": ["YES"], "accuracy": 0.0, "model": "m"}
+        ),
+        RIGHT,
+    ),
+    "argilla.json": (
+        json.dumps(
+            [{"id": str(n), "status": "YES", "label.suggestion": n} for n in NUMBERS]
+        ),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_columns_are_what_the_tool_means(name: str) -> None:
+    content, expected = TOOLS[name]
+    rows, report = read(content, name)
+    assert bool(rows) == bool(expected)
+    if rows:
+        assert not report.errors
+        assert {one: rows[-1].get(one) for one in expected} == expected
+
+
+def test_a_key_with_two_predictions_is_said_before_it_is_refused() -> None:
+    content = b"id,model,pred,label\na,m,YES,YES\nb,m,NO,NO\na,n,NO,YES\n"
+    choices = read_choices(usual_extra="metadata")
+    file = open_named(io.BytesIO(content), "x.csv").read_by(choices)
+    report = inspect(file, detector=DOOR).report
+    assert report.bad_rows == 1
+    assert "the key 'a' occurs twice" in report.errors[0].message
+    _, report = read(content, choices=choices)
+    assert "add --map version=model" in report.warnings[0]

@@ -118,7 +118,8 @@ def _unfold(
     values = dict(row.values)
     lists = {roles[n]: values[n] for n in nested if isinstance(values[n], list)}
     scores = lists.get("confidence", ())
-    if len(scores) > 1 and {len(scores)} == set(map(len, lists.values())):
+    are_numbers = all(type(one) in {int, float} for one in scores)
+    if len(scores) > 1 and are_numbers and {len(scores)} == {*map(len, lists.values())}:
         # The likeliest answers of a classifier, and how likely each is.
         best = max(range(len(scores)), key=scores.__getitem__)
         for name in nested:
@@ -200,11 +201,12 @@ def _pairs_of(
     ):
         return None
     found = [(c[label], c[predicted], _count(c[place])) for c in cells]
+    if normal(names[place]) != "n":
+        return found
     # It may be the number of a row.
-    is_sure = normal(names[place]) != "n" or len({one[:2] for one in found}) == len(
-        found
-    )
-    return found if is_sure else None
+    numbers = [times for *_, times in found]
+    is_sure = numbers != list(range(numbers[0], numbers[0] + len(numbers)))
+    return found if is_sure and len({one[:2] for one in found}) == len(found) else None
 
 
 def _matrix_of(

@@ -17,7 +17,7 @@ from tracker.services.wording import show, show_name
 # Beside its own name.
 _ALIASES = {
     "key": "id",
-    "predicted": "pred y_pred ypred prediction predictions predicted_label "
+    "predicted": "pred y_pred ypred predict prediction predictions predicted_label "
     "predicted_class guess output",
     "label": "y_true ytrue y_test target targets truth true_label true_class "
     "ground_truth actual choice expected gold",
@@ -39,8 +39,14 @@ _INPUTS = frozenset(
 )
 _HEAD = re.compile(r"[^.\[]+")
 # Where several people label the same items: who, and what.
-_PEOPLE = ("annotator", "annotator_id", "rater", "rater_id", "worker_id", "coder")
-_ITEMS = ("item_id", "item", "sample_id", "example_id", "task_id", "image_id")
+_PEOPLE = (
+    *("annotator", "annotator_id", "rater", "rater_id", "worker_id", "coder"),
+    *("workerid", "assignment:worker_id"),
+)
+_ITEMS = (
+    *("item_id", "item", "sample_id", "example_id", "task_id", "image_id"),
+    *("hitid", "assignment:task_id"),
+)
 _REPEATS = frozenset({"epoch", "attempt", "trial", "repeat", "sample_idx"})
 _BLANKS = re.compile(r"[\s\-]+")
 _WORD = re.compile(r"[^\W\d_]+?(?=[A-Z][a-z]|[\W\d_]|$)")
@@ -49,7 +55,8 @@ _ROLES = (
     (
         "",
         "id ids is has ts at by time date count version comment reason explanation url "
-        "tags cost tokens latency error",
+        "tags cost tokens latency error success pass passed fail failed exact match "
+        "correctness similarity faithfulness relevance relevancy bleu rouge feedback",
     ),
     (
         "confidence",
@@ -86,10 +93,11 @@ _PROGRAMS = frozenset(
 )
 # Of two such columns the second is the answer, and the first what it should have been.
 _PAIRS = {"expected": "actual", "soll": "ist"}
+_MODELS = frozenset({"model", "model_name", "model_id", "app_version"})
 _WEIGHTS = frozenset({"weight", "weights"})
 # Of so many columns it is looked for two that could be the label and the prediction.
 _FEW_COLUMNS = 20
-_MOST_UNCLEAR = 4
+_MOST_UNCLEAR = 6
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
 # One row of an annotation, as Label Studio writes it into CSV.
@@ -150,31 +158,13 @@ class Plan:
                     f"nothing says which of the columns {shown} is which; say it, as "
                     f"in {said}"
                 )
-        if "label" not in self.fields:
-            found += [
-                f"the column {show(name)} looks like the truth and is not read as "
-                f"labels; to read it, add --map label={show_name(name)}"
-                for name in others
-                if words_of(name) & _LOUD
-                and "is" not in words_of(name)
-                and name not in self.unclear
-            ]
         found += [
             f"the column {show(name)} hardly ever differs and is not read as the key"
             for name in self.constant
         ]
-        found += [
-            f"labels need a key or an input; if {show(name)} holds keys, add --map "
-            f"key={show_name(name)}"
-            for name in self.left_out
-            if self.fields.keys() == {"label"} and normal(name).endswith("id")
-        ]
-        found += [
-            f"the column {show(name)} looks like weights, which are not read: every "
-            f"label counts once; to read them, add --map weight={show_name(name)}"
-            for name in others
-            if words_of(name) & _WEIGHTS
-        ]
+        for applies, is_such, text in self._kinds():
+            such = filter(is_such, others) if applies else ()
+            found += [text.format(show(name), show_name(name)) for name in such]
         if self.fields.keys() & {"weight", rows.PROBABILITY}:
             found.append(
                 "labels with a weight count as targeted, unless they say how they were "
@@ -182,6 +172,37 @@ class Plan:
                 "column is something else, such as a mass, give it another name"
             )
         return found
+
+    def _kinds(self) -> Iterable[tuple[bool, Callable[[str], bool], str]]:
+        """Yield what columns may be that are not read, and what is said of those."""
+        yield (
+            "label" not in self.fields,
+            lambda name: (
+                bool(words_of(name) & _LOUD)
+                and not (
+                    _is_note(name) or "is" in words_of(name) or name in self.unclear
+                )
+            ),
+            "the column {} looks like the truth and is not read as labels; to read it, "
+            "add --map label={}",
+        )
+        yield (
+            self.fields.keys() == {"label"},
+            lambda name: normal(name).endswith("id"),
+            "labels need a key or an input; if {} holds keys, add --map key={}",
+        )
+        yield (
+            "version" not in self.fields,
+            lambda name: normal(name) in _MODELS and name in self.extras,
+            "the column {} is not read as the version; if the rows are of several, add "
+            "--map version={}",
+        )
+        yield (
+            True,
+            lambda name: bool(words_of(name) & _WEIGHTS),
+            "the column {} looks like weights, which are not read: every label counts "
+            "once; to read them, add --map weight={}",
+        )
 
     def proposed(self) -> dict[str, str]:
         missing = [one for one in ("label", "predicted") if one not in self.fields]
@@ -216,8 +237,22 @@ def role_of(name: str) -> str | None:
         return known
     if normal(name) in _PLAIN:
         return "label"
-    words = words_of(name)
+    if _is_note(name):
+        return None
+    # Of Toloka, where people answer.
+    words = {"label"} if name.startswith("OUTPUT:") else words_of(name)
     return next((role for role, said in _WORDS if words & said), None) or None
+
+
+def _is_note(name: str) -> bool:
+    """Whether it is a tool's own note, or says if an answer is right."""
+    return name.startswith("_") or normal(name).endswith("correct")
+
+
+def _says(name: str) -> bool:
+    """Whether the words of a name say something, be it no field."""
+    is_known = _is_note(name) or any(words_of(name) & said for _, said in _WORDS)
+    return is_known or normal(name) in _INPUTS or role_of(name) is not None
 
 
 def find_header(lines: Sequence[Sequence[Any]]) -> int:
@@ -256,14 +291,21 @@ def known_field(name: str) -> str | None:
 
 
 def _find_needless(
-    names: Sequence[str], taken: Set[str], known: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the columns without a name, and those known to say nothing of a query."""
-    return tuple(
-        name
-        for name in dict.fromkeys(names)
-        if name not in taken and (known.get(normal(name)) == "" or is_unnamed(name))
-    )
+    names: Sequence[str],
+    known: Mapping[str, str],
+    settled: Set[str],
+    is_constant: Callable[[str], bool],
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the columns that say nothing of a query, and ids that hardly differ.
+
+    Such is the id of a run or a fold, but not of an item that many people label.
+    """
+    none = [n for n in names if known.get(normal(n)) == "" or is_unnamed(n)]
+    if "labeler" in {*settled, *map(known.get, map(normal, names))}:
+        return tuple(dict.fromkeys(none)), []
+    ids = [one for one in names if known.get(normal(one)) in {"key", "input"}]
+    constant = [one for one in ids if normal(one) != "input" and is_constant(one)]
+    return tuple(dict.fromkeys(none)), constant
 
 
 def guess_columns(  # noqa: PLR0913 - what is known of the columns.
@@ -293,19 +335,12 @@ def guess_columns(  # noqa: PLR0913 - what is known of the columns.
         known |= {rows.IMAGE: rows.IMAGE}
     elif rows.IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
-    taken = {head_of(column, names) for column in fields.values()}
-    left_out = _find_needless(names, taken, known)
-    free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
-    constant = []
-    if "labeler" not in {*settled, *map(known.get, map(normal, free))}:
-        # An id that hardly ever differs is that of a run or a fold.
-        ids = [one for one in free if known.get(normal(one)) in {"key", "input"}]
-        constant = [one for one in ids if normal(one) != "input" and is_constant(one)]
-    varied = [one for one in free if one not in constant]
+    taken = {head_of(column, names) for column in fields.values()}
+    maybe = [name for name in names if name not in taken]
+    left_out, constant = _find_needless(maybe, known, settled, is_constant)
+    varied = [name for name in maybe if name not in (*left_out, *constant)]
     others = constant + _find_known(fields, varied, known, settled, wrong)
-    if has_header and not fields.keys() & {"predicted", "label", "key", "input"}:
-        wrong += _find_no_rows(names)
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others, choices.given, extra)
@@ -321,8 +356,9 @@ def guess_columns(  # noqa: PLR0913 - what is known of the columns.
         for name, count in Counter(others).items()
         if count > 1
     ]
-    if has_header and extra == REFUSE:
-        wrong += rows.unknown_columns(others, rows.FIELDS)
+    if has_header:
+        wrong += _find_no_rows(names, fields)
+        wrong += rows.unknown_columns(others, rows.FIELDS) if extra == REFUSE else ()
     wrong += _find_nameless(names, fields, unclear)
     if wrong:
         rows.refuse_columns(wrong)
@@ -370,10 +406,12 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
 
 def is_report(names: Sequence[str]) -> bool:
     """Return whether columns of those *names* are scores of evaluations or models."""
-    return len(_SCORES & set(map(normal, names))) > 1
+    return sum(normal(one.rpartition("/")[2]) in _SCORES for one in names) > 1
 
 
-def _find_no_rows(names: Sequence[str]) -> list[FieldError]:
+def _find_no_rows(names: Sequence[str], fields: Collection[str]) -> list[FieldError]:
+    if {"predicted", "label", "key", "input"} & set(fields):
+        return []
     words = names[0].split() if len(names) == 1 else []
     if is_report(words or names):
         return [FieldError("file", SCORES)]
@@ -449,11 +487,15 @@ def _find_known(
 
 def _apart(fields: dict[str, str], candidates: list[str]) -> list[str]:
     """Take ``actual`` for the answer where ``expected`` is what it should have been."""
-    by_name = {normal(name): name for name in candidates}
+    if len(candidates) != 2 or "predicted" in fields:
+        return candidates
     for truth, answer in _PAIRS.items():
-        if by_name.keys() == {truth, answer} and "predicted" not in fields:
-            fields["predicted"] = by_name[answer]
-            return [by_name[truth]]
+        for first, last in (candidates, candidates[::-1]):
+            if words_of(first) - {truth} == words_of(last) - {answer} and (
+                truth in words_of(first)
+            ):
+                fields["predicted"] = last
+                return [first]
     return candidates
 
 
@@ -463,13 +505,7 @@ def _find_by_words(
     settled: Set[str],
     holds_classes: Callable[[str], bool],
 ) -> None:
-    is_scored = normal(fields.get("confidence", "confidence")) != "confidence"
-    if fields.keys() >= {"label", "confidence"} and not fields.keys() & {
-        *("predicted", *(() if is_scored else ("key",))),
-        *settled,
-    }:
-        # The answers of a classifier, as many call them; a label has no score.
-        fields["predicted"] = fields.pop("label")
+    _find_answers(fields, others, settled, holds_classes)
     for sought in ("predicted", "label", "confidence"):
         found = [one for one in others if role_of(one) == sought]
         if sought == "label" and normal(fields.get("predicted", "")).startswith("y"):
@@ -487,10 +523,29 @@ def _find_by_words(
             fields[sought] = found[0]
             others.remove(found[0])
     if not {"label", "predicted"} & {*fields, *settled}:
-        plain = [one for one in others if not role_of(one) and holds_classes(one)]
-        if len(plain) == 1:
+        plain = [one for one in others if not _says(one) and holds_classes(one)]
+        if len(plain) == 1 and "label" not in map(role_of, others):
             fields["predicted" if "confidence" in fields else "label"] = plain[0]
             others.remove(plain[0])
+
+
+def _find_answers(
+    fields: dict[str, str],
+    others: list[str],
+    settled: Set[str],
+    holds_classes: Callable[[str], bool],
+) -> None:
+    """Take for the prediction what stands beside a score, which no label has."""
+    is_scored = normal(fields.get("confidence", "confidence")) != "confidence"
+    wrong = {"predicted", *settled} if is_scored else {"predicted", "key", *settled}
+    if "confidence" not in fields or fields.keys() & wrong:
+        return
+    maybe = [one for one in others if role_of(one) == "label" and holds_classes(one)]
+    if "label" in fields and not maybe:
+        fields["predicted"] = fields.pop("label")
+    elif "label" not in fields and len(maybe) == 1:
+        fields["predicted"] = maybe[0]
+        others.remove(maybe[0])
 
 
 def _find_input(
@@ -518,7 +573,8 @@ def _find_unclear(
     known = fields.keys() & {"label", "predicted", "key", "input"}
     if known > {"label"} or len(others) > _FEW_COLUMNS:
         return ()
-    found = sorted(filter(holds_classes, others), key=_truth_first)
+    maybe = [one for one in others if role_of(one) or not _says(one)]
+    found = sorted(filter(holds_classes, maybe), key=_truth_first)
     if "predicted" in known:
         found = [one for one in found if role_of(one) != "predicted"]
     elif not (len(found) == 1 if known else 1 < len(found) <= _MOST_UNCLEAR):

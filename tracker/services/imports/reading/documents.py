@@ -198,10 +198,10 @@ def _inner(body: Mapping[str, Any]) -> Any:
 
     What has a prediction or a label is itself one row, as JSON Lines of one line.
     """
-    if any(
-        role_of(name) in {"predicted", "label"} and not isinstance(one, dict | list)
-        for name, one in body.items()
-    ):
+    said = [o for name, o in body.items() if role_of(name) in {"predicted", "label"}]
+    if sum(isinstance(one, list) for one in said) > 1:
+        return None
+    if not all(isinstance(one, dict | list) for one in said):
         return [body]
     return _find_rows(body)
 
@@ -282,6 +282,10 @@ def _read_split(body: Any, *_: Any) -> Iterator[rows.Piece]:
 
 
 def _read_columns(body: Mapping[str, Any], *_: Any) -> Iterator[rows.Piece]:
+    lists = {name: one for name, one in body.items() if isinstance(one, list)}
+    if any(map(role_of, lists)) and not any(isinstance(o, dict) for o in body.values()):
+        # Beside them stands what they come to.
+        body = lists
     values = list(body.values())
     if (
         values

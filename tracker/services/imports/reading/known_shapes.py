@@ -208,20 +208,26 @@ SHAPES = (
         "instance_id predicted_text",
         {"input": "instance_id", "predicted": "mapped_output | predicted_text"},
     ),
-    # https://www.promptfoo.dev/docs/configuration/outputs/
-    Shape(
-        "results of promptfoo",
-        "results.results",
-        {
-            "input": _promptfoo_input,
-            "predicted": "response.output",
-            "label": lambda record, _: _promptfoo_truth(record, _)[1],
-            "version": lambda record, _: (
-                find(record, "provider.label")
-                or first_of(record, {}, "provider.id | provider")
-            ),
-        },
-        records="results.results",
+    # https://www.promptfoo.dev/docs/configuration/outputs/, JSON and JSON Lines
+    *(
+        Shape(
+            "results of promptfoo",
+            has,
+            {
+                "input": _promptfoo_input,
+                "predicted": "response.output",
+                "label": lambda record, _: _promptfoo_truth(record, _)[1],
+                "version": lambda record, _: (
+                    find(record, "provider.label")
+                    or first_of(record, {}, "provider.id | provider")
+                ),
+            },
+            records=records,
+        )
+        for has, records in (
+            ("results.results", "results.results"),
+            ("promptIdx testCase vars provider", ""),
+        )
     ),
     # https://github.com/openai/evals, the record log
     Shape(
@@ -355,6 +361,38 @@ SHAPES = (
                 record["prediction"]["confidences"], default=None
             ),
         },
+    ),
+    # https://docs.ultralytics.com/modes/predict, to_df and to_json
+    Shape(
+        "predictions of Ultralytics",
+        "name class confidence",
+        {
+            "input": "image | path | file",
+            "predicted": "name",
+            "confidence": "confidence",
+        },
+    ),
+    # https://catboost.ai/docs/en/concepts/output-data_model-value-output
+    Shape(
+        "predictions of CatBoost",
+        "SampleId Class Label",
+        {"key": "SampleId", "predicted": "Class", "label": "Label"},
+    ),
+    # https://platform.openai.com/docs/guides/batch
+    Shape(
+        "the output of a batch of OpenAI",
+        "custom_id response.body",
+        {
+            "input": "custom_id",
+            "predicted": "response.body.choices[0].message.content",
+            "version": "response.body.model",
+        },
+    ),
+    # https://scale.com/docs, a categorization task
+    Shape(
+        "tasks of Scale",
+        "task_id params response.category",
+        {"input": "params.attachment", "label": "response.category"},
     ),
     # https://github.com/huggingface/pytorch-image-models, inference.py
     *(
