@@ -217,18 +217,20 @@ def add_measure(
         if measure == words.OVERALL:
             found[measure] = named_score
     made = MeasuredEstimate(**found)
-    made._bounded = estimate.bounded
+    made._bounded, made._awaited = estimate.bounded, estimate._awaited
     return made
 
 
 def score_named(estimate: Estimate, measure: Measure) -> Score:
     """Return *measure*, by the method and the confidence level of *estimate*."""
+    if measure.kind == words.BALANCED:
+        return estimate.whole
     if measure.of is None:
-        whole = measure.kind != words.OVERALL
-        return estimate.whole if whole else score_estimate(estimate, words.OVERALL)[0]
+        return estimate.bound(score_estimate(estimate, words.OVERALL)[0], measure)
     place = [*estimate.confusion].index(measure.of)
     if measure.kind == words.PRECISION:
-        return score_estimate(estimate, words.PRECISION)[1 + place]
+        found = score_estimate(estimate, words.PRECISION)[1 + place]
+        return estimate.bound(found, measure)
     return Score.from_row(estimate.classes[place])
 
 
