@@ -219,6 +219,10 @@ def test_all_that_the_deciding_method_says_is_bounded(
     for kind in ("recall", "precision"):
         assert max(one.low for one in found.list_scores(kind)) < 0.7
         assert min(one.low for one in published.list_scores(kind)) > 0.97
+    precise = add_measure(found, "precision").precision
+    assert precise is not None
+    pairs = zip(precise.classes, found.list_scores("precision"), strict=True)
+    assert all((one.low, one.high) == (other.low, other.high) for one, other in pairs)
 
 
 @pytest.mark.slow

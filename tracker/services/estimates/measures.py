@@ -257,9 +257,13 @@ def _count_predicted(estimate: Estimate) -> list[int]:
 def _build_each(estimate: Estimate, measure: str) -> Any:
     is_f1 = measure == words.F1
     kind: type[Shape] = F1 if is_f1 else Precision
-    scores = score_estimate(estimate, measure)
+    whole, *each = score_estimate(estimate, measure)
+    if not is_f1:
+        names = (Measure(measure, name) for name in estimate.confusion)
+        each = [estimate.bound(*one) for one in zip(each, names, strict=True)]
     macro, *values = (
-        {measure: one.accuracy, "low": one.low, "high": one.high} for one in scores
+        {measure: one.accuracy, "low": one.low, "high": one.high}
+        for one in (whole, *each)
     )
     counts = estimate.correct, estimate.labelled, _count_predicted(estimate)
     return kind.model_validate(
