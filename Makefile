@@ -8,7 +8,7 @@ PORT ?= 8000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve test quick chaos short-chaos check lint types contracts lock wheels bench examples openapi demo-data vendor audit sbom
+.PHONY: help run serve test quick chaos short-chaos check lint types contracts lock wheels bench examples openapi picture demo-data vendor audit sbom
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ examples: $(VENV)/.installed-dev ## record the examples of docs/openapi.json aga
 
 openapi: $(VENV)/.installed-dev ## write docs/openapi.json again
 	$(BIN)/python -m tracker.api > docs/openapi.json
+
+picture: $(VENV)/.installed-dev ## draw the README's picture again (needs Chromium)
+	$(BIN)/python scripts/draw_readme.py
 
 demo-data: $(VENV)/.installed-dev ## rebuild the demo's data (installs scikit-learn)
 	$(BIN)/python -m pip install --quiet scikit-learn

@@ -43,7 +43,7 @@ def answering(app: WSGIApplication) -> Iterator[str]:
     of what only a process does.
     """
     server = make_server("127.0.0.1", 0, whole(app), threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.port}"

@@ -57,7 +57,7 @@ def upstream() -> Iterator[Upstream]:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield Upstream(server.server_address[1], noted)
         server.shutdown()
 

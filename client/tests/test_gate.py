@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from tracker_client import gate, reports
 from tracker_client.cli import main
+from tracker_client.estimates import Estimate
 from tracker_client.server import path_of
 
 from client.tests.service import Service
@@ -113,6 +114,14 @@ def test_the_bounds_are_those_that_hold_at_every_look(run, detector, service) ->
     result = json.loads(run("gate", detector, "--format", "json")[1])
 
     assert (result["low"], result["high"]) == (balanced["low"], balanced["high"])
+
+
+def test_an_estimate_says_since_which_day_its_verdict_is(detector, service) -> None:
+    found = service.server.get(f"{path_of(detector)}/estimate").json
+    assert ", since" not in str(Estimate(found, detector, service.server))
+    found["decision"]["span"]["since"] = "2026-11-09"
+    said = str(Estimate(found, detector, service.server))
+    assert said.endswith("] at every look, since 9 Nov 2026")
 
 
 @pytest.mark.parametrize(

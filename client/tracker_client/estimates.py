@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from html import escape
 from typing import Any
@@ -125,7 +126,12 @@ class Estimate(Mapping[str, Any]):
         for one in decisions:
             low, high = outward(one["low"], one["high"])
             target = f"target {100 * one['target']:g} % of {one['measure']}"
-            said.append(f"{target}: {one['verdict']}, [{low}, {high}] at every look")
+            line = f"{target}: {one['verdict']}, [{low}, {high}] at every look"
+            since = (one.get("span") or {}).get("since")
+            if since:
+                day = date.fromisoformat(since)
+                line += f", since {day.day} {day:%b %Y}"
+            said.append(line)
         if not decisions and self.get("no_decision_because"):
             said.append(f"no verdict: {self['no_decision_because']}")
         return said

@@ -2,6 +2,7 @@
 
 import threading
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -319,6 +320,58 @@ def test_weeks_with_a_change_of_the_hour_begin_at_midnight(api, door, clock, wor
     assert (audit["name"], audit["queries"]) == ("Weekly, 2026-03-23", 1)
     assert audit["until"] == "2026-03-29T22:00:00Z"
     assert schedule_of(api)["next_frozen_at"] == "2026-04-06T22:00:00Z"
+
+
+MONTHS = {
+    # Months of 28, 31 and 30 days; in March the clocks go forward.
+    "Europe/Berlin": [
+        "2026-01-31T23:00:00Z",
+        "2026-02-28T23:00:00Z",
+        "2026-03-31T22:00:00Z",
+        "2026-04-30T22:00:00Z",
+    ],
+    # In a leap year, begun a second before.
+    "UTC": ["2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"],
+    # The first midnight of 1 November, of two; then a year's end.
+    "America/Havana": [
+        "2026-11-01T04:00:00Z",
+        "2026-12-01T05:00:00Z",
+        "2027-01-01T05:00:00Z",
+        "2027-02-01T05:00:00Z",
+    ],
+}
+
+
+@pytest.mark.parametrize("zone", MONTHS)
+def test_months_begin_at_midnight_however_long_they_are(api, door, clock, worker, zone):
+    first, *ends = map(datetime.fromisoformat, MONTHS[zone])
+    second, since = timedelta(seconds=1), first
+    clock.at = first - (second if zone == "UTC" else 16 * DAY)
+    begin(api, every="month", time_zone=zone, half_width=None, labels=2)
+    assert schedule_of(api)["next_since"] == MONTHS[zone][0]
+    send(api, 0, 1, asked=since - second)
+    for number, until in enumerate(ends):
+        clock.at = until
+        for place, at in enumerate((since, until - second), 2 * number + 1):
+            send(api, 0, 1, asked=at - place * second, first=place)
+        clock.at = until + DAY - second
+        worker()
+        assert len(api.walk("/detectors/door/audits?every=month")) == number
+        clock.at += second
+        worker()
+        audit = api.walk("/detectors/door/audits?every=month")[0]
+        span = MONTHS[zone][number : number + 2]
+        assert [audit["since"], audit["until"]] == span
+        assert (audit["queries"], audit["every"]) == (2, "month")
+        assert answer(api, audit, 100) == 2
+        since = until
+    names = [one["name"] for one in api.walk("/detectors/door/audits?every=month")]
+    days = [at.astimezone(ZoneInfo(zone)).date() for at in (first, *ends)]
+    assert names == [f"Weekly, {day}" for day in days[-2::-1]]
+    assert {day.day for day in days} == {1}
+    # A year is summed up once its last month is frozen.
+    years = [(one["year"], one["spans"]) for one in schedule_of(api)["years"]]
+    assert years == ([(2026, 2)] if zone == "America/Havana" else [])
 
 
 def test_a_budget_ends_an_audit_and_what_it_taught_is_carried_over(

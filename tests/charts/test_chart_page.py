@@ -102,7 +102,7 @@ def site(two_classes: list[Series]) -> Iterator[Site]:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         site.address = f"http://127.0.0.1:{server.server_port}/"
         yield site
         server.shutdown()

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import openpyxl
@@ -268,6 +269,31 @@ def test_the_list_names_population_unit_and_measure(
     # The interval that holds at every look, as pages show it.
     with_it = json.loads(shell("estimate", "door", "--format", "json").stdout)
     assert f"{with_it['balanced']['low']:.4f} to " in said
+
+
+def test_the_table_has_the_bounds_where_every_query_gets_its_label(
+    shell: Shell,
+) -> None:
+    said = ["--question=Is it?", "--label-sampling=all", "--target=0.9"]
+    shell("detectors", "create", "door", *said)
+    rows = [f"{one},YES,YES\n{one}n,NO,NO\n" for one in range(20)]
+    rows += [f"later-{one},YES,\n" for one in range(10)]
+    file = shell.file("rows.csv", "key,predicted,label\n" + "".join(rows))
+    shell("import", "door", file)
+    found = json.loads(shell("estimate", "door", "--format=json").stdout)
+    decision = found["decision"]
+    assert decision["low"] < found["balanced"]["low"]
+    printed = shell("estimate", "door").stdout.splitlines()
+    low, high = re.findall(r"[01]\.\d{6}", printed[-2])[-2:]
+    table = {line.split()[1]: line for line in printed if line.startswith("│")}
+    assert f"│ {low} │ {high} │" in table["balanced"]
+    # Ten answers may be wrong, and so may be the class of each.
+    yes, no = (found["classes"][place]["low"] for place in (0, 1))
+    assert float(table["YES"].split()[-4]) < yes
+    assert float(table["NO"].split()[-4]) < no
+    # The published method has its own.
+    exact = shell("estimate", "door", "--method=exact").stdout
+    assert f"│ {low} │" not in exact
 
 
 def test_an_export_that_cannot_be_written_says_why(

@@ -1,6 +1,7 @@
 """The MCP server, asked by the client of the official SDK."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,13 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.conftest import START, Clock, FillOnce, by
 from tests.processes import clean_environ
 from tracker.mcp.server import UnknownKeyError, build_server
-from tracker.services.detectors import NewDetector, create_detector, get_detector
+from tracker.services.detectors import (
+    DetectorChange,
+    NewDetector,
+    change_detector,
+    create_detector,
+    get_detector,
+)
 from tracker.services.people.keys import create_key, revoke_key
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.database import Database
@@ -175,6 +182,27 @@ def test_sentences_have_counts_and_intervals(ask: Callable[..., Any]) -> None:
     compared = ask("compare", detector="door")["sentence"]
     assert "On 40 inputs" in compared
     assert "nothing shows yet" in compared
+
+
+def test_classes_are_bounded_where_every_query_gets_its_label(
+    database: Database, ask: Callable[..., Any], recompute: Callable[[], None]
+) -> None:
+    def read() -> str:
+        return str(ask("explain", detector="door", version="v2")["sentence"])
+
+    with database.write() as session:
+        door = get_detector(session, "door")
+        change_detector(session, door, DetectorChange(label_sampling="all"), by())
+    recompute()
+    (before,) = re.findall(r"YES: 100 % \(([\d.]+) to", read())
+    with database.write() as session:
+        door = get_detector(session, "door")
+        for number in range(10):
+            query = NewQuery(predicted="NO", key=f"waits-{number}", version="v2")
+            log_query(session, door, query, by("a", START))
+    recompute()
+    (low,) = re.findall(r"YES: 100 % \(([\d.]+) to", read())
+    assert float(low) < float(before) - 5
 
 
 def test_instructions_in_metadata_are_data_and_change_nothing(

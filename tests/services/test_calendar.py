@@ -17,9 +17,9 @@ from tracker.services.detectors import DetectorChange, change_detector
 from tracker.services.estimates.charts import build_chart
 from tracker.services.estimates.counts import count_asked
 from tracker.services.estimates.estimate import Estimate
-from tracker.services.estimates.measures import add_measure
+from tracker.services.estimates.measures import add_measure, score_own
 from tracker.services.estimates.recount import recount
-from tracker.services.estimates.report import add_sentence
+from tracker.services.estimates.report import Report, add_sentence
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.pending import add_batch
 from tracker.storage.estimates.projections import DAYS, list_projections
@@ -136,6 +136,39 @@ def test_a_fall_is_dated_and_the_verdict_is_of_the_days_since(
         found.decision.low,
         found.decision.high,
     )
+
+
+@pytest.mark.parametrize("measure", ["balanced", "overall", "precision:YES"])
+def test_without_a_target_the_sentence_has_the_interval_that_would_decide(
+    bench: Bench, recompute: Callable[[], None], measure: str
+) -> None:
+    aim(bench, measure=measure, target=0.9)
+    bench.log_all(rows_of(BACKLOG))
+    recompute()
+    decision = bench.estimate().decision
+    aim(bench, target=None)
+    found = bench.estimate(method="anytime")
+    with bench.database.read() as session:
+        detector = bench.attached(session)
+        made = add_sentence(detector, add_measure(found, measure))
+        assert made.sentence == Report(detector, found, 0).sentence
+    own = score_own(made, measure)
+    assert (own.low, own.high) == (decision.low, decision.high)
+
+
+def test_another_target_is_told_without_another_label(
+    bench: Bench, recompute: Callable[[], None]
+) -> None:
+    aim(bench, target=0.9)
+    bench.log_all(rows_of([(60, 0.97, 20)]))
+    recompute()
+    aim(bench, target=0.99)
+    recompute()
+    met, missed = told(bench, "verdict.")
+    assert (met.data["verdict"], met.data["target"]) == ("met", 0.9)
+    assert (missed.data["verdict"], missed.data["target"]) == ("missed", 0.99)
+    # It is not a change of the verdict by one target.
+    assert missed.data["before"] is None
 
 
 def test_the_chart_marks_a_change_where_its_labels_had_come(

@@ -119,6 +119,12 @@ READERS = {
         '{"columns": ["a"], "data": [[1, 2]]}',
         "a list of 1 values",
     ),
+    "a confusion matrix": Reader(
+        '{"labels": ["YES", "NO"], "matrix": [[7, 1], [1, 3]]}',
+        "A confusion matrix",
+        "[[7, 1], [1, 3]]",
+        "without the names of the classes",
+    ),
     "labels of FiftyOne": Reader(
         FOLDER / "fiftyone-labels.json",
         "FiftyOne",
@@ -249,6 +255,18 @@ READERS = {
         lines(VERTEX),
         "Vertex AI batch predictions",
         lines(VERTEX | {"prediction": {"displayNames": [TWO], "confidences": [1]}}),
+        NO_TEXT,
+    ),
+    "predictions of timm": Reader(
+        lines({"filename": "a.png", "label": "YES", "prob": 0.9}),
+        "timm",
+        "filename,label,prob\na.png,['YES' 'NO'],[0.9 0.1]\n",
+        "a number from 0 to 1",
+    ),
+    "answers of a zero-shot pipeline": Reader(
+        json.dumps([{"sequence": "a", "labels": TWO, "scores": [0.9, 0.1]}]),
+        "zero-shot",
+        json.dumps([{"sequence": "a", "labels": [TWO], "scores": [0.9]}]),
         NO_TEXT,
     ),
     "results of COCO": Reader(

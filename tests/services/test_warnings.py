@@ -2,7 +2,9 @@
 
 import random
 from collections.abc import Iterable
+from datetime import timedelta
 
+from tests.conftest import START
 from tests.services.conftest import Bench
 from tests.services.test_groups import change, recompute
 from tracker.services.estimates.estimate import Estimate
@@ -48,6 +50,32 @@ def test_mistakes_in_random_order_are_not_warned_of(bench: Bench) -> None:
     wrong = in_fives(20, every=8)
     random.Random(1).shuffle(wrong)
     log_bursts(bench, wrong)
+    assert bench.estimate().warnings == []
+
+
+def test_a_sudden_fall_is_no_burst(bench: Bench) -> None:
+    draw = random.Random(2)
+    rows = []
+    for number in range(1_000):
+        day, minute = divmod(number, 10)
+        label = draw.choice(["YES", "NO"])
+        is_right = draw.random() < (0.98 if day < 80 else 0.6)
+        other = "NO" if label == "YES" else "YES"
+        rows.append(
+            {
+                "key": f"k{number}",
+                "predicted": label if is_right else other,
+                "label": label,
+                "asked_at": START + timedelta(days=day - 100, minutes=minute),
+            }
+        )
+    draw.shuffle(rows)
+    # The look at 800 labels, with the change that they prove.
+    bench.log_all(rows)
+    found = bench.estimate()
+    assert found.change is not None
+    assert found.warnings == []
+    recompute(bench)
     assert bench.estimate().warnings == []
 
 

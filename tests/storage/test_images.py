@@ -137,7 +137,7 @@ def answering(status: int) -> Iterator[dict[str, str]]:
     """A server that answers everything with *status*, and the settings to ask it."""
 
     server = make_server("127.0.0.1", 0, Response(status=status))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield asking(server.server_port)
     server.shutdown()

@@ -124,7 +124,9 @@ def receiving(
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         receiver = Receiver(server.server_address[1], behaviour=behaviour)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.01,), daemon=True
+        )
         thread.start()
         try:
             yield receiver

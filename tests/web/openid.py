@@ -119,7 +119,7 @@ def started() -> Iterator[Provider]:
     provider = Provider()
     server = make_server("127.0.0.1", 0, provider, threaded=True)
     provider.issuer = f"http://127.0.0.1:{server.port}"
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield provider
     server.shutdown()

@@ -19,6 +19,7 @@ from tracker import web
 from tracker.files import shipped_folder
 from tracker.http import PUBLIC
 from tracker.storage.base import parse_whole
+from tracker.storage.database import Database
 from tracker.web.queries import filters
 
 NUMBERS = ("9" * 25, "9" * 5_000, "-" + "9" * 25, str(2**63))
@@ -113,9 +114,11 @@ def test_the_names_of_the_pages_are_found() -> None:
 @pytest.mark.slow
 @each_case
 def test_no_input_of_a_page_is_a_mistake_of_ours(
-    app: Flask, visitor: Visitor, shelf: Shelf, value: str
+    app: Flask, database: Database, visitor: Visitor, shelf: Shelf, value: str
 ) -> None:
     typed = spell(value)
+    # Each name alone is tried on one of the databases, in the long profile on both.
+    some = slice(None) if IS_LONG else slice(int(database.is_sqlite), None, 2)
     seen = 0
     for method, path in list(targets(app, shelf)):
         sent = dict.fromkeys(list_names(), typed)
@@ -124,11 +127,11 @@ def test_no_input_of_a_page_is_a_mistake_of_ours(
             assert answer.status_code < 500, path
             continue
         # All at once, and each alone: the first that is refused hides the others.
-        for given in (sent, *({name: typed} for name in names_of(app, path))):
+        for given in (sent, *({name: typed} for name in names_of(app, path)[some])):
             with visitor.client.get(path, query_string=given) as answer:
                 assert answer.status_code < 500, (path, [*given])
             seen += 1
-    assert seen > 200
+    assert seen > 100
 
 
 @pytest.mark.thorough

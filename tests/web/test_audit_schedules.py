@@ -152,6 +152,47 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert Visitor(app).get("/audits/aud_4").status == 404
 
 
+def test_months_are_begun_by_the_form_and_said_by_their_days(
+    app: Flask, months: Months, database: Database
+) -> None:
+    with database.write() as session:
+        get_detector(session, months.sheep).time_zone = "Europe/Berlin"
+    months.aim_at(0.85)
+    fields = {"name": "Months", "aim": "overall", "points": "10", "every": "month"}
+    visitor = Visitor(app)
+    begun = visitor.send(f"/detectors/{months.sheep}/audits", fields)
+    assert begun.location == "/audit-schedules/sch_1", begun.text
+    page = visitor.get(begun.location).text
+    assert "The first month is not over yet." in page
+    # The fixture began it on 31 January at noon.
+    assert "the next set is frozen on 2 March 2026" in page
+    for week, frozen in (
+        (2, datetime(2026, 3, 2, tzinfo=UTC)),
+        (7, datetime(2026, 4, 2, tzinfo=UTC)),
+    ):
+        months.clock.at = MONDAY + (7 * week + 2) * DAY
+        months.send(week, 200)
+        # In Berlin the day has begun by then, in April since two hours.
+        months.clock.at = frozen
+        months.work()
+        months.answer(120, 40 if week == 2 else 2)
+    shown = Visitor(app).get("/audit-schedules/sch_1")
+    page = shown.text
+    assert "In the month from 1 March 2026 it was right" in page
+    assert "Proved to be below 85 %: 1 March 2026." in page
+    assert "1 of 2 months met the target of 85 %." in page
+    assert "1 March 2026 against the month before: the share of right" in page
+    assert "labels a month" in page
+    assert [one.text for one in shown.find("time", datetime="2026-02-01")] == ["1 Feb"]
+    assert len(shown.find("rect", class_="band")) == 2 + 2
+    (link,) = [one for one in shown.find("a") if "mistakes of that month" in one.text]
+    wrong = Visitor(app).get(link.attributes["href"])
+    assert f"{link.text.split()[2]} mistakes among 120 labelled queries" in wrong.text
+    assert "from 1 Mar to 31 Mar." in wrong.text
+    audit = Visitor(app).get("/audits/aud_2").text
+    assert "from 1 March 2026, before 1 April 2026 (Europe/Berlin)" in audit
+
+
 def test_who_is_told_of_audits_and_what_was_told_is_shown_to_editors(
     app: Flask, months: Months, database: Database
 ) -> None:

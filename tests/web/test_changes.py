@@ -58,6 +58,17 @@ def test_a_fall_stands_on_every_page(visitor: Visitor, dropped: str) -> None:
     assert f"the {said}" in events
 
 
+def test_a_rise_says_what_was_before(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    detector_id = shelf.add_detector(target=0.9)
+    shelf.add_queries(detector_id, rows_of([(40, 0.6, 20), (40, 0.98, 20)]))
+    recompute()
+    said = visitor.get(f"/detectors/{detector_id}/changes").by_id("answer-title").text
+    assert said.startswith(f"It rose on {FALL.day} {FALL:%b}")
+    assert re.search(r" % right since; before, \d\d\.\d–6\d\.\d %\.$", said)
+
+
 def test_a_fall_of_one_class_names_the_measure_of_each_interval(
     visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
 ) -> None:
@@ -123,3 +134,38 @@ def test_metrics_say_since_when(
     told_at = datetime.fromisoformat(found["change"]["at"]).timestamp()
     assert told_at > midnight + 30 * 86_400
     assert f"tracker_change_told_seconds{{{of}}} {told_at}\n" in text
+
+
+def test_metrics_say_no_verdict_by_a_measure_that_was_replaced(
+    visitor: Visitor,
+    dropped: str,
+    recompute: Callable[[], None],
+    keys: dict[str, str],
+) -> None:
+    asked = {"Authorization": f"Bearer {keys['editor']}"}
+    change = {"measure": "recall:YES", "target": 0.2}
+    path = f"/api/v1/detectors/{dropped}"
+    assert visitor.client.patch(path, headers=asked, json=change).status_code == 200
+    for name in ("tracker_verdict", "tracker_decision_bound_ratio", "tracker_change"):
+        assert f"{name}{{" not in visitor.client.get("/metrics").text
+    recompute()
+    text = visitor.client.get("/metrics").text
+    of = 'detector="door",version="default"'
+    met = 'detector="door",verdict="met",version="default"'
+    assert f"tracker_verdict{{{met}}} 1.0" in text
+    answer = visitor.client.get(f"{path}/estimate", headers=asked).get_json()
+    low = answer["decision"]["low"]
+    assert f'tracker_decision_bound_ratio{{{of},side="lower"}} {low}\n' in text
+
+
+def test_metrics_say_no_day_where_all_of_a_version_counts(
+    visitor: Visitor, shelf: Shelf, recompute: Callable[[], None]
+) -> None:
+    always = shelf.add_detector(name="always", reference=0.95)
+    shelf.add_queries(always, rows_of([(40, 0.88, 20)]))
+    recompute()
+    text = visitor.client.get("/metrics").text
+    of = 'detector="always",version="default"'
+    assert f'tracker_change{{{of},state="dropped"}} 1.0' in text
+    assert f"tracker_change_told_seconds{{{of}}}" in text
+    assert f"tracker_accuracy_since_seconds{{{of}}}" not in text

@@ -107,6 +107,17 @@ def test_each_facet_is_counted_with_the_filters_of_the_others(
     assert [text.split()[1] for text in links(both, "Confidence")] == ["30", "30"]
 
 
+def test_facets_are_counted_within_days_that_are_no_whole_week(
+    visitor: Visitor, docks: str
+) -> None:
+    page = visitor.get(f"/detectors/{docks}/mistakes?first=2026-01-06&last=2026-01-20")
+    assert page.by_id("answer-title").text == (
+        "45 of 53 mistakes from 6 Jan to 20 Jan come from camera north ."
+    )
+    assert [text.split()[1] for text in links(page, "Camera")] == ["45", "4", "4"]
+    assert "53 mistakes" in page.text
+
+
 def test_the_labels_of_one_person_are_found(visitor: Visitor, docks: str) -> None:
     assert (
         "70 mistakes" in visitor.get(f"/detectors/{docks}/mistakes?labeler=alice").text

@@ -109,7 +109,7 @@ def prometheus(
     """The address of a Prometheus that scrapes the application."""
     program = tool("prometheus")
     server = make_server("127.0.0.1", 0, app, threaded=True)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     job = {
         "job_name": "tracker",
         "authorization": {"credentials": keys["viewer"]},

@@ -203,7 +203,11 @@ def test_the_last_labels_stand_beside_the_whole(
     page = visitor.get(f"/detectors/{detector}/changes?window=200")
 
     assert "Lower: the 200 labels lately lie below" in page.text
-    assert "How late labels come" in page.text
+    assert "Half of the labels within" not in page.text
+    (late,) = [one for one in page.find("a") if one.text == "How late labels come"]
+    opened = visitor.get(late.attributes["href"])
+    assert "Half of the labels within" in opened.text
+    assert "Nine of ten labels came within" in opened.text
     assert "As known then" not in page.text
     then = visitor.get(f"/detectors/{detector}/changes?window=7d&then=3")
     assert "As known then" in then.text

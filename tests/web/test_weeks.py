@@ -105,3 +105,20 @@ def test_versions_that_begin_on_one_day_share_a_mark(
     names = [one.text for one in page.find("text")]
     assert "v2, v3" in names
     assert "v3" not in names
+
+
+def test_the_axis_holds_every_bar_where_all_are_wide(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    detector = shelf.add_detector(target=0.9)
+    rows = [("YES", "YES")] * 6 + [("NO", "NO")] * 6 + [("YES", "NO")] * 4
+    shelf.add_queries(
+        detector, [{"predicted": said, "label": label} for said, label in rows]
+    )
+    page = visitor.get(f"/detectors/{detector}/changes")
+
+    (cell,) = page.find("td", **{"data-column": "right"})
+    low = float(cell.text.split()[-1].partition("–")[0])  # noqa: RUF001
+    ticks = [one.text for one in page.find("text") if one.text.endswith("%")]
+    lowest = min(float(one.split()[0]) for one in ticks if one[0].isdigit())
+    assert lowest <= low < 80

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -14,14 +15,19 @@ from tracker.services.deciding.planning import price_audit
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
-from tracker.services.estimates.measures import MeasuredEstimate, add_measure
+from tracker.services.estimates.measures import (
+    MeasuredEstimate,
+    add_measure,
+    score_own,
+)
 from tracker.services.estimates.report import add_sentence, tell_change
 from tracker.services.estimates.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.rechecks import find_label_errors
+from tracker.shapes import Score
 from tracker.stats import METHODS
-from tracker.words import BALANCED
+from tracker.words import BALANCED, DECIDING_METHOD, RECALL
 
 
 @click.command()
@@ -65,8 +71,15 @@ def _print_estimate(found: MeasuredEstimate) -> None:
     click.echo(f"{found.sentence}\n{found.basis[0].upper()}{found.basis[1:]}".strip())
     rows = []
     assert found.measured is not None
-    names = [found.measured.measure, *(one.name for one in found.classes)]
-    for name, one in zip(names, [found.measured, *found.classes], strict=True):
+    own: Score = found.measured
+    scores: Sequence[Score] = found.classes
+    if found.method == DECIDING_METHOD:
+        # Where queries wait for a label, the bounds that decide.
+        ends = score_own(found, found.measured.measure)
+        own = own.model_copy(update={"low": ends.low, "high": ends.high})
+        scores = found.list_scores(RECALL)
+    names = [found.measured.measure, *found.confusion]
+    for name, one in zip(names, [own, *scores], strict=True):
         said = "not known" if one.accuracy is None else f"{one.accuracy:.6f}"
         rows.append((name, *_counts(one), said, *_ends(one, 6)))
     options.print_rows(

@@ -306,9 +306,9 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
     return detector
 
 
-# Settings on which the detected changes depend.
+# Settings on which changes and verdicts depend: the next fold finds and tells them.
 _DATED_BY = {"also", "classes", "confidence_level", "label_sampling", "measure"}
-_DATED_BY |= {"reference"}
+_DATED_BY |= {"reference", "target"}
 
 
 def change_detector(

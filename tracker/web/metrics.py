@@ -18,6 +18,7 @@ from prometheus_client import (
 )
 
 from tracker.http import account, database, now
+from tracker.services.estimates.calendar import Terms
 from tracker.services.estimates.counted import unit_of
 from tracker.services.estimates.decision import compare_with_target
 from tracker.services.evidence.populations import LIVE
@@ -52,7 +53,7 @@ _RATIOS = {
     "accuracy_ratio": "Estimated accuracy of a class, or the balanced accuracy",
     "accuracy_bound_ratio": "Bound of the interval of the accuracy",
     "labels": "Scored labels of a version",
-    "target_ratio": "Balanced accuracy aimed at",
+    "target_ratio": "Target of a detector, for its measure",
     "verdict": "1 for what is said of the target, at any look, 0 for what is not",
     "change": "1 if the last proved change of the accuracy was this one, 0 if not",
     "basis_info": "Whose labels count, what counts once, and what the target is on",
@@ -170,6 +171,7 @@ class _Owner:
         names = (BALANCED, *map(_escape, detector.classes))
         self.scopes = [f'class="{one}",{self.label}' for one in names]
         self.target, self.zone = detector.target, detector.zone
+        self.terms = Terms.of(detector).basis
         # What the target is on, and what counts once.
         measure = _escape(detector.measure)
         self.basis = f'measure="{measure}",unit="{unit_of(detector)}"'
@@ -202,7 +204,9 @@ def _add_row(
         gauges["labels"].add(labels, row.labels)
         basis = f'{owner.label},{owner.basis},population="{row.population}",{version}'
         gauges["basis_info"].add(basis, 1)
-        if calendar is not None and row.population == LIVE:
+        # By other settings it says nothing until the fold has found it again.
+        is_found = calendar is not None and calendar["basis"] == owner.terms
+        if calendar is not None and is_found and row.population == LIVE:
             _add_now(gauges, owner, version, calendar)
 
 
@@ -217,8 +221,9 @@ def _add_now(
         is_last = change is not None and change["state"] == state
         gauges["change"].add(f'{labels},state="{state}"', is_last)
     if change is not None:
-        day = datetime.fromisoformat(change["since"]).replace(tzinfo=owner.zone)
-        gauges["accuracy_since_seconds"].add(labels, day.timestamp())
+        if change["before"]["labels"]:
+            day = datetime.fromisoformat(change["since"]).replace(tzinfo=owner.zone)
+            gauges["accuracy_since_seconds"].add(labels, day.timestamp())
         told_at = datetime.fromisoformat(change["at"])
         gauges["change_told_seconds"].add(labels, told_at.timestamp())
     for name, side in _SIDES.items():

@@ -68,7 +68,12 @@ class Today(NamedTuple):
 
 def _render_detector(session: Session, detector: Detector, form: Form) -> str:
     found = get_estimate(
-        session, detector, computed_at=now(), method=DECIDING_METHOD, span=NOW
+        session,
+        detector,
+        computed_at=now(),
+        method=DECIDING_METHOD,
+        span=NOW,
+        is_dated=False,
     )
     return render_template(
         "settings/detector.html",

@@ -295,7 +295,7 @@ def bound_measure(
     return claim, Accuracy(accuracy=accuracy, low=low, high=high)
 
 
-def add_labels_to_decide(found: Decision, confusion: Confusion) -> Decision:
+def decide_with_forecast(found: Decision, confusion: Confusion) -> Decision:
     """Return a decision by these counts with how many labels would decide it."""
     if found.because is not None:
         return found

@@ -1,6 +1,6 @@
 """The estimate of a detector's accuracy from the labels committed so far."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -49,7 +49,6 @@ from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.services.evidence.populations import POOLED as POOLED_POPULATION
 from tracker.services.evidence.populations import (
     PopulationWord,
-    Standings,
     standings_of,
     targeted_standings,
 )
@@ -164,7 +163,7 @@ class Estimate(OfDetector):
     confusion: dict[str, dict[str, int]] = Field(
         description="confusion[label][predicted]; cells without a label are left out."
     )
-    target: float | None = Field(description="The balanced accuracy that is aimed at.")
+    target: float | None = Field(description="What the detector's measure aims at.")
     decision: Decision | None = Field(
         description="null without a target, and where the labels are not a random "
         "sample."
@@ -293,6 +292,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     population: str | None = None,
     target: float | None = None,
     span: SpanWord | None = None,
+    is_dated: bool = True,
 ) -> Estimate:
     """Compute an estimate from every label committed so far.
 
@@ -300,7 +300,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     those of the version; by default now for `anytime`, which decides.  Only queries
     from *since* to *until* count for which *where* holds (see ``parse_where``).  A
     *window* of the last labels or days stands beside them, and *as_known_at* leaves out
-    what came later, for changes too.
+    what came later, for changes too.  To find when the queries were asked takes long
+    where other versions answered before; unless *is_dated* nobody looks.
     """
     at = as_known_at or computed_at
     last, since = parse_window(window, since, method, at=at, until=until)
@@ -332,7 +333,8 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         window=window,
         as_known_at=as_known_at,
     )
-    facts = _find_facts(session, detector, versions, found, filters, counted.standings)
+    standings = counted.standings if is_dated else ()
+    facts = _find_facts(session, detector, versions, found, filters, standings)
     return found.model_copy(update=facts)
 
 
@@ -342,7 +344,7 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     versions: Sequence[Version],
     found: Estimate,
     filters: Mapping[str, Any],
-    standings: Standings,
+    standings: Collection[str],
 ) -> dict[str, Any]:
     """Return warnings, what a replay decides, and when queries were asked if known."""
     facts: dict[str, Any] = {}
@@ -350,12 +352,13 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     if versions and not (is_then or found.window or any(filters.values())):
         facts["weighted"] = get_weighted(session, detector, versions)
         if not found.includes_targeted and kind != POOLED_POPULATION:
-            which = (detector, versions[0], kind, found.labels)
+            changes = [found.change] if found.change else []
+            which = (detector, versions[0], kind, found.labels, changes)
             facts["warnings"] = find_warnings(session, *which)
     if found.no_decision_because == REPLAYS_ASIDE and found.target is not None:
         aim = found.target, found.confidence_level
         facts |= decide_replay(session, detector, versions[0], *aim)
-    if not found.labels or is_then or (found.window or "").isdigit():
+    if not (found.labels and standings) or is_then or (found.window or "").isdigit():
         return facts
     if found.span is not None:
         filters = {**filters, **found.span.instants(detector)}

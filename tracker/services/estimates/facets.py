@@ -1,7 +1,6 @@
 """Where mistakes come from: each value of a facet, with its count and its lift."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +37,6 @@ _TITLES = {
 }
 _BINS = ((0.9, 1.0), (0.7, 0.9), (0.5, 0.7), (0.0, 0.5))
 _METADATA = "metadata."
-_WEEK = re.compile(r"asked_at:\d{4}-\d\d-\d\d\.\.\d{4}-\d\d-\d\d", re.ASCII)
 
 
 class Value(NamedTuple):
@@ -176,7 +174,7 @@ def _take_choices(
             chosen[name] = text
         elif text in known:
             chosen[CONFIDENCE] = text
-        elif _WEEK.fullmatch(text):
+        elif _is_week(text):
             chosen[WEEK] = text
         else:
             others.append(text)
@@ -237,6 +235,14 @@ def _read_week(day: date) -> Sequence[tuple[str, str]]:
     first = begin(day, "week")
     text = f"asked_at:{first}..{first + timedelta(days=6)}"
     return ((text, f"{first.day} {first:%b %Y}"),)
+
+
+def _is_week(text: str) -> bool:
+    day = text.removeprefix("asked_at:")[:10]
+    try:
+        return _read_week(date.fromisoformat(day))[0][0] == text
+    except (OverflowError, ValueError):
+        return False
 
 
 def _count(

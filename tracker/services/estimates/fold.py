@@ -32,7 +32,11 @@ from tracker.services.estimates.projections import (
     VersionFold,
 )
 from tracker.services.estimates.slice_counts import SliceCounts
-from tracker.services.estimates.snapshots import Scored, score_points, store_snapshots
+from tracker.services.estimates.snapshots import (
+    Scored,
+    compute_intervals,
+    store_snapshots,
+)
 from tracker.services.estimates.warnings import Look, read_look
 from tracker.services.versions import Traffic, follow_traffic
 from tracker.storage.detectors import (
@@ -409,16 +413,18 @@ def score_folds(folds: Sequence[Fold]) -> None:
             for fold in same
             for key, version in fold.versions.items()
         }
-        scored = score_points(points, level)
+        scored = compute_intervals(points, level)
         for fold in same:
             fold.taken = {key: (points[key], scored[key]) for key in fold.versions}
-            for look in fold.looks:
-                look.find()
     calendars = [one for fold in folds for one in fold.calendars.values()]
     intervals = bound_all([one.find_claim() for one in calendars])
     for one, interval in zip(calendars, intervals, strict=True):
         if one.awaited is None:
             one.interval = interval
+    for fold in folds:
+        for look in fold.looks:
+            dated = fold.calendars.get(look.place[1])
+            look.find(changes=dated.changes if dated else ())
     for listener in listeners:
         listener.follow(folds)
 

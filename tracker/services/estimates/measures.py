@@ -217,7 +217,9 @@ def add_measure(
         if measure == words.OVERALL:
             found[measure] = named_score
     made = MeasuredEstimate(**found)
-    made._bounded, made._awaited = estimate.bounded, estimate._awaited
+    # The level and what is missing of it, which its model does not copy.
+    for name in Estimate.__private_attributes__:
+        setattr(made, name, getattr(estimate, name))
     return made
 
 

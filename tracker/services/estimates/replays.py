@@ -25,7 +25,7 @@ from tracker.services.estimates.decision import (
 from tracker.services.estimates.missing import NOTHING, Missing, count_unlabelled
 from tracker.services.evidence.measure import read_measure, spread
 from tracker.services.evidence.populations import LIVE, standings_of
-from tracker.services.evidence.random_queue import draw_rank
+from tracker.services.evidence.random_queue import rank_query
 from tracker.services.versions import choose_versions
 from tracker.shapes import Shape
 from tracker.stats import replay_level, shared_level
@@ -97,7 +97,7 @@ def list_replay(
         standings = standings_of(LIVE, detector.label_sampling)
         rows = iter_replayable(session, detector.id, chosen[0].id, standings=standings)
         seed = detector.queue_seed
-        found = ((draw_rank(seed, one._mapping), one.input, one.id) for one in rows)
+        found = ((rank_query(seed, one._mapping), one.input, one.id) for one in rows)
     items = [
         ReplayItem(input=name, query=dump_id("iq", number))
         for _, name, number in nsmallest(n, found)
@@ -124,7 +124,7 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         # Whether it said something of the input without its label.
         is_blind = row.asked and (version.unseen or _first_label(row) > row.asked)
         predicted = row.predicted if is_blind else None
-        rank = draw_rank(detector.queue_seed, row._mapping)
+        rank = rank_query(detector.queue_seed, row._mapping)
         streams.setdefault(place, []).append(_Member(rank, row.label, predicted))
     taken = [one for some in streams.values() for one in _take_lowest(some)]
     cells = Counter((one.label, one.predicted) for one in taken if one.predicted)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from tracker.charts import words
 from tracker.services.estimates.calendar import AccuracyChange, Now
 from tracker.services.estimates.counted import choose_now
-from tracker.services.estimates.decision import Decision, add_labels_to_decide
+from tracker.services.estimates.decision import Decision, decide_with_forecast
 from tracker.services.estimates.estimate import Estimate, build_estimate, list_estimates
 from tracker.services.estimates.measures import MeasuredEstimate, score_own
 from tracker.services.estimates.missing import is_all
@@ -148,7 +148,7 @@ class Report:
     def next(self) -> Decision | None:
         """What the target waits for, which takes a while to foresee."""
         found = self.estimate.decision
-        return found and add_labels_to_decide(found, self.estimate.confusion)
+        return found and decide_with_forecast(found, self.estimate.confusion)
 
     @property
     def since(self) -> date | None:

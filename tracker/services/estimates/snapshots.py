@@ -38,7 +38,7 @@ Scored = list[tuple[int, str, str, list[Figures]]]
 """The number of a point, a measure and a method, and the scores by these."""
 
 
-def score_points(
+def compute_intervals(
     points: Mapping[int, Sequence[Point]], level: float
 ) -> dict[int, Scored]:
     """Return the scores of points by version: of each stored method and measure."""

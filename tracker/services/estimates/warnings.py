@@ -1,18 +1,21 @@
 """What speaks against an estimate: mistakes that come in bursts."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any, Literal
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
+from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.counts import pick_population
 from tracker.services.evidence.populations import standings_of
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
-from tracker.storage.estimates.cells import Counts
+from tracker.storage.estimates.cells import Counts, midnight_in
 from tracker.storage.estimates.label_changes import list_first_labelled
 from tracker.storage.estimates.projections import BURSTS, Kept, Row, load_states
 
@@ -34,8 +37,13 @@ class DependentMistakes(Shape):
     expected: float = Field(description="How many would if order told nothing.")
 
 
-def find_warnings(
-    session: Session, detector: Detector, version: Version, population: str, labels: int
+def find_warnings(  # noqa: PLR0913, PLR0917 - whose labels, and what is known of them.
+    session: Session,
+    detector: Detector,
+    version: Version,
+    population: str,
+    labels: int,
+    changes: Sequence[AccuracyChange],
 ) -> list[DependentMistakes]:
     """Return what to be warned of in an estimate of so many *labels* of *version*."""
     look = _looks_at(labels)
@@ -48,7 +56,7 @@ def find_warnings(
     found = state["found"]
     if found is None and state["look"] < look:
         read = Look.read(session, detector, version, population, look)
-        found = read.find(state["look"])
+        found = read.find(state["look"], changes)
     if found is None:
         return []
     message = (
@@ -68,6 +76,7 @@ class Look:
     """
 
     place: Row
+    zone: tzinfo
     word: str | None
     last: int
     # The first labels of the version.
@@ -84,17 +93,24 @@ class Look:
         limit = _labels_of(last)
         rows = list_first_labelled(session, version, standings, limit=limit)
         place = detector.id, version.id, BURSTS, population
-        return cls(place, detector.label_sampling, last, rows)
+        return cls(place, detector.zone, detector.label_sampling, last, rows)
 
-    def find(self, after: int = 0) -> dict[str, Any] | None:
-        """Return what the first look behind *after* found that leaves no doubt."""
+    def find(
+        self, after: int = 0, changes: Sequence[AccuracyChange] = ()
+    ) -> dict[str, Any] | None:
+        """Return what the first look behind *after* found that leaves no doubt.
+
+        Labels before and since a change are looked at apart: a sudden fall in the
+        middle of a block would look like a burst.
+        """
+        starts = sorted(midnight_in(one.since, self.zone) for one in changes)
         for look in range(after + 1, self.last + 1):
             some = self.rows[: _labels_of(look)]
             # By class which are mistakes, in the order of their queries.
-            mistakes: dict[str, list[bool]] = {}
+            mistakes: dict[tuple[str, int], list[bool]] = {}
             for row in sorted(some, key=lambda row: (row.asked_at, row.id)):
-                is_wrong = row.label != row.predicted
-                mistakes.setdefault(row.label, []).append(is_wrong)
+                part = row.label, bisect_right(starts, row.asked_at)
+                mistakes.setdefault(part, []).append(row.label != row.predicted)
             found = stats.find_bursts(list(mistakes.values()))
             if stats.bursts_are_beyond_doubt(found, len(some)):
                 self.found = {

@@ -41,7 +41,7 @@ from tracker.storage.base import dump_id
 from tracker.storage.detectors import Detector, Version, zone_of
 from tracker.storage.estimates import weeks as storage
 from tracker.storage.estimates.cells import Counts, day_in, midnight_in, pool
-from tracker.storage.estimates.counts import count_awaited
+from tracker.storage.estimates.counts import count_awaited, count_logged
 from tracker.storage.estimates.projections import CALENDAR, load_states
 from tracker.words import BALANCED, OVERALL, PRECISION
 
@@ -136,8 +136,15 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
         desk = _Desk(*of, chosen, target, by, computed_at, shares)
         spans = list(desk.list_spans(limit))
         missing = desk.list_missing(spans)
-        read = (desk.read(*ends, one) for ends, one in zip(spans, missing, strict=True))
-        found += [one for one in read if one is not None]
+        left = count_logged(session, [known])[known.id]
+        for ends, part in zip(spans, missing, strict=True):
+            one = desk.read(*ends, part)
+            if one is not None:
+                found.append(one)
+                left -= one.queries
+            if left <= 0:
+                # Nothing was asked before, and to look is to read what others answered.
+                break
     return Weeks(
         detector=dump_id("det", detector.id),
         name=detector.name,

@@ -59,7 +59,7 @@ def group_span(seed: str, group: str) -> tuple[float, float]:
     return first / 2**_GROUP_BITS, (first + 1) / 2**_GROUP_BITS
 
 
-def draw_rank(seed: str, query: Mapping[str, Any]) -> float:
+def rank_query(seed: str, query: Mapping[str, Any]) -> float:
     """Return the rank of *query* in the random queue."""
     if query["group"] is None:
         return hash_to_unit(seed, query["input"] or query["id"])
@@ -78,10 +78,10 @@ def does_wait(label: str | None, sampling: str, *, is_repeat: bool) -> bool:
     return label is None and sampling != TARGETED and not is_repeat
 
 
-def draw_rank_of_new(
+def rank_new_query(
     detector: Detector, query: Mapping[str, Any], *, label: str | None
 ) -> float | None:
     """Return the rank of a query that arrives, None if it does not wait for a label."""
     if not does_wait(label, query["sampling"], is_repeat=query["is_repeat"]):
         return None
-    return draw_rank(detector.queue_seed, query)
+    return rank_query(detector.queue_seed, query)

@@ -158,7 +158,7 @@ def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom
     targeted, the new one included, where several people may answer; *second* is the
     answer of a re-check, which is compared and never scored.
     """
-    sampling = choose_sampling(query, said)
+    sampling = choose_query_sampling(query, said)
     is_replayed = query["is_replayed"] and said != RANDOM
     found = find_consensus(
         detector, query["agreement"], label, words, second=second, settles=settles
@@ -166,19 +166,19 @@ def decide_standing(  # noqa: PLR0913 - what is said of which query, and by whom
     return _stand_in_group(query, found, sampling, is_replayed, units)
 
 
-def choose_sampling(query: Mapping[str, Any], said: str | None) -> str:
+def choose_query_sampling(query: Mapping[str, Any], said: str | None) -> str:
     """Choose why *query* counts as chosen, for a label that came with *said*."""
     if query["standing"] is None:
         return said or str(query["sampling"])
     return RANDOM if said == RANDOM else str(query["sampling"])
 
 
-def choose_word_sampling(
+def choose_label_sampling(
     query: Mapping[str, Any], said: str | None, *, are_compared: bool
 ) -> str:
     """Choose the sampling of a label; beside others' a targeted one is no word."""
     is_none = are_compared and said == TARGETED
-    return TARGETED if is_none else choose_sampling(query, said)
+    return TARGETED if is_none else choose_query_sampling(query, said)
 
 
 def take_over(

@@ -14,7 +14,7 @@ from tracker.services.evidence import units
 from tracker.services.evidence.populations import population_of
 from tracker.services.evidence.random_queue import rank_key, rank_member
 from tracker.services.evidence.standing import (
-    choose_sampling,
+    choose_query_sampling,
     stand,
     taken_sampling,
 )
@@ -320,7 +320,7 @@ class Election:
                 if "labeler" in item or item["label"] != query["label"]:
                     said = item.get("sampling")
                     is_replayed = query["is_replayed"] and said != RANDOM
-                    self._vote(query, choose_sampling(query, said), is_replayed)
+                    self._vote(query, choose_query_sampling(query, said), is_replayed)
             elif query["input"] in truths:
                 truth = truths[query["input"]]
                 self._vote(query, *taken_sampling(query, truth.sampling))

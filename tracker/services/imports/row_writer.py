@@ -14,7 +14,7 @@ from tracker.errors import InvalidInputError
 from tracker.services.by import By
 from tracker.services.evidence import random_queue, standing
 from tracker.services.evidence.populations import population_of
-from tracker.services.evidence.random_queue import draw_rank_of_new
+from tracker.services.evidence.random_queue import rank_new_query
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import Elected
 from tracker.services.fields import dump_metadata
@@ -285,7 +285,7 @@ class RowWriter:
             if said is None:
                 query = {name: values[row] for name, values in named.items()}
                 if group is None or not units.is_spent(query):
-                    ranks[row] = draw_rank_of_new(self._detector, query, label=None)
+                    ranks[row] = rank_new_query(self._detector, query, label=None)
                 continue
             population = populations[said]
             if group is None or population is None:
@@ -466,7 +466,7 @@ class RowWriter:
         query["queue_rank"] = (
             None
             if is_spent
-            else draw_rank_of_new(self._detector, query, label=item.get("label"))
+            else rank_new_query(self._detector, query, label=item.get("label"))
         )
         query["rank"] = self._truths.keep_rank(query)
         return query
@@ -484,7 +484,7 @@ class RowWriter:
             return None
         said, by = item.get("sampling"), self._by.credit(labeler)
         compares = self._opinions.are_compared(query, is_named=is_named)
-        sampling = standing.choose_word_sampling(query, said, are_compared=compares)
+        sampling = standing.choose_label_sampling(query, said, are_compared=compares)
         extra = "note", "labelled_at", "weight"
         own: dict[str, Any] = {name: item.get(name) for name in extra}
         own |= {"replaces_id": query["label_id"], "is_repeat": query["is_repeat"]}
@@ -513,7 +513,7 @@ class RowWriter:
             decided = standing.dump_decision(decision, self._detector)
             rank = query["queue_rank"]
             if rank is None and decision.is_open and not query["is_repeat"]:
-                rank = draw_rank_of_new(self._detector, query, label=None)
+                rank = rank_new_query(self._detector, query, label=None)
             query["queue_rank"] = rank if decided["keeps_rank"] else None
         return label
 

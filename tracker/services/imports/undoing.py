@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError
 from tracker.services.by import By
 from tracker.services.detectors import get_open_detector
-from tracker.services.evidence.random_queue import draw_rank_of_new, rank_version
+from tracker.services.evidence.random_queue import rank_new_query, rank_version
 from tracker.services.imports.background import unpack_report
 from tracker.services.imports.reports import Outcome, pack_report
 from tracker.storage import imports as storage
@@ -172,7 +172,7 @@ class _Undo:
         if label is None:
             names = ("label", "standing", "agreement")
             row |= dict.fromkeys(names) | {"is_replayed": False}
-            row["queue_rank"] = draw_rank_of_new(self._detector, row, label=None)
+            row["queue_rank"] = rank_new_query(self._detector, row, label=None)
             return row
         is_replayed = label.standing in {REPLAYED, REPLAYED_UNSTATED}
         return row | {

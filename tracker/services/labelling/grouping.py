@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from tracker import words
 from tracker.services.evidence import standing
-from tracker.services.evidence.random_queue import draw_rank
+from tracker.services.evidence.random_queue import rank_query
 from tracker.services.evidence.units import Units, erased_name, name_group
 from tracker.storage.detectors import Detector
 from tracker.storage.estimates.pending import add_batch, first_id
@@ -76,7 +76,7 @@ def _name_some(session: Session, detector: Detector, after: int) -> int | None:
         waits = query["queue_rank"] is not None
         if query["label_id"] is None:
             waits = query["sampling"] != words.TARGETED and not query["is_repeat"]
-        rank = draw_rank(detector.queue_seed, query)
+        rank = rank_query(detector.queue_seed, query)
         query["queue_rank"] = rank if waits else None
         query["rank"] = None if row.rank is None else rank
         ranks = query["queue_rank"], query["rank"]

@@ -130,7 +130,7 @@ def add_label(session: Session, query_id: int, new: NewLabel, by: By) -> Label:
         return describe_label(SimpleNamespace(**row), is_current=True)
     known = current._asdict()
     compares = standing.are_compared(detector, current.agreement)
-    sampling = standing.choose_word_sampling(known, said, are_compared=compares)
+    sampling = standing.choose_label_sampling(known, said, are_compared=compares)
     row = _build_row(session, current, new, by, sampling)
     others = _find_words(session, current, row) if compares else {"words": {}}
     others |= {"units": None if truths is None else truths.units}

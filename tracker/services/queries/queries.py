@@ -11,7 +11,7 @@ from tracker.errors import ConflictError, GoneError, NotFoundError, TrackerError
 from tracker.services import fields
 from tracker.services.by import By
 from tracker.services.detectors import check_class, check_is_open, check_prediction
-from tracker.services.evidence.random_queue import draw_rank_of_new
+from tracker.services.evidence.random_queue import rank_new_query
 from tracker.services.evidence.standing import decide_standing
 from tracker.services.evidence.truths import Truths
 from tracker.services.evidence.units import erased_name, name_group
@@ -302,9 +302,9 @@ def _stand_new(
         found = decide_standing(query, detector, new.label, **given)
         query |= {"standing": found.standing, "agreement": found.agreement}
         if found.is_open and not found.is_spent:
-            query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
+            query["queue_rank"] = rank_new_query(detector, query, label=None)
     elif query["group"] is None or units is None or not units.is_spent(query):
-        rank = query["queue_rank"] = draw_rank_of_new(detector, query, label=None)
+        rank = query["queue_rank"] = rank_new_query(detector, query, label=None)
         query["rank"] = rank if truths is None else truths.keep_rank(query)
     return query
 
@@ -494,7 +494,7 @@ def erase_query(session: Session, query_id: str, by: By) -> str | None:
         delete_rows(session, inputs.Reference, **own)
     # An input without a label is not spent.
     spent = None if query.label is None else query.input
-    waiting.erase_content(
+    storage.erase_content(
         session,
         query,
         group=None if query.group is None else erased_name(seed, query.group),
@@ -522,7 +522,7 @@ def erase_image(session: Session, query_id: str, by: By) -> str | None:
     if query.image is None and query.image_url is None:
         raise NotFoundError("the query has no image")
     name = query.image
-    waiting.erase_image(session, query, erased_at=by.at)
+    storage.erase_image(session, query, erased_at=by.at)
     by.record(session, "image erased", query_id, detector=detector.name)
     return _find_unshown(session, name)
 

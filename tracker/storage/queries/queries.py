@@ -433,3 +433,28 @@ _IN_USE = (
 def list_tags(session: Session, detector_id: int) -> list[str]:
     found = session.scalars(_IN_USE, {"detector_id": detector_id})
     return sorted(set(chain.from_iterable(map(load_tags, found))))
+
+
+def erase_content(
+    session: Session,
+    query: Query,
+    *,
+    group: str | None,
+    name: str | None,
+    erased_at: datetime,
+) -> None:
+    """Take away what *query* holds beyond what was counted; hashes of names stay."""
+    query.group, query.input = group, name
+    query.details = query.image = query.image_url = None
+    query.queue_rank = query.tags = None
+    query.erased_at = erased_at
+    if query.agreement == DISPUTED:
+        # Nobody can settle it any more.
+        query.agreement = None
+    session.flush()
+
+
+def erase_image(session: Session, query: Query, *, erased_at: datetime) -> None:
+    query.image = query.image_url = None
+    query.image_erased_at = erased_at
+    session.flush()

@@ -23,7 +23,6 @@ from tracker.storage.queries.finding import has_key
 from tracker.storage.queries.lookup import listed
 from tracker.storage.queries.queries import Query
 from tracker.storage.tasks import PREDICTION, withdraw
-from tracker.words import DISPUTED
 
 
 class WaitingQuery(base.Base):
@@ -150,31 +149,6 @@ def list_page(
     for kind, are in theirs:
         found += base.list_rows(session, kind, are, kind.id.in_(ids))
     return count, sorted(found, key=lambda row: row.id, reverse=True)
-
-
-def erase_content(
-    session: Session,
-    query: Query,
-    *,
-    group: str | None,
-    name: str | None,
-    erased_at: datetime,
-) -> None:
-    """Take away what *query* holds beyond what was counted; hashes of names stay."""
-    query.group, query.input = group, name
-    query.details = query.image = query.image_url = None
-    query.queue_rank = query.tags = None
-    query.erased_at = erased_at
-    if query.agreement == DISPUTED:
-        # Nobody can settle it any more.
-        query.agreement = None
-    session.flush()
-
-
-def erase_image(session: Session, query: Query, *, erased_at: datetime) -> None:
-    query.image = query.image_url = None
-    query.image_erased_at = erased_at
-    session.flush()
 
 
 def has_image(session: Session, name: str) -> bool:

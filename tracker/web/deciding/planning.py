@@ -71,6 +71,7 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             version=version,
             method=DECIDING_METHOD,
             computed_at=now(),
+            is_dated=False,
         )
         estimate = price_audit(session, detector, estimate)
         points = request.args.get("within", USUAL)

@@ -84,7 +84,13 @@ def draw_weeks(
     marks: dict[date, list[str]] = {}
     for at, name in versions:
         marks.setdefault(_day(found, at), []).append(name)
-    lows = [one.low for one in spans if one.low > 0 and one.high - one.low < _WIDEST]
+    told = [one for one in spans if one.low > 0]
+    # A wide bar among narrow ones may be cut, but not the estimate in it.
+    is_cut = any(one.high - one.low < _WIDEST for one in told)
+    lows = [
+        one.accuracy if is_cut and one.high - one.low >= _WIDEST else one.low
+        for one in told
+    ]
     return {
         "bars": bars,
         "axis": near_axis(found.target, *lows, now.low if now and since else None),

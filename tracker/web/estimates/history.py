@@ -20,9 +20,9 @@ from tracker.http import by, now
 from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
-from tracker.services.estimates.cohorts import get_cohorts
+from tracker.services.estimates.cohorts import Cohorts, get_cohorts
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
+from tracker.services.estimates.estimate import Estimate, get_estimate, list_estimates
 from tracker.services.estimates.history import list_rows, list_scopes
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.estimates.report import Report
@@ -94,14 +94,7 @@ def show_history(detector_id: str) -> ResponseReturnValue:
         if version is not None and "then" in asked:
             # The place of a slider: the snapshot of that number says when it was.
             chosen["as_known_at"] = _find_instant(session, version)
-        estimate = get_estimate(
-            session,
-            detector,
-            version=version.name if version else None,
-            method=DECIDING_METHOD,
-            span=NOW,
-            computed_at=now(),
-        )
+        (estimate,) = list_estimates(session, {detector: version}, computed_at=now())
         row = Report(detector, estimate, queries=0)
         events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
         closed = [
@@ -123,14 +116,19 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             **along(session, detector, version, row, chosen),
             closed_audits=closed,
             compared=_read_comparison(session, detector),
-            cohorts=get_cohorts(
-                session,
-                detector,
-                version=chosen["version"],
-                computed_at=now(),
-                limit=_COHORTS,
-            ),
+            cohorts=_read_cohorts(session, detector, chosen["version"]),
         )
+
+
+def _read_cohorts(
+    session: Session, detector: Detector, version: str | None
+) -> Cohorts | None:
+    """Return how late labels come, None until it is asked for: it reads each label."""
+    if "late" not in request.args:
+        return None
+    return get_cohorts(
+        session, detector, version=version, computed_at=now(), limit=_COHORTS
+    )
 
 
 def _along_labels(

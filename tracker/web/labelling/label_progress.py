@@ -162,12 +162,16 @@ def build_progress(
 def _read_versions(
     session: Session, detector: Detector, version: str | None
 ) -> dict[str, Any]:
-    asked: dict[str, Any] = {"version": version, "method": DECIDING_METHOD}
-    estimate = get_estimate(session, detector, **asked, computed_at=now())
+    asked: dict[str, Any] = {
+        "version": version,
+        "computed_at": now(),
+        "is_dated": False,
+    }
+    estimate = get_estimate(session, detector, **asked, method=DECIDING_METHOD)
     versions = list_versions(session, detector.id)
     pooled = estimate
     if len(versions) > 1:
-        pooled = get_estimate(session, detector, version="*", computed_at=now())
+        pooled = get_estimate(session, detector, **asked | {"version": "*"})
     measure, found = read_measure(detector.measure), estimate.decision
     if measure.kind == BALANCED:
         measured = readings.read_balanced(estimate)

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from tracker.errors import FieldError
@@ -88,6 +89,7 @@ _PAIRS = {"expected": "actual", "soll": "ist"}
 _WEIGHTS = frozenset({"weight", "weights"})
 # Of so many columns it is looked for two that could be the label and the prediction.
 _FEW_COLUMNS = 20
+_MOST_UNCLEAR = 4
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
 # One row of an annotation, as Label Studio writes it into CSV.
@@ -95,6 +97,21 @@ _LABEL_STUDIO = {"annotation_id", "annotator", "lead_time"}
 _BOOKKEEPING = _LABEL_STUDIO | {"updated_at"}
 # What Tracker's own export of labels says beside the fields.
 _IS_CURRENT = "is_current"
+# Weka, which writes the number of a class before it.
+WEKA = "inst#"
+_TIDYMODELS = {".row", ".config"}
+# Two of them tell the scores of evaluations or models.
+_SCORES = frozenset(
+    (
+        *("precision", "recall", "f1", "f1_score", "accuracy", "acc", "auc", "roc_auc"),
+        *("loss", "logloss", "val_loss", "val_accuracy", "val_acc", "mcc", "kappa"),
+        *("top1", "top5", "score_val", "score_test", "eval_metric", "rmse", "mse"),
+    )
+)
+SCORES = (
+    "it holds the scores of an evaluation, not its rows; send the predictions and "
+    "labels behind them, or their confusion matrix"
+)
 _EXPORTED = {"query", _IS_CURRENT, "is_repeat"}
 _MAYBE_EXPORTED = {"tags", "is_grouped"}
 
@@ -112,6 +129,8 @@ class Plan:
     is_current: str | None = None
     # What holds classes, where nothing says which is the label or the prediction.
     unclear: tuple[str, ...] = ()
+    # Ids that hardly ever differ.
+    constant: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
         """Return the warnings about columns that are not read."""
@@ -136,15 +155,25 @@ class Plan:
                 f"the column {show(name)} looks like the truth and is not read as "
                 f"labels; to read it, add --map label={show_name(name)}"
                 for name in others
-                if _words_of(name) & _LOUD
-                and "is" not in _words_of(name)
+                if words_of(name) & _LOUD
+                and "is" not in words_of(name)
                 and name not in self.unclear
             ]
+        found += [
+            f"the column {show(name)} hardly ever differs and is not read as the key"
+            for name in self.constant
+        ]
+        found += [
+            f"labels need a key or an input; if {show(name)} holds keys, add --map "
+            f"key={show_name(name)}"
+            for name in self.left_out
+            if self.fields.keys() == {"label"} and normal(name).endswith("id")
+        ]
         found += [
             f"the column {show(name)} looks like weights, which are not read: every "
             f"label counts once; to read them, add --map weight={show_name(name)}"
             for name in others
-            if _words_of(name) & _WEIGHTS
+            if words_of(name) & _WEIGHTS
         ]
         if self.fields.keys() & {"weight", rows.PROBABILITY}:
             found.append(
@@ -160,6 +189,8 @@ class Plan:
 
     def is_likely(self) -> bool:
         """Whether the words of the names tell what is proposed apart."""
+        if len(self.unclear) > 2:
+            return False
         if self.fields.keys() & {"label", "predicted"}:
             return len(self.unclear) == 1
         first, last = _truth_first(self.unclear[0]), _truth_first(self.unclear[-1])
@@ -173,10 +204,11 @@ class Plan:
         }
 
 
-def _words_of(name: str) -> set[str]:
+def words_of(name: str) -> set[str]:
     return {word.casefold() for word in _WORD.findall(name)}
 
 
+@lru_cache(maxsize=rows.MOST_COLUMNS)
 def role_of(name: str) -> str | None:
     """Return the field that a column of that *name* may hold, by its words."""
     known = known_field(name)
@@ -184,7 +216,7 @@ def role_of(name: str) -> str | None:
         return known
     if normal(name) in _PLAIN:
         return "label"
-    words = _words_of(name)
+    words = words_of(name)
     return next((role for role, said in _WORDS if words & said), None) or None
 
 
@@ -195,23 +227,28 @@ def find_header(lines: Sequence[Sequence[Any]]) -> int:
     """
     filled = [[str(one) for one in line if one not in {None, ""}] for line in lines]
     known = [sum(bool(role_of(one)) for one in line) for line in filled]
-    if not known[0] and max(known) > 1:
-        return known.index(max(known))
     counts = list(map(len, filled))
-    return counts.index(max(counts)) if counts[0] == 1 else 0
+    if max(known) > 1 and (not known[0] or counts[0] == 1):
+        return known.index(max(known))
+    return counts.index(max(counts)) if counts[0] == 1 > known[0] else 0
 
 
 def is_percentage(name: str) -> bool:
-    return "%" in name or bool(_words_of(name) & {"percent", "percentage", "pct"})
+    return "%" in name or bool(words_of(name) & {"percent", "percentage", "pct"})
 
 
 def is_of_classes(name: str) -> bool:
-    return bool(_words_of(name) & _OF_A_CLASS)
+    return bool(words_of(name) & _OF_A_CLASS)
 
 
+@lru_cache(maxsize=rows.MOST_COLUMNS)
 def normal(name: str) -> str:
     """Return *name* without case, and with one sign for blanks and dashes."""
     return _BLANKS.sub("_", name.strip()).casefold()
+
+
+def is_unnamed(name: str) -> bool:
+    return _UNNAMED.fullmatch(normal(name)) is not None
 
 
 def known_field(name: str) -> str | None:
@@ -225,17 +262,17 @@ def _find_needless(
     return tuple(
         name
         for name in dict.fromkeys(names)
-        if name not in taken
-        and (known.get(normal(name)) == "" or _UNNAMED.fullmatch(normal(name)))
+        if name not in taken and (known.get(normal(name)) == "" or is_unnamed(name))
     )
 
 
-def guess_columns(
+def guess_columns(  # noqa: PLR0913 - what is known of the columns.
     names: Sequence[str],
     choices: Choices,
     *,
     has_header: bool = True,
     holds_classes: Callable[[str], bool] = lambda _: False,
+    is_constant: Callable[[str], bool] = lambda _: False,
     knows_classes: bool = True,
 ) -> Plan:
     """Decide what the columns *names* hold.
@@ -260,11 +297,21 @@ def guess_columns(
     left_out = _find_needless(names, taken, known)
     free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
-    others = _find_known(fields, free, known, settled, wrong)
+    constant = []
+    if "labeler" not in {*settled, *map(known.get, map(normal, free))}:
+        # An id that hardly ever differs is that of a run or a fold.
+        ids = [one for one in free if known.get(normal(one)) in {"key", "input"}]
+        constant = [one for one in ids if normal(one) != "input" and is_constant(one)]
+    varied = [one for one in free if one not in constant]
+    others = constant + _find_known(fields, varied, known, settled, wrong)
+    if has_header and not fields.keys() & {"predicted", "label", "key", "input"}:
+        wrong += _find_no_rows(names)
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others, choices.given, extra)
-    may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
+    may_ask = not is_shaped and (
+        knows_classes or not fields.keys() & {"label", "predicted"}
+    )
     unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
@@ -286,6 +333,7 @@ def guess_columns(
         left_out,
         next((one for one in left_out if normal(one) == _IS_CURRENT), None),
         unclear,
+        tuple(constant),
     )
 
 
@@ -313,7 +361,26 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     elif not normals & {"key", "input"} and "version" in choices.given:
         # Each version answers the same test set, whose ids stand for the inputs.
         found["id"] = "input"
+    if WEKA in normals:
+        found["prediction"] = "confidence"
+    if normals >= _TIDYMODELS:
+        found[".row"] = found.pop("id")
     return found, False
+
+
+def is_report(names: Sequence[str]) -> bool:
+    """Return whether columns of those *names* are scores of evaluations or models."""
+    return len(_SCORES & set(map(normal, names))) > 1
+
+
+def _find_no_rows(names: Sequence[str]) -> list[FieldError]:
+    words = names[0].split() if len(names) == 1 else []
+    if is_report(words or names):
+        return [FieldError("file", SCORES)]
+    if len(words) > 1:
+        message = "its columns must be separated by commas, semicolons, tabs or bars"
+        return [FieldError("file", message)]
+    return []
 
 
 def head_of(column: str, names: Collection[str]) -> str:
@@ -336,6 +403,7 @@ def _find_nameless(
     )
     if unclear:
         message += f" and map label={unclear[-1]}"
+    message += "; a confusion matrix has its classes above it and before it"
     return [FieldError("map", message)]
 
 
@@ -395,11 +463,12 @@ def _find_by_words(
     settled: Set[str],
     holds_classes: Callable[[str], bool],
 ) -> None:
+    is_scored = normal(fields.get("confidence", "confidence")) != "confidence"
     if fields.keys() >= {"label", "confidence"} and not fields.keys() & {
-        *("predicted", "key"),
+        *("predicted", *(() if is_scored else ("key",))),
         *settled,
     }:
-        # The answers of a classifier, as many call them.
+        # The answers of a classifier, as many call them; a label has no score.
         fields["predicted"] = fields.pop("label")
     for sought in ("predicted", "label", "confidence"):
         found = [one for one in others if role_of(one) == sought]
@@ -413,7 +482,7 @@ def _find_by_words(
         elif "predicted" not in fields:
             continue
         else:
-            found = [one for one in found if not _words_of(one) & _NOT_CONFIDENCE]
+            found = [one for one in found if not words_of(one) & _NOT_CONFIDENCE]
         if len(found) == 1 and sought not in {*fields, *settled}:
             fields[sought] = found[0]
             others.remove(found[0])
@@ -452,13 +521,13 @@ def _find_unclear(
     found = sorted(filter(holds_classes, others), key=_truth_first)
     if "predicted" in known:
         found = [one for one in found if role_of(one) != "predicted"]
-    elif len(found) != (1 if "label" in known else 2):
+    elif not (len(found) == 1 if known else 1 < len(found) <= _MOST_UNCLEAR):
         return ()
     return tuple(found)
 
 
 def _truth_first(name: str) -> int:
-    words = _words_of(name)
+    words = words_of(name)
     return bool(words & _PROGRAMS) - bool(words & _LOUD)
 
 

@@ -4,6 +4,7 @@ Each says where its format is written down.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from tracker.services.wording import show
 from tracker.words import NO_ANSWER
 
 _EMPTY: Record = {}
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def _lm_answer(record: Record, _: Record) -> Any:
@@ -26,20 +28,40 @@ def _lm_answer(record: Record, _: Record) -> Any:
     return NO_ANSWER if answer in ("[invalid]", "", None) else answer
 
 
-def _promptfoo_truth(record: Record, _: Record) -> Any:
-    for path in ("vars.expected", "testCase.vars.expected"):
-        if isinstance(found := find(record, path), str):
-            return found
+def _promptfoo_truth(record: Record, _: Record) -> tuple[str | None, Any]:
+    """Return the variable that holds the truth, None if none does, and the truth.
+
+    What an answer must only contain is no truth: it may be a part of a wrong one.
+    """
+    given = record.get("vars") or {}
+    if isinstance(given.get("expected"), str):
+        return "expected", given["expected"]
     tests = find(record, "testCase.assert")
     for one in tests if isinstance(tests, list) else ():
-        if one.get("type") in ("equals", "icontains", "contains"):
-            return one.get("value")
-    return None
+        if one.get("type") == "equals":
+            said = _VARIABLE.fullmatch(str(one.get("value")))
+            return (said[1], given.get(said[1])) if said else (None, one.get("value"))
+    return None, None
 
 
 def _promptfoo_input(record: Record, _: Record) -> Any:
+    truth, _value = _promptfoo_truth(record, _)
     given = record.get("vars") or {}
-    return only({k: v for k, v in given.items() if k != "expected"}) or None
+    return only({k: v for k, v in given.items() if k != truth}) or None
+
+
+def _inspect_answer(record: Record, _: Record) -> Any:
+    """Return what all scorers took for the answer, else what was answered."""
+    scores = record.get("scores") or {}
+    given = {name: find(one, "answer") for name, one in scores.items()}
+    said = {name: one for name, one in given.items() if one is not None}
+    if len(set(map(str, said.values()))) > 1:
+        raise ValueError(
+            f"the scorers {' and '.join(map(show, said))} read different answers; "
+            f"choose one, as in map predicted=scores.{next(iter(said))}.answer"
+        )
+    paths = "output.completion | output.choices[0].message.content"
+    return next(iter(said.values()), first_of(record, {}, paths))
 
 
 def _human_truth(record: Record, _: Record) -> Any:
@@ -144,8 +166,7 @@ SHAPES = (
                 record.get("id") if record.get("epoch", 1) == 1 else None
             ),
             "group": "id",
-            "predicted": "scores.*.answer | output.completion"
-            " | output.choices[0].message.content",
+            "predicted": _inspect_answer,
             "label": "target",
             "version": "^.eval.model",
         },
@@ -194,7 +215,7 @@ SHAPES = (
         {
             "input": _promptfoo_input,
             "predicted": "response.output",
-            "label": _promptfoo_truth,
+            "label": lambda record, _: _promptfoo_truth(record, _)[1],
             "version": lambda record, _: (
                 find(record, "provider.label")
                 or first_of(record, {}, "provider.id | provider")
@@ -334,6 +355,26 @@ SHAPES = (
                 record["prediction"]["confidences"], default=None
             ),
         },
+    ),
+    # https://github.com/huggingface/pytorch-image-models, inference.py
+    *(
+        Shape(
+            "predictions of timm",
+            f"filename {answer}{top} prob{top}",
+            {
+                "input": "filename",
+                "predicted": f"{answer}{top}",
+                "confidence": f"prob{top}",
+            },
+        )
+        for top in ("_0", "")
+        for answer in ("label", "index")
+    ),
+    # https://huggingface.co/docs/transformers, the zero-shot pipeline
+    Shape(
+        "answers of a zero-shot pipeline",
+        "sequence labels scores",
+        {"input": "sequence", "predicted": "labels[0]", "confidence": "scores[0]"},
     ),
     # https://cocodataset.org/#format-results
     Shape(
