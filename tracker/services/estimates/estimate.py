@@ -247,16 +247,6 @@ class Estimate(OfDetector):
         ends = decision.bound_measure(*terms)[1]
         return found.model_copy(update={"low": ends.low, "high": ends.high})
 
-    def list_scores(self, kind: str) -> list[Score]:
-        """Return the accuracy of each class, or its precision."""
-        if kind != words.PRECISION:
-            return [*self.classes]
-        named = [Measure(kind, name) for name in self.confusion]
-        found = [one.count_right(self.confusion) for one in named]
-        right, said = ([one[side][0] for one in found] for side in (0, 1))
-        scores = score([right], [said], self.method, self.shown_level)[0][1:]
-        return [self.bound(*one) for one in zip(scores, named, strict=True)]
-
     @property
     def shares(self) -> tuple[float, ...] | None:
         return None if self.class_shares is None else self.class_shares.parts

@@ -231,9 +231,14 @@ def score_named(estimate: Estimate, measure: Measure) -> Score:
         return estimate.bound(score_estimate(estimate, words.OVERALL)[0], measure)
     place = [*estimate.confusion].index(measure.of)
     if measure.kind == words.PRECISION:
-        found = score_estimate(estimate, words.PRECISION)[1 + place]
-        return estimate.bound(found, measure)
+        return list_precisions(estimate)[place]
     return Score.from_row(estimate.classes[place])
+
+
+def list_precisions(estimate: Estimate) -> list[Score]:
+    _, *each = score_estimate(estimate, words.PRECISION)
+    names = (Measure(words.PRECISION, name) for name in estimate.confusion)
+    return [estimate.bound(*one) for one in zip(each, names, strict=True)]
 
 
 def score_own(estimate: Estimate, measure: str) -> Accuracy:
@@ -261,8 +266,7 @@ def _build_each(estimate: Estimate, measure: str) -> Any:
     kind: type[Shape] = F1 if is_f1 else Precision
     whole, *each = score_estimate(estimate, measure)
     if not is_f1:
-        names = (Measure(measure, name) for name in estimate.confusion)
-        each = [estimate.bound(*one) for one in zip(each, names, strict=True)]
+        each = list_precisions(estimate)
     macro, *values = (
         {measure: one.accuracy, "low": one.low, "high": one.high}
         for one in (whole, *each)
