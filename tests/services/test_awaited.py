@@ -12,6 +12,7 @@ from tests.conftest import IS_LONG, START, Clock
 from tests.services.conftest import Bench
 from tests.services.test_calendar import aim, told
 from tracker.services.deciding.planning import price_audit
+from tracker.services.estimates.measures import add_measure, list_precisions
 from tracker.services.estimates.report import Reports
 from tracker.storage.database import Database
 from tracker.storage.estimates.projections import CALENDAR, load_by_name
@@ -195,6 +196,34 @@ def test_a_verdict_of_once_is_not_given(bench: Bench, clock: Clock) -> None:
     found = bench.estimate(as_known_at=clock()).decision
     assert found.verdict == "undecided"
     assert "nobody knows how many" in found.because
+
+
+@pytest.mark.parametrize(
+    "measure", ["balanced", "overall", "recall:NO", "precision:NO"]
+)
+def test_all_that_the_deciding_method_says_is_bounded(
+    bench: Bench, measure: str
+) -> None:
+    """The published methods are of the labels that there are."""
+    aim(bench, target=0.8, label_sampling="all", measure=measure)
+    rows = queries(400, 120)
+    log(bench, rows)
+    give(bench, rows[:260])
+
+    found = bench.estimate(method="anytime")
+    assert found.decision is not None
+    said = add_measure(found, measure).measured
+    assert said is not None
+    assert (said.low, said.high) == (found.decision.low, found.decision.high)
+    published = bench.estimate(method="exact")
+    both = found, published
+    deciding, once = ([*one.classes, *list_precisions(one)] for one in both)
+    assert max(one.low for one in deciding) < 0.7
+    assert min(one.low for one in once) > 0.97
+    precise = add_measure(found, "precision").precision
+    assert precise is not None
+    pairs = zip(precise.classes, list_precisions(found), strict=True)
+    assert all((one.low, one.high) == (other.low, other.high) for one, other in pairs)
 
 
 @pytest.mark.slow

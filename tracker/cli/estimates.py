@@ -2,7 +2,6 @@
 
 import csv
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -27,7 +26,7 @@ from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.rechecks import find_label_errors
 from tracker.shapes import Score
 from tracker.stats import METHODS
-from tracker.words import BALANCED, DECIDING_METHOD, RECALL
+from tracker.words import BALANCED, DECIDING_METHOD
 
 
 @click.command()
@@ -72,14 +71,12 @@ def _print_estimate(found: MeasuredEstimate) -> None:
     rows = []
     assert found.measured is not None
     own: Score = found.measured
-    scores: Sequence[Score] = found.classes
     if found.method == DECIDING_METHOD:
         # Where queries wait for a label, the bounds that decide.
         ends = score_own(found, found.measured.measure)
         own = own.model_copy(update={"low": ends.low, "high": ends.high})
-        scores = found.list_scores(RECALL)
     names = [found.measured.measure, *found.confusion]
-    for name, one in zip(names, [own, *scores], strict=True):
+    for name, one in zip(names, [own, *found.classes], strict=True):
         said = "not known" if one.accuracy is None else f"{one.accuracy:.6f}"
         rows.append((name, *_counts(one), said, *_ends(one, 6)))
     options.print_rows(

@@ -48,7 +48,7 @@ from tracker.shapes import Accuracy
 from tracker.storage.database import Database
 from tracker.storage.detectors import Detector, list_detectors
 from tracker.storage.telling import list_detector_events
-from tracker.words import BALANCED, DECIDING_METHOD, RECALL
+from tracker.words import BALANCED, DECIDING_METHOD
 
 Answer = dict[str, Any]
 _MOST_ROWS = 1_000
@@ -377,9 +377,9 @@ def _explain(
     found: MeasuredEstimate, plan: planning.LabelPlan, measure: Measure
 ) -> str:
     said = [_say_estimate(found, measure)]
-    for name, one in zip(found.confusion, found.list_scores(RECALL), strict=True):
+    for one in found.classes:
         reading, basis = class_reading(one)
-        said.append(f"{plain(name)}: {aloud(reading)}, {basis}.")
+        said.append(f"{plain(one.name)}: {aloud(reading)}, {basis}.")
     if found.change is not None:
         said.append(plain(tell_change(found.change, found.sentence), limit=400))
     if found.decision is not None and found.decision.advice is not None:

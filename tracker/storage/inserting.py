@@ -70,7 +70,9 @@ class Prepared:
             (cursor.executemany if is_many else cursor.execute)(text, written)
         except connection.dialect.loaded_dbapi.Error as error:
             connection._handle_dbapi_exception(error, text, None, cursor, None)
-        rows = list(map(list, cursor.fetchall())) if cursor.description else []
+        # Not by its description, which psycopg makes of all columns when it is read.
+        has_rows = compiled.has_rows and not is_many
+        rows = list(map(list, cursor.fetchall())) if has_rows else []
         cursor.close()
         for place, read in compiled.readers.items():
             for row in rows:
@@ -89,6 +91,7 @@ class _Compiled(NamedTuple):
     writers: Mapping[str, _Process]
     # By the place of their column.
     readers: Mapping[int, _Process]
+    has_rows: bool
 
 
 def _compile(
@@ -106,12 +109,13 @@ def _compile(
             own[name] = parameter.value if write is None else write(parameter.value)
         elif write is not None:
             writers[name] = write
-    readers = {}
-    for place, column in enumerate(statement.exported_columns):
+    readers, shown = {}, [*statement.exported_columns]
+    for place, column in enumerate(shown):
         read = column.type.dialect_impl(dialect).result_processor(dialect, None)
         if read is not None:
             readers[place] = read
-    return _Compiled(compiled.string, compiled.positiontup, own, writers, readers)
+    text, places = compiled.string, compiled.positiontup
+    return _Compiled(text, places, own, writers, readers, has_rows=bool(shown))
 
 
 # The types of the values in a binary COPY, by the first word of the column type.

@@ -23,6 +23,7 @@ from tracker.services.estimates.charts import list_curve
 from tracker.services.estimates.estimate import NOW, Estimate, get_estimate
 from tracker.services.estimates.facets import Difference, list_differences
 from tracker.services.estimates.intervals import ALL
+from tracker.services.estimates.measures import list_precisions
 from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.evidence.measure import Measure, read_measure
@@ -55,7 +56,7 @@ from tracker.web.drawing.weeks import draw_weeks
 from tracker.web.drawing.words import narrow, sentence
 from tracker.web.forms import Form, failed_form, parse_new_detector
 from tracker.web.labelling.rechecks import read_errors
-from tracker.words import BALANCED, DECIDING_METHOD, EXACT, PRECISION, RECALL
+from tracker.words import BALANCED, DECIDING_METHOD, EXACT, RECALL
 
 # Of more classes than these the others are folded away.
 MOST_OPEN = 6
@@ -271,7 +272,7 @@ def _read_rows(
 ) -> dict[str, Any]:
     """Return the rows of the classes, the weakest first beyond two."""
     of = "precision" if asked.get("by") == "precision" else "accuracy"
-    scores = estimate.list_scores(RECALL if of == "accuracy" else PRECISION)
+    scores = estimate.classes if of == "accuracy" else list_precisions(estimate)
     rows = [
         read(one, name=name, tone=tone_of(place) if len(scores) == 2 else 0)
         for place, (name, one) in enumerate(zip(detector.classes, scores, strict=True))

@@ -18,7 +18,13 @@ from tracker.services.estimates.counts import (
 )
 from tracker.services.estimates.decision import Span, method_level
 from tracker.services.estimates.intervals import Claim, bound_all, list_claims
-from tracker.services.estimates.missing import NOTHING, Missing, UnclearBounds, is_all
+from tracker.services.estimates.missing import (
+    NOTHING,
+    Missing,
+    UnclearBounds,
+    is_all,
+    say_missing,
+)
 from tracker.services.estimates.slice_counts import count_slice
 from tracker.services.evidence import populations
 from tracker.services.evidence.measure import read_measure
@@ -286,9 +292,10 @@ def describe_basis(
     low, high = percents(unclear.low, unclear.high)
     missing = []
     if unclear.answers:
-        missing.append(f"{unclear.answers:,} answers are unclear or disputed")
+        are = "answer is" if unclear.answers == 1 else "answers are"
+        missing.append(f"{unclear.answers:,} {are} unclear or disputed")
     if unclear.unlabelled:
-        missing.append(f"{unclear.unlabelled:,} queries have no label yet")
+        missing.append(say_missing({None: unclear.unlabelled}))
     return (
         f"{said} {' and '.join(missing)}: had all been "
         f"right or wrong, the {read_measure(unclear.measure).name} would lie between "

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
@@ -40,7 +40,6 @@ from tracker.services.estimates.missing import (
     NOTHING,
     Missing,
     UnclearBounds,
-    bound_classes,
     bound_unclear,
 )
 from tracker.services.estimates.replays import REPLAYS_ASIDE, decide_replay
@@ -79,6 +78,9 @@ class Population(Shape):
     )
     queries: int = Field(description="Its labelled queries, unclear ones included.")
     of: int | None = Field(description="All queries of the version; null if not known.")
+
+
+_Bounded = TypeVar("_Bounded", bound=Accuracy)
 
 
 class ClassEstimate(Score, OfClass):
@@ -213,7 +215,7 @@ class Estimate(OfDetector):
     # Without a target, where some queries will get their label: the measure, whatever
     # these will be.
     _bounded: Accuracy | None = PrivateAttr(default=None)
-    # The queries that will get their label, by predicted class.
+    # The queries that will get their label, by predicted class, where bounds go by it.
     _awaited: Missing | None = PrivateAttr(default_factory=dict)
 
     @property
@@ -227,16 +229,23 @@ class Estimate(OfDetector):
     def bounded(self) -> Accuracy | None:
         return self._bounded
 
-    def list_scores(self, kind: str) -> list[Score]:
-        """Return the accuracy of each class, or its precision, as pages show it."""
-        scores: Sequence[Score] = self.classes
-        if kind == words.PRECISION:
-            named = [Measure(kind, name) for name in self.confusion]
-            found = [one.count_right(self.confusion) for one in named]
-            right, said = ([one[side][0] for one in found] for side in (0, 1))
-            scores = score([right], [said], self.method, self.shown_level)[0][1:]
-        terms = ([*self.confusion], self._awaited, self.shown_level)
-        return bound_classes(scores, kind, *terms)
+    def bound_all(self, awaited: Missing | None) -> "Estimate":
+        """Return it with intervals that hold whatever the labels to come will be."""
+        if awaited == NOTHING:
+            return self
+        self._awaited = awaited
+        classes = [
+            self.bound(one, Measure(words.RECALL, one.name)) for one in self.classes
+        ]
+        balanced = self.bound(self.balanced, Measure(words.BALANCED))
+        return self.model_copy(update={"classes": classes, "balanced": balanced})
+
+    def bound(self, found: _Bounded, measure: Measure) -> _Bounded:
+        if self._awaited == NOTHING:
+            return found
+        terms = (measure, self.confusion, self.shown_level, self.shares, self._awaited)
+        ends = decision.bound_measure(*terms)[1]
+        return found.model_copy(update={"low": ends.low, "high": ends.high})
 
     @property
     def shares(self) -> tuple[float, ...] | None:
@@ -431,7 +440,8 @@ def build_estimate(  # noqa: PLR0913 - plain values that stand in the estimate.
         as_known_at=as_known_at,
     )
     estimate._deciding_level = deciding
-    estimate._awaited = counted.awaited if counted.is_now else NOTHING
+    if counted.is_now and method == words.DECIDING_METHOD:
+        estimate = estimate.bound_all(counted.awaited)
     estimate._bounded = _bound_awaited(detector, counted, target, level, bets)
     return estimate
 

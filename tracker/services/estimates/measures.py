@@ -225,13 +225,20 @@ def add_measure(
 
 def score_named(estimate: Estimate, measure: Measure) -> Score:
     """Return *measure*, by the method and the confidence level of *estimate*."""
+    if measure.kind == words.BALANCED:
+        return estimate.whole
     if measure.of is None:
-        whole = measure.kind != words.OVERALL
-        return estimate.whole if whole else score_estimate(estimate, words.OVERALL)[0]
+        return estimate.bound(score_estimate(estimate, words.OVERALL)[0], measure)
     place = [*estimate.confusion].index(measure.of)
     if measure.kind == words.PRECISION:
-        return score_estimate(estimate, words.PRECISION)[1 + place]
+        return list_precisions(estimate)[place]
     return Score.from_row(estimate.classes[place])
+
+
+def list_precisions(estimate: Estimate) -> list[Score]:
+    _, *each = score_estimate(estimate, words.PRECISION)
+    names = (Measure(words.PRECISION, name) for name in estimate.confusion)
+    return [estimate.bound(*one) for one in zip(each, names, strict=True)]
 
 
 def score_own(estimate: Estimate, measure: str) -> Accuracy:
@@ -257,9 +264,12 @@ def _count_predicted(estimate: Estimate) -> list[int]:
 def _build_each(estimate: Estimate, measure: str) -> Any:
     is_f1 = measure == words.F1
     kind: type[Shape] = F1 if is_f1 else Precision
-    scores = score_estimate(estimate, measure)
+    whole, *each = score_estimate(estimate, measure)
+    if not is_f1:
+        each = list_precisions(estimate)
     macro, *values = (
-        {measure: one.accuracy, "low": one.low, "high": one.high} for one in scores
+        {measure: one.accuracy, "low": one.low, "high": one.high}
+        for one in (whole, *each)
     )
     counts = estimate.correct, estimate.labelled, _count_predicted(estimate)
     return kind.model_validate(

@@ -18,9 +18,9 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.intervals import Claim, bound, bound_all
+from tracker.services.estimates.intervals import Claim, bound
 from tracker.services.evidence.measure import Measure, read_measure, spread
-from tracker.shapes import Score, Shape
+from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Counts, Standings, day_in, midnight_in
 from tracker.storage.estimates.counts import count_awaited, list_delays
@@ -117,10 +117,17 @@ def bound_missing(
         low, high = bound(some, of, level, shares)
         return stats.Interval(np.asarray(low), np.asarray(high))
 
-    wrong: Any = [sum(missing.values())]
+    # Of each number counted, how many may be wrong at most, and right.
+    answers, unknown = sum(missing.values()), missing.get(None, 0)
+    wrong: Any = [answers]
     more = wrong
     if measure.kind != OVERALL:
-        wrong, more = _count_open(measure.kind, classes, missing)
+        wrong, more = stats.count_unanswered([missing.get(name, 0) for name in classes])
+        # What got no answer, or one that is no class, may be of any class, and is
+        # wrong.
+        wrong, more = wrong + (answers - more.sum()), more + unknown
+    if measure.kind == PRECISION:
+        wrong = more
     if measure.of is not None:
         place = [classes.index(measure.of)]
         wrong, more = wrong[place], more[place]
@@ -128,45 +135,6 @@ def bound_missing(
         interval, right, counted, level, wrong=wrong, right=more
     )
     return float(bounds.low), float(bounds.high)
-
-
-def bound_classes(
-    scores: Sequence[Score],
-    kind: str,
-    classes: Sequence[str],
-    missing: Missing | None,
-    level: float,
-) -> list[Score]:
-    """Return *scores*, accuracies of classes or precisions, with such bounds."""
-    if missing is None:
-        return [one.model_copy(update={"low": 0.0, "high": 1.0}) for one in scores]
-    if not missing:
-        return [*scores]
-    counts = [(one.correct, one.labelled) for one in scores]
-    found = zip(counts, *_count_open(kind, classes, missing), strict=True)
-    claims = [
-        Claim((int(k),), (int(n),), None, level)
-        for (k, n), wrong, more in found
-        for k, n in ((k, n + wrong), (k + more, n + more))
-    ]
-    bounds = bound_all(claims)
-    ends = zip(scores, bounds[::2], bounds[1::2], strict=True)
-    return [
-        one.model_copy(update={"low": low, "high": high})
-        for one, (low, _), (_, high) in ends
-    ]
-
-
-def _count_open(
-    kind: str, classes: Sequence[str], missing: Missing
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return how many of each class or precision may be wrong at most, or right."""
-    unknown = missing.get(None, 0)
-    wrong, more = stats.count_unanswered([missing.get(name, 0) for name in classes])
-    if kind == PRECISION:
-        return more + unknown, more + unknown
-    # What got no answer, or one that is no class, may be of any class, and is wrong.
-    return wrong + (sum(missing.values()) - more.sum()), more + unknown
 
 
 def say_missing(missing: Missing | None) -> str:
