@@ -36,7 +36,9 @@ def draw(link: str) -> None:
         page.screenshot(path=_TARGET, full_page=True)
         browser.close()
     with Image.open(_TARGET) as picture:
-        few = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        few = picture.convert("RGB").quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
     few.save(_TARGET, optimize=True)
 
 
