@@ -9,6 +9,7 @@ theme and as wide as the README shows it.
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from PIL import Image
@@ -28,12 +29,16 @@ def draw(link: str) -> None:
         page = browser.new_page(viewport={"width": _WIDTH, "height": 900})
         page.goto(link)
         page.click("main button[type=submit]")
+        # The first labels arrive live, and the job counts them.
+        time.sleep(90)
         page.goto(f"http://127.0.0.1:{_PORT}/detectors/digit-is-8")
         page.wait_for_load_state("networkidle")
         page.screenshot(path=_TARGET, full_page=True)
         browser.close()
     with Image.open(_TARGET) as picture:
-        few = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        few = picture.convert("RGB").quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
     few.save(_TARGET, optimize=True)
 
 

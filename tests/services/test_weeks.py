@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import START, by
+from tests.databases import noted_statements
 from tests.services.conftest import Bench
 from tests.services.test_groups import change, import_csv
 from tests.services.test_reservations import ask
@@ -308,6 +309,18 @@ def test_only_the_last_weeks_are_read(bench: Bench) -> None:
     assert [one.since for one in found] == [
         MONDAY - timedelta(days=7 * number) for number in range(3)
     ]
+
+
+def test_no_span_before_the_first_query_of_a_version_is_read(bench: Bench) -> None:
+    """In them other versions may have answered millions."""
+    bench.log("YES", asked_at=MONDAY - timedelta(days=70), version="v1")
+    bench.log("YES", asked_at=MONDAY - timedelta(days=7), version="v2")
+    bench.log("YES", asked_at=MONDAY, version="v2")
+    with noted_statements(bench.database) as statements:
+        assert len(weeks(bench, version="v2").items) == 2
+    spans = [one for one in statements if "count(queries.rank)" in one]
+    assert len(spans) == 2
+    assert len(weeks(bench, version="v1").items) == 1
 
 
 def test_without_queries_there_is_none_and_pooled_versions_are_refused(

@@ -613,6 +613,11 @@ def test_a_few_labels_are_counted_towards_the_first_picture(
     page = visitor.get(f"/detectors/{detector_id}")
     assert "3 of about 20 labels for a first picture" in page.text
     assert "polyline" not in page.html
+    # Those of a file are there before the job has counted them.
+    shelf.add_queries(detector_id, [{"predicted": "NO", "label": "NO"}] * 30)
+    page = visitor.get(f"/detectors/{detector_id}")
+    assert "about 20 labels" not in page.text
+    assert "The chart begins when the labels are counted" in page.text
 
 
 @pytest.mark.parametrize("versions", [1, 2])

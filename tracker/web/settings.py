@@ -68,12 +68,7 @@ class Today(NamedTuple):
 
 def _render_detector(session: Session, detector: Detector, form: Form) -> str:
     found = get_estimate(
-        session,
-        detector,
-        computed_at=now(),
-        method=DECIDING_METHOD,
-        span=NOW,
-        is_dated=False,
+        session, detector, computed_at=now(), method=DECIDING_METHOD, span=NOW
     )
     return render_template(
         "settings/detector.html",

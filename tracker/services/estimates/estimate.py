@@ -1,6 +1,6 @@
 """The estimate of a detector's accuracy from the labels committed so far."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -290,8 +290,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     those of the version; by default now for `anytime`, which decides.  Only queries
     from *since* to *until* count for which *where* holds (see ``parse_where``).  A
     *window* of the last labels or days stands beside them, and *as_known_at* leaves out
-    what came later, for changes too.  To find when the queries were asked takes long
-    where other versions answered before; unless *is_dated* nobody looks.
+    what came later, for changes too.  *is_dated* finds when the queries were asked.
     """
     at = as_known_at or computed_at
     last, since = parse_window(window, since, method, at=at, until=until)
@@ -300,10 +299,9 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
     named = named_version(where) if version is None else version
     versions = choose_versions(session, detector, named)
     current = pool(current_counts(session, versions).values())
-    is_part = any(filters.values()) or window is not None
     kind = {"includes_targeted": include_targeted, "is_pooled": version == ALL}
     chosen = choose_labels(detector, current, population, **kind)._replace(
-        is_of_version=version != ALL and not is_part and not include_targeted,
+        is_of_version=not any([*kind.values(), *filters.values(), window is not None]),
         is_now=span == NOW or (span is None and method == words.DECIDING_METHOD),
     )
     recent = {"known_at": as_known_at, "last": last}
@@ -323,8 +321,7 @@ def get_estimate(  # noqa: PLR0913 - every choice that the API offers.
         window=window,
         as_known_at=as_known_at,
     )
-    standings = counted.standings if is_dated else ()
-    facts = _find_facts(session, detector, versions, found, filters, standings)
+    facts = _find_facts(session, detector, versions, found, filters, counted, is_dated)
     return found.model_copy(update=facts)
 
 
@@ -334,7 +331,8 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     versions: Sequence[Version],
     found: Estimate,
     filters: Mapping[str, Any],
-    standings: Collection[str],
+    counted: Counted,
+    is_dated: bool,
 ) -> dict[str, Any]:
     """Return warnings, what a replay decides, and when queries were asked if known."""
     facts: dict[str, Any] = {}
@@ -348,7 +346,7 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     if found.no_decision_because == REPLAYS_ASIDE and found.target is not None:
         aim = found.target, found.confidence_level
         facts |= decide_replay(session, detector, versions[0], *aim)
-    if not (found.labels and standings) or is_then or (found.window or "").isdigit():
+    if not found.labels or is_then or (found.window or "").isdigit() or not is_dated:
         return facts
     if found.span is not None:
         filters = {**filters, **found.span.instants(detector)}
@@ -361,7 +359,7 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
         [one.test(session) for one in limits],
         labels=found.labels,
         classes=[one.name for one in found.classes if one.labelled],
-        standings=standings,
+        standings=counted.standings,
     )
     if asked is not None:
         facts |= {"asked_from": asked[0], "asked_to": asked[1]}

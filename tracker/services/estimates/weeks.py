@@ -135,16 +135,12 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
         of = (session, detector, known, begin(born, by), days)
         desk = _Desk(*of, chosen, target, by, computed_at, shares)
         spans = list(desk.list_spans(limit))
-        missing = desk.list_missing(spans)
         left = count_logged(session, [known])[known.id]
-        for ends, part in zip(spans, missing, strict=True):
-            one = desk.read(*ends, part)
-            if one is not None:
+        for ends, part in zip(spans, desk.list_missing(spans), strict=True):
+            # Once all are found, a span before holds queries of other versions alone.
+            if left > 0 and (one := desk.read(*ends, part)):
                 found.append(one)
                 left -= one.queries
-            if left <= 0:
-                # Nothing was asked before, and to look is to read what others answered.
-                break
     return Weeks(
         detector=dump_id("det", detector.id),
         name=detector.name,

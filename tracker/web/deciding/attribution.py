@@ -38,8 +38,23 @@ _COLUMNS = ["query", "input", "times", "needs"]
 
 @page("GET /detectors/<detector_id>/attribution", "viewer")
 def show_attribution(detector_id: str) -> ResponseReturnValue:
+    """Show the weeks in the address, else the newest, and who answered in them."""
     with reading(detector_id) as (session, detector):
-        return _render(session, detector, Form(_propose(session, detector)))
+        found = {"anchors": "400"} | filled_in(request.args, *_DAYS)
+        for week, days in zip(
+            _WEEKS[::-1],
+            attribution.propose_weeks(session, detector, now())[::-1],
+            strict=False,
+        ):
+            if not found.keys() & {*week[:2]}:
+                found |= zip(week, map(date.isoformat, days), strict=False)
+        for since, until, *who in _WEEKS:
+            if {since, until} <= found.keys():
+                zone = detector.zone
+                span = (parse_day(one, found[one], zone) for one in (since, until))
+                answering = attribution.find_answering(session, detector, *span)
+                found |= zip(who, answering or (), strict=False)
+        return _render(session, detector, Form(found))
 
 
 @page("POST /detectors/<detector_id>/attribution", "editor")
@@ -81,25 +96,6 @@ def _read_number() -> int | None:
     if text and number is None:
         raise invalid("number", text, "it must be a whole number")
     return number
-
-
-def _propose(session: Session, detector: Detector) -> dict[str, str]:
-    """Return the weeks in the address, else the newest, and who answered in them."""
-    found = {"anchors": "400"} | filled_in(request.args, *_DAYS)
-    for week, days in zip(
-        _WEEKS[::-1],
-        attribution.propose_weeks(session, detector, now())[::-1],
-        strict=False,
-    ):
-        if not found.keys() & {*week[:2]}:
-            found |= zip(week, map(date.isoformat, days), strict=False)
-    for since, until, *who in _WEEKS:
-        if {since, until} <= found.keys():
-            zone = detector.zone
-            span = (parse_day(one, found[one], zone) for one in (since, until))
-            answering = attribution.find_answering(session, detector, *span)
-            found |= zip(who, answering or (), strict=False)
-    return found
 
 
 def _read_form(detector: Detector, typed: Mapping[str, str]) -> dict[str, Any]:

@@ -84,16 +84,9 @@ def draw_weeks(
     marks: dict[date, list[str]] = {}
     for at, name in versions:
         marks.setdefault(_day(found, at), []).append(name)
-    told = [one for one in spans if one.low > 0]
-    # A wide bar among narrow ones may be cut, but not the estimate in it.
-    is_cut = any(one.high - one.low < _WIDEST for one in told)
-    lows = [
-        one.accuracy if is_cut and one.high - one.low >= _WIDEST else one.low
-        for one in told
-    ]
     return {
         "bars": bars,
-        "axis": near_axis(found.target, *lows, now.low if now and since else None),
+        "axis": near_axis(found.target, *_find_lows(spans, now if since else None)),
         "changed_at": place(since) if since and since >= first else None,
         "marks": [
             (place(day), ", ".join(names))
@@ -101,6 +94,13 @@ def draw_weeks(
             if day > first
         ],
     }
+
+
+def _find_lows(spans: Sequence[SpanAccuracy], now: Accuracy | None) -> list[float]:
+    narrow = [one for one in spans if one.high - one.low < _WIDEST] or spans
+    # A wide bar among narrow ones may be cut, but not the estimate in it.
+    lows = [one.low if one in narrow else one.accuracy for one in spans]
+    return [low for low in (*lows, now and now.low) if low]
 
 
 def days_of(found: Weeks, one: SpanAccuracy) -> tuple[date, date]:

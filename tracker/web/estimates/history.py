@@ -18,7 +18,7 @@ from tracker.http import by, now
 from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
-from tracker.services.estimates.cohorts import Cohorts, get_cohorts
+from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
 from tracker.services.estimates.estimate import get_estimate, list_estimates
 from tracker.services.estimates.history import list_rows, list_scopes
@@ -55,7 +55,6 @@ from tracker.words import DECIDING_METHOD, MEASURES, OVERALL, RECALL
 _PAGE = 50
 # The newest of them; who wants to see more goes on.
 _FIRST_PAGE = 6
-_COHORTS = 14
 _MOST_TOLD = 8
 _MOST_MARKS = 5
 _LABELS = "labels"
@@ -113,19 +112,16 @@ def show_history(detector_id: str) -> ResponseReturnValue:
             **along(session, detector, version, row, chosen),
             closed_audits=closed,
             compared=_read_comparison(session, detector),
-            cohorts=_read_cohorts(session, detector, chosen["version"]),
+            # It reads each label of two weeks, so only when it is asked for.
+            cohorts="late" in asked
+            and get_cohorts(
+                session,
+                detector,
+                version=chosen["version"],
+                computed_at=now(),
+                limit=14,
+            ),
         )
-
-
-def _read_cohorts(
-    session: Session, detector: Detector, version: str | None
-) -> Cohorts | None:
-    """Return how late labels come, None until it is asked for: it reads each label."""
-    if "late" not in request.args:
-        return None
-    return get_cohorts(
-        session, detector, version=version, computed_at=now(), limit=_COHORTS
-    )
 
 
 def _along_labels(
