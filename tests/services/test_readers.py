@@ -282,7 +282,13 @@ READERS = {
         NO_TEXT,
     ),
     "tasks of Scale": Reader(
-        lines({"task_id": "t", "params": {}, "response": {"category": "YES"}}),
+        lines(
+            {
+                "task_id": "t",
+                "params": {"attachment": "a.png"},
+                "response": {"category": "YES"},
+            }
+        ),
         "Scale",
         lines({"task_id": "t", "params": {}, "response": {"category": TWO}}),
         NO_TEXT,

@@ -268,8 +268,10 @@ def test_columns_are_what_the_tool_means(name: str) -> None:
 
 def test_a_key_with_two_predictions_is_said_before_it_is_refused() -> None:
     content = b"id,model,pred,label\na,m,YES,YES\nb,m,NO,NO\na,n,NO,YES\n"
-    report = inspect(open_named(io.BytesIO(content), "x.csv"), detector=DOOR).report
+    choices = read_choices(usual_extra="metadata")
+    file = open_named(io.BytesIO(content), "x.csv").read_by(choices)
+    report = inspect(file, detector=DOOR).report
     assert report.bad_rows == 1
     assert "the key 'a' occurs twice" in report.errors[0].message
-    _, report = read(content, choices=read_choices(extra="metadata"))
+    _, report = read(content, choices=choices)
     assert "add --map version=model" in report.warnings[0]

@@ -15,7 +15,7 @@ from tracker.rounding import outward
 from tracker.services.imports.checking import RowReader, is_reference
 from tracker.services.imports.contradictions import twice
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.rows import JUDGE, UNKNOWN
+from tracker.services.imports.reading.rows import JUDGE, UNKNOWN, Row
 from tracker.services.imports.reading.values import as_text
 from tracker.services.imports.reports import Outcome, say_error, say_readings
 from tracker.services.wording import show
@@ -130,14 +130,7 @@ def inspect(
             good = reader.read(piece)
             found.report.note_values(piece.noted)
             for row in good.rows():
-                key, predicted = row.values.get("key"), row.values.get("predicted")
-                if key is not None and predicted is not None:
-                    first = found.predicted.setdefault(hash(key), predicted)
-                    if first != predicted:
-                        error = twice(key, "predicted", first, predicted)
-                        found.report.add_error(row.number, error.errors)
-                        continue
-                _count(found, row.values)
+                _count(found, row)
             if only_first and found.report.rows:
                 break
     found.report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
@@ -197,8 +190,15 @@ def _distinct(found: Counter[str]) -> list[str]:
     return list(by_case.values())
 
 
-def _count(found: Inspection, item: dict[str, Any]) -> None:
-    predicted, label = item.get("predicted"), item.get("label")
+def _count(found: Inspection, row: Row) -> None:
+    item = row.values
+    predicted, label, key = map(item.get, ("predicted", "label", "key"))
+    if key is not None and predicted is not None:
+        first = found.predicted.setdefault(hash(key), predicted)
+        if first != predicted:
+            error = twice(key, "predicted", first, predicted)
+            found.report.add_error(row.number, error.errors)
+            return
     found.predictions += predicted is not None
     found.labels += label is not None
     found.references += is_reference(item)

@@ -157,37 +157,13 @@ class Plan:
                     f"nothing says which of the columns {shown} is which; say it, as "
                     f"in {said}"
                 )
-        if "label" not in self.fields:
-            found += [
-                f"the column {show(name)} looks like the truth and is not read as "
-                f"labels; to read it, add --map label={show_name(name)}"
-                for name in others
-                if words_of(name) & _LOUD
-                and not (_is_note(name) or "is" in words_of(name))
-                and name not in self.unclear
-            ]
         found += [
             f"the column {show(name)} hardly ever differs and is not read as the key"
             for name in self.constant
         ]
-        found += [
-            f"labels need a key or an input; if {show(name)} holds keys, add --map "
-            f"key={show_name(name)}"
-            for name in self.left_out
-            if self.fields.keys() == {"label"} and normal(name).endswith("id")
-        ]
-        found += [
-            f"the column {show(name)} is not read as the version; if the rows are of "
-            f"several, add --map version={show_name(name)}"
-            for name in self.extras
-            if "version" not in self.fields and normal(name) in _MODELS
-        ]
-        found += [
-            f"the column {show(name)} looks like weights, which are not read: every "
-            f"label counts once; to read them, add --map weight={show_name(name)}"
-            for name in others
-            if words_of(name) & _WEIGHTS
-        ]
+        for applies, is_such, text in self._kinds():
+            such = filter(is_such, others) if applies else ()
+            found += [text.format(show(name), show_name(name)) for name in such]
         if self.fields.keys() & {"weight", rows.PROBABILITY}:
             found.append(
                 "labels with a weight count as targeted, unless they say how they were "
@@ -195,6 +171,37 @@ class Plan:
                 "column is something else, such as a mass, give it another name"
             )
         return found
+
+    def _kinds(self) -> Iterable[tuple[bool, Callable[[str], bool], str]]:
+        """Yield what columns may be that are not read, and what is said of those."""
+        yield (
+            "label" not in self.fields,
+            lambda name: (
+                bool(words_of(name) & _LOUD)
+                and not (
+                    _is_note(name) or "is" in words_of(name) or name in self.unclear
+                )
+            ),
+            "the column {} looks like the truth and is not read as labels; to read it, "
+            "add --map label={}",
+        )
+        yield (
+            self.fields.keys() == {"label"},
+            lambda name: normal(name).endswith("id"),
+            "labels need a key or an input; if {} holds keys, add --map key={}",
+        )
+        yield (
+            "version" not in self.fields,
+            lambda name: normal(name) in _MODELS and name in self.extras,
+            "the column {} is not read as the version; if the rows are of several, add "
+            "--map version={}",
+        )
+        yield (
+            True,
+            lambda name: bool(words_of(name) & _WEIGHTS),
+            "the column {} looks like weights, which are not read: every label counts "
+            "once; to read them, add --map weight={}",
+        )
 
     def proposed(self) -> dict[str, str]:
         missing = [one for one in ("label", "predicted") if one not in self.fields]
@@ -281,14 +288,21 @@ def known_field(name: str) -> str | None:
 
 
 def _find_needless(
-    names: Sequence[str], taken: Set[str], known: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the columns without a name, and those known to say nothing of a query."""
-    return tuple(
-        name
-        for name in dict.fromkeys(names)
-        if name not in taken and (known.get(normal(name)) == "" or is_unnamed(name))
-    )
+    names: Sequence[str],
+    known: Mapping[str, str],
+    settled: Set[str],
+    is_constant: Callable[[str], bool],
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the columns that say nothing of a query, and ids that hardly differ.
+
+    Such is the id of a run or a fold, but not of an item that many people label.
+    """
+    none = [n for n in names if known.get(normal(n)) == "" or is_unnamed(n)]
+    if "labeler" in {*settled, *map(known.get, map(normal, names))}:
+        return tuple(dict.fromkeys(none)), []
+    ids = [one for one in names if known.get(normal(one)) in {"key", "input"}]
+    constant = [one for one in ids if normal(one) != "input" and is_constant(one)]
+    return tuple(dict.fromkeys(none)), constant
 
 
 def guess_columns(  # noqa: PLR0913 - what is known of the columns.
@@ -318,37 +332,24 @@ def guess_columns(  # noqa: PLR0913 - what is known of the columns.
         known |= {rows.IMAGE: rows.IMAGE}
     elif rows.IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
-    taken = {head_of(column, names) for column in fields.values()}
-    left_out = _find_needless(names, taken, known)
-    free = [name for name in names if name not in taken and name not in left_out]
     settled = fields.keys() | choices.given.keys()
-    constant = []
-    if "labeler" not in {*settled, *map(known.get, map(normal, free))}:
-        # An id that hardly ever differs is that of a run or a fold.
-        ids = [one for one in free if known.get(normal(one)) in {"key", "input"}]
-        constant = [one for one in ids if normal(one) != "input" and is_constant(one)]
-    varied = [one for one in free if one not in constant]
+    taken = {head_of(column, names) for column in fields.values()}
+    maybe = [name for name in names if name not in taken]
+    left_out, constant = _find_needless(maybe, known, settled, is_constant)
+    varied = [name for name in maybe if name not in (*left_out, *constant)]
     others = constant + _find_known(fields, varied, known, settled, wrong)
-    if has_header and not fields.keys() & {"predicted", "label", "key", "input"}:
-        wrong += _find_no_rows(names)
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others, choices.given, extra)
-    may_ask = not is_shaped and (
-        knows_classes or not fields.keys() & {"label", "predicted"}
-    )
-    unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
+    may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
+    asked = others if may_ask and not is_shaped else []
+    unclear = _find_unclear(fields, asked, holds_classes)
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out, others = (*left_out, *dict.fromkeys(others)), []
-    wrong += [
-        FieldError(show_name(name), "occurs twice among the columns")
-        for name, count in Counter(others).items()
-        if count > 1
-    ]
+    wrong += _find_wrong(names, fields, others, unclear)
     if has_header and extra == REFUSE:
         wrong += rows.unknown_columns(others, rows.FIELDS)
-    wrong += _find_nameless(names, fields, unclear)
     if wrong:
         rows.refuse_columns(wrong)
     return Plan(
@@ -367,6 +368,9 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     if shaped is not None:
         return {normal(column): name for column, name in shaped.items()}, True
     normals = set(map(normal, names))
+    settles = {"predicted", "label", "key", "input"} & {*map(KNOWN.get, normals)}
+    if not (settles or choices.columns) and is_report(names):
+        raise rows.wrong_file(SCORES)
     found = dict(KNOWN)
     if normals >= _LABEL_STUDIO:
         found |= dict.fromkeys(_BOOKKEEPING, "")
@@ -395,32 +399,27 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
 
 def is_report(names: Sequence[str]) -> bool:
     """Return whether columns of those *names* are scores of evaluations or models."""
-    return sum(normal(one.rpartition("/")[2]) in _SCORES for one in names) > 1
+    words = names[0].split() if len(names) == 1 else names
+    return sum(normal(one.rpartition("/")[2]) in _SCORES for one in words) > 1
 
 
-def _find_no_rows(names: Sequence[str]) -> list[FieldError]:
-    words = names[0].split() if len(names) == 1 else []
-    if is_report(words or names):
-        return [FieldError("file", SCORES)]
-    if len(words) > 1:
+def _find_wrong(
+    names: Sequence[str],
+    fields: Collection[str],
+    others: Sequence[str],
+    unclear: Sequence[str],
+) -> list[FieldError]:
+    twice = [
+        FieldError(show_name(name), "occurs twice among the columns")
+        for name, count in Counter(others).items()
+        if count > 1
+    ]
+    if twice or {"predicted", "label"} & set(fields):
+        return twice
+    if len(names) == 1 and len(names[0].split()) > 1 and not fields:
         message = "its columns must be separated by commas, semicolons, tabs or bars"
         return [FieldError("file", message)]
-    return []
-
-
-def head_of(column: str, names: Collection[str]) -> str:
-    head = _HEAD.match(column)
-    return column if column in names or head is None else head[0]
-
-
-def _are_numbered(names: Sequence[str]) -> bool:
-    return names[:1] == [f"{rows.COLUMN}1"]
-
-
-def _find_nameless(
-    names: Sequence[str], fields: Collection[str], unclear: Sequence[str]
-) -> list[FieldError]:
-    if not _are_numbered(names) or {"predicted", "label"} & set(fields):
+    if not _are_numbered(names):
         return []
     message = (
         f"the first line names no columns; say what those from {names[0]} to "
@@ -430,6 +429,15 @@ def _find_nameless(
         message += f" and map label={unclear[-1]}"
     message += "; a confusion matrix has its classes above it and before it"
     return [FieldError("map", message)]
+
+
+def head_of(column: str, names: Collection[str]) -> str:
+    head = _HEAD.match(column)
+    return column if column in names or head is None else head[0]
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    return names[:1] == [f"{rows.COLUMN}1"]
 
 
 def _find_judges(names: Sequence[str], wrong: list[FieldError]) -> dict[str, str]:
