@@ -99,14 +99,27 @@ _FEW_COLUMNS = 20
 _MOST_UNCLEAR = 6
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
-# One row of an annotation, as Label Studio writes it into CSV.
-_LABEL_STUDIO = {"annotation_id", "annotator", "lead_time"}
-_BOOKKEEPING = _LABEL_STUDIO | {"updated_at"}
-# What Tracker's own export of labels says beside the fields.
-_IS_CURRENT = "is_current"
 # Weka, which writes the number of a class before it.
 WEKA = "inst#"
-_TIDYMODELS = {".row", ".config"}
+_IS_CURRENT = "is_current"
+_LABEL_STUDIO = frozenset({"annotation_id", "annotator", "lead_time"})
+_EXPORTED = frozenset({"query", _IS_CURRENT, "is_repeat"})
+# What a tool's table has, and what some of its columns are.
+_TOOLS: tuple[tuple[Set[str], dict[str, str]], ...] = (
+    # One row of an annotation, as Label Studio writes it into CSV.
+    (
+        _LABEL_STUDIO,
+        dict.fromkeys(_LABEL_STUDIO | {"updated_at"}, "")
+        | {"annotator": "labeler", "created_at": "labelled_at"},
+    ),
+    # Beside a key the number of the task.
+    (_LABEL_STUDIO | {"key"}, {"id": ""}),
+    # What Tracker's own export of labels says beside the fields.
+    (_EXPORTED, dict.fromkeys(_EXPORTED | {"tags", "is_grouped"}, "")),
+    ({WEKA}, {"prediction": "confidence"}),
+    # Of tidymodels: the id is that of the resampling.
+    ({".row", ".config"}, {".row": "key", "id": "resampling"}),
+)
 # Two of them tell the scores of evaluations or models.
 _SCORES = frozenset(
     (
@@ -119,8 +132,6 @@ SCORES = (
     "it holds the scores of an evaluation, not its rows; send the predictions and "
     "labels behind them, or their confusion matrix"
 )
-_EXPORTED = {"query", _IS_CURRENT, "is_repeat"}
-_MAYBE_EXPORTED = {"tags", "is_grouped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,14 +383,8 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     if not (settles or choices.columns) and is_report(names):
         raise rows.wrong_file(SCORES)
     found = dict(KNOWN)
-    if normals >= _LABEL_STUDIO:
-        found |= dict.fromkeys(_BOOKKEEPING, "")
-        found |= {"annotator": "labeler", "created_at": "labelled_at"}
-        if "key" in normals:
-            # It is the number of the task.
-            found["id"] = ""
-    if normals >= _EXPORTED:
-        found |= dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "")
+    for has, said in _TOOLS:
+        found |= said if normals >= has else {}
     person = next((one for one in _PEOPLE if one in normals), None)
     item = next((one for one in ("key", "id", *_ITEMS) if one in normals), None)
     if person and item and "labeler" not in normals:
@@ -390,10 +395,6 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     elif not normals & {"key", "input"} and "version" in choices.given:
         # Each version answers the same test set, whose ids stand for the inputs.
         found["id"] = "input"
-    if WEKA in normals:
-        found["prediction"] = "confidence"
-    if normals >= _TIDYMODELS:
-        found[".row"] = found.pop("id")
     return found, False
 
 
