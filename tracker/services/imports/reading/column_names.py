@@ -100,14 +100,27 @@ _FEW_COLUMNS = 20
 _MOST_UNCLEAR = 6
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
-# One row of an annotation, as Label Studio writes it into CSV.
-_LABEL_STUDIO = {"annotation_id", "annotator", "lead_time"}
-_BOOKKEEPING = _LABEL_STUDIO | {"updated_at"}
-# What Tracker's own export of labels says beside the fields.
-_IS_CURRENT = "is_current"
 # Weka, which writes the number of a class before it.
 WEKA = "inst#"
-_TIDYMODELS = {".row", ".config"}
+_IS_CURRENT = "is_current"
+_LABEL_STUDIO = frozenset({"annotation_id", "annotator", "lead_time"})
+_EXPORTED = frozenset({"query", _IS_CURRENT, "is_repeat"})
+# What a tool's table has, and what some of its columns are.
+_TOOLS: tuple[tuple[Set[str], dict[str, str]], ...] = (
+    # One row of an annotation, as Label Studio writes it into CSV.
+    (
+        _LABEL_STUDIO,
+        dict.fromkeys(_LABEL_STUDIO | {"updated_at"}, "")
+        | {"annotator": "labeler", "created_at": "labelled_at"},
+    ),
+    # Beside a key the number of the task.
+    (_LABEL_STUDIO | {"key"}, {"id": ""}),
+    # What Tracker's own export of labels says beside the fields.
+    (_EXPORTED, dict.fromkeys(_EXPORTED | {"tags", "is_grouped"}, "")),
+    ({WEKA}, {"prediction": "confidence"}),
+    # Of tidymodels: the id is that of the resampling.
+    ({".row", ".config"}, {".row": "key", "id": "resampling"}),
+)
 # Two of them tell the scores of evaluations or models.
 _SCORES = frozenset(
     (
@@ -120,8 +133,6 @@ SCORES = (
     "it holds the scores of an evaluation, not its rows; send the predictions and "
     "labels behind them, or their confusion matrix"
 )
-_EXPORTED = {"query", _IS_CURRENT, "is_repeat"}
-_MAYBE_EXPORTED = {"tags", "is_grouped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,22 +355,15 @@ def guess_columns(  # noqa: PLR0913 - what is known of the columns.
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others, choices.given, extra)
-    may_ask = not is_shaped and (
-        knows_classes or not fields.keys() & {"label", "predicted"}
-    )
-    unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
+    may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
+    asked = others if may_ask and not is_shaped else []
+    unclear = _find_unclear(fields, asked, holds_classes)
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out, others = (*left_out, *dict.fromkeys(others)), []
-    wrong += [
-        FieldError(show_name(name), "occurs twice among the columns")
-        for name, count in Counter(others).items()
-        if count > 1
-    ]
-    if has_header:
-        wrong += _find_no_rows(names, fields)
-        wrong += rows.unknown_columns(others, rows.FIELDS) if extra == REFUSE else ()
-    wrong += _find_nameless(names, fields, unclear)
+    wrong += _find_wrong(names, fields, others, unclear)
+    if has_header and extra == REFUSE:
+        wrong += rows.unknown_columns(others, rows.FIELDS)
     if wrong:
         rows.refuse_columns(wrong)
     return Plan(
@@ -378,15 +382,12 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     if shaped is not None:
         return {normal(column): name for column, name in shaped.items()}, True
     normals = set(map(normal, names))
+    settles = {"predicted", "label", "key", "input"} & {*map(KNOWN.get, normals)}
+    if not (settles or choices.columns) and is_report(names):
+        raise rows.wrong_file(SCORES)
     found = dict(KNOWN)
-    if normals >= _LABEL_STUDIO:
-        found |= dict.fromkeys(_BOOKKEEPING, "")
-        found |= {"annotator": "labeler", "created_at": "labelled_at"}
-        if "key" in normals:
-            # It is the number of the task.
-            found["id"] = ""
-    if normals >= _EXPORTED:
-        found |= dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "")
+    for has, said in _TOOLS:
+        found |= said if normals >= has else {}
     person = next((one for one in _PEOPLE if one in normals), None)
     item = next((one for one in ("key", "id", *_ITEMS) if one in normals), None)
     if person and item and "labeler" not in normals:
@@ -397,43 +398,32 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     elif not normals & {"key", "input"} and "version" in choices.given:
         # Each version answers the same test set, whose ids stand for the inputs.
         found["id"] = "input"
-    if WEKA in normals:
-        found["prediction"] = "confidence"
-    if normals >= _TIDYMODELS:
-        found[".row"] = found.pop("id")
     return found, False
 
 
 def is_report(names: Sequence[str]) -> bool:
     """Return whether columns of those *names* are scores of evaluations or models."""
-    return sum(normal(one.rpartition("/")[2]) in _SCORES for one in names) > 1
+    words = names[0].split() if len(names) == 1 else names
+    return sum(normal(one.rpartition("/")[2]) in _SCORES for one in words) > 1
 
 
-def _find_no_rows(names: Sequence[str], fields: Collection[str]) -> list[FieldError]:
-    if {"predicted", "label", "key", "input"} & set(fields):
-        return []
-    words = names[0].split() if len(names) == 1 else []
-    if is_report(words or names):
-        return [FieldError("file", SCORES)]
-    if len(words) > 1:
+def _find_wrong(
+    names: Sequence[str],
+    fields: Collection[str],
+    others: Sequence[str],
+    unclear: Sequence[str],
+) -> list[FieldError]:
+    twice = [
+        FieldError(show_name(name), "occurs twice among the columns")
+        for name, count in Counter(others).items()
+        if count > 1
+    ]
+    if twice or {"predicted", "label"} & set(fields):
+        return twice
+    if len(names) == 1 and len(names[0].split()) > 1 and not fields:
         message = "its columns must be separated by commas, semicolons, tabs or bars"
         return [FieldError("file", message)]
-    return []
-
-
-def head_of(column: str, names: Collection[str]) -> str:
-    head = _HEAD.match(column)
-    return column if column in names or head is None else head[0]
-
-
-def _are_numbered(names: Sequence[str]) -> bool:
-    return names[:1] == [f"{rows.COLUMN}1"]
-
-
-def _find_nameless(
-    names: Sequence[str], fields: Collection[str], unclear: Sequence[str]
-) -> list[FieldError]:
-    if not _are_numbered(names) or {"predicted", "label"} & set(fields):
+    if not _are_numbered(names):
         return []
     message = (
         f"the first line names no columns; say what those from {names[0]} to "
@@ -443,6 +433,15 @@ def _find_nameless(
         message += f" and map label={unclear[-1]}"
     message += "; a confusion matrix has its classes above it and before it"
     return [FieldError("map", message)]
+
+
+def head_of(column: str, names: Collection[str]) -> str:
+    head = _HEAD.match(column)
+    return column if column in names or head is None else head[0]
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    return names[:1] == [f"{rows.COLUMN}1"]
 
 
 def _find_judges(names: Sequence[str], wrong: list[FieldError]) -> dict[str, str]:
