@@ -83,7 +83,9 @@ def test_both_ends_of_an_interval_in_the_list_are_seen(open_page: Open) -> None:
 
 
 def test_the_tables_of_a_comparison_are_whole_on_a_phone(open_page: Open) -> None:
-    page = open_page("/detectors/det_4/changes?old=v1&new=v2", viewport=_PHONE).page
+    page = open_page(
+        "/detectors/det_4/changes?old=v1&new=v2&late=yes", viewport=_PHONE
+    ).page
     assert page.locator(".fold-table").count() == 2
     assert page.evaluate(_CUT) == []
     for column in ("change", "interval"):
