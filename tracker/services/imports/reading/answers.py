@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import Any
 
 from tracker.services.imports.reading.column_names import (
+    OF_A_CLASS,
     WEKA,
-    is_of_classes,
     is_unnamed,
     normal,
     role_of,
@@ -131,7 +131,7 @@ def _unfold(
             values[name] = found
         elif isinstance(values[name], dict) and (
             values[name].keys() == set(classes)
-            or (classes == UNKNOWN and is_of_classes(name))
+            or (classes == UNKNOWN and words_of(name) & OF_A_CLASS)
         ):
             # Numbers by class say what was predicted, and others nothing.
             del values[name]

@@ -79,8 +79,8 @@ _ROLES = (
 )
 _WORDS = tuple((role, frozenset(words.split())) for role, words in _ROLES)
 # A probability may belong to one class, and scores to a metric.
-_OF_A_CLASS = frozenset(_ROLES[1][1].split()[:6])
-_NOT_CONFIDENCE = _OF_A_CLASS | {"scores"}
+OF_A_CLASS = frozenset(_ROLES[1][1].split()[:6])
+_NOT_CONFIDENCE = OF_A_CLASS | {"scores"}
 # Names that say no more than that classes are in the column.
 _PLAIN = frozenset({"class", "category", "classification", "answer", "species"})
 _LOUD = frozenset(
@@ -277,14 +277,6 @@ def find_header(lines: Sequence[Sequence[Any]]) -> int:
     if max(known) > 1 and (not known[0] or counts[0] == 1):
         return known.index(max(known))
     return counts.index(max(counts)) if counts[0] == 1 > known[0] else 0
-
-
-def is_percentage(name: str) -> bool:
-    return "%" in name or bool(words_of(name) & {"percent", "percentage", "pct"})
-
-
-def is_of_classes(name: str) -> bool:
-    return bool(words_of(name) & _OF_A_CLASS)
 
 
 @lru_cache(maxsize=rows.MOST_COLUMNS)

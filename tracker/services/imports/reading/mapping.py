@@ -195,6 +195,11 @@ class Seen(NamedTuple):
     values: list[str]
 
 
+def _is_percentage(name: str) -> bool:
+    words = column_names.words_of(name)
+    return "%" in name or bool(words & {"percent", "percentage", "pct"})
+
+
 def _is_constant(piece: Piece, name: str) -> bool:
     """Return whether many cells of a column have hardly any values."""
     if piece.is_strict or name not in piece.names:
@@ -284,7 +289,7 @@ class MappedRows:
                 if name.startswith(JUDGE) and name not in read:
                     judge = ClassReader(self.detector, settled, name, comma=kind[0])
                     read[name] = judge
-            if column_names.is_percentage(self.plan.fields.get("confidence", "")):
+            if _is_percentage(self.plan.fields.get("confidence", "")):
                 read["confidence"] = ConfidenceReader(*kind, is_percent=True)
             yield MappedPiece(piece, self.plan, read, self.choices.given)
 
