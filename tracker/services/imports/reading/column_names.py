@@ -244,12 +244,10 @@ def words_of(name: str) -> set[str]:
 def role_of(name: str) -> str | None:
     """Return the field that a column of that *name* may hold, by its words."""
     known = known_field(name)
-    if known is not None:
+    if known is not None or _is_note(name):
         return known
     if normal(name) in _PLAIN:
         return "label"
-    if _is_note(name):
-        return None
     # Of Toloka, where people answer.
     words = {"label"} if name.startswith("OUTPUT:") else words_of(name)
     return next((role for role, said in _WORDS if words & said), None) or None
