@@ -281,7 +281,9 @@ def _read_split(body: Any, *_: Any) -> Iterator[rows.Piece]:
     return rows.iter_tables(names, body["data"])
 
 
-def _read_columns(body: Mapping[str, Any], *_: Any) -> Iterator[rows.Piece]:
+def _read_columns(
+    body: Mapping[str, Any], _: Mapping[str, str], notes: list[str]
+) -> Iterator[rows.Piece]:
     lists = {name: one for name, one in body.items() if isinstance(one, list)}
     if any(map(role_of, lists)) and not any(isinstance(o, dict) for o in body.values()):
         # Beside them stands what they come to.
@@ -292,6 +294,10 @@ def _read_columns(body: Mapping[str, Any], *_: Any) -> Iterator[rows.Piece]:
         and "items" not in body
         and not any(isinstance(one, dict | list) for one in values)
     ):
+        notes.append(
+            "the file was read as labels by key; for predictions add --map "
+            "predicted=label, for labels of inputs --map input=key"
+        )
         return rows.iter_tables(["key", "label"], list(body.items()))
     if values and all(isinstance(one, list) for one in values):
         if len(set(map(len, values))) > 1:

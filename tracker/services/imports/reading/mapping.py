@@ -295,7 +295,8 @@ class MappedRows:
 
     def _say_labels(self, names: list[str]) -> None:
         fields = self.plan.fields
-        if len(names) == 2 and fields.keys() == {"key", "label"}:
+        is_pair = len(names) == 2 and fields.keys() == {"key", "label"}
+        if is_pair and self.plan.renamed():
             label, key = show_name(fields["label"]), show_name(fields["key"])
             note = (
                 "the file was read as labels by key; for predictions add --map "
