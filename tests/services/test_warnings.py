@@ -4,9 +4,12 @@ import random
 from collections.abc import Iterable
 from datetime import timedelta
 
+import pytest
+
 from tests.conftest import START
 from tests.services.conftest import Bench
 from tests.services.test_groups import change, recompute
+from tracker.services.estimates import fold
 from tracker.services.estimates.estimate import Estimate
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.projections import BURSTS, load_states
@@ -53,7 +56,12 @@ def test_mistakes_in_random_order_are_not_warned_of(bench: Bench) -> None:
     assert bench.estimate().warnings == []
 
 
-def test_a_sudden_fall_is_no_burst(bench: Bench) -> None:
+@pytest.mark.parametrize("most", [20_000, 300])
+def test_a_sudden_fall_is_no_burst(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    # In one piece, or in several of which only the last one knows of the change.
+    monkeypatch.setattr(fold, "_MOST_IN_A_PIECE", most)
     draw = random.Random(2)
     rows = []
     for number in range(1_000):

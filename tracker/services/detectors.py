@@ -307,6 +307,8 @@ def create_detector(session: Session, new: NewDetector, by: By) -> storage.Detec
 
 
 # Settings on which changes and verdicts depend: the next fold finds and tells them.
+# On the target no change depends, so it is the verdict of the shown version alone;
+# else each version that a build ever tried would tell a new one.
 _DATED_BY = {"also", "classes", "confidence_level", "label_sampling", "measure"}
 _DATED_BY |= {"reference", "target"}
 
@@ -438,7 +440,8 @@ def _prepare(
         theirs = version.detector_id == detector.id, version.last_label_at.is_not(None)
         change_rows(session, version, *theirs, run_due_at=by.at)
     if field in _DATED_BY:
-        find_calendars_again(session, detector.id)
+        shown = choose_versions(session, detector, None) if field == "target" else None
+        find_calendars_again(session, detector.id, shown)
         add_batch(session, detector.id, created_at=by.at)
     is_other_unit = field == "label_sampling" and detector.groups is not None
     if field == "group_by" or is_other_unit:

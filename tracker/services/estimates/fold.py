@@ -37,7 +37,7 @@ from tracker.services.estimates.snapshots import (
     compute_intervals,
     store_snapshots,
 )
-from tracker.services.estimates.warnings import Look, read_look
+from tracker.services.estimates.warnings import Look, read_looks
 from tracker.services.versions import Traffic, follow_traffic
 from tracker.storage.detectors import (
     Detector,
@@ -124,7 +124,7 @@ class Fold:
     versions: dict[int, VersionFold] = field(default_factory=dict)
     # The rows of the versions as they were read.
     rows: dict[int, Version] = field(default_factory=dict)
-    looks: Sequence[Look] = ()
+    looks: list[Look] = field(default_factory=list)
     # The points of versions, and what they come to.
     taken: dict[int, tuple[Sequence[Point], Scored]] = field(default_factory=dict)
     # Of the versions whose labels have ended for now.
@@ -228,20 +228,13 @@ def _read(
     _settle(session, folds, until)
     for fold in folds.values():
         fold.listeners, fold.until = listeners, until
-        looks = (
-            read_look(
-                session, fold.detector, fold.rows[key], one.of(Cells).counts, one.labels
-            )
-            for key, one in fold.versions.items()
-        )
-        fold.looks = [one for one in looks if one is not None]
     for listener in listeners:
         listener.load(session, [*folds.values()])
     return [*folds.values()]
 
 
 def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> None:
-    """Freeze class shares and find calendars, once all labels are in.
+    """Freeze class shares, find calendars and look for bursts, once all labels are in.
 
     Not while a file is being imported: it may be in the order of its classes, or of
     right and wrong.  Versions that have enough labels freeze their class shares, and
@@ -261,7 +254,8 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
         is_moved = new and (new.labels or (new.queries and is_all(fold.detector)))
         if fold.is_settled and (is_due or is_moved):
             settled.append(row)
-    dated = storage.load_states(session, settled, (storage.CALENDAR, storage.DAYS))
+    names = storage.CALENDAR, storage.DAYS, storage.BURSTS
+    dated = storage.load_states(session, settled, names)
     _load(session, folds, {(one.detector_id, one.id): [] for one in settled})
     for row in settled:
         fold, kept = folds[row.detector_id], dated.get(row.id, {})
@@ -279,6 +273,9 @@ def _settle(session: Session, folds: Mapping[int, Fold], until: int | None) -> N
             state,
             calendar.add_days(days, {}),
             version.of(Cells).shares,
+        )
+        fold.looks += read_looks(
+            session, fold.detector, row, version.of(Cells).counts, kept
         )
         last = version.last_label_at or row.last_label_at
         if is_all(fold.detector) and last is not None:
@@ -423,8 +420,7 @@ def score_folds(folds: Sequence[Fold]) -> None:
             one.interval = interval
     for fold in folds:
         for look in fold.looks:
-            dated = fold.calendars.get(look.place[1])
-            look.find(changes=dated.changes if dated else ())
+            look.find(changes=fold.calendars[look.place[1]].changes)
     for listener in listeners:
         listener.follow(folds)
 

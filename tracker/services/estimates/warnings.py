@@ -1,7 +1,7 @@
 """What speaks against an estimate: mistakes that come in bursts."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any, Literal
@@ -126,18 +126,22 @@ class Look:
         return Kept(self.place[-1], state)
 
 
-def read_look(
-    session: Session, detector: Detector, version: Version, counts: Counts, new: int
-) -> Look | None:
-    """Read the next look, if the *new* labels among *counts* have brought it."""
-    if not new or detector.groups is not None:
-        return None
+def read_looks(
+    session: Session,
+    detector: Detector,
+    version: Version,
+    counts: Counts,
+    kept: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> Iterator[Look]:
+    """Read the next look, if it is behind the one that is *kept*."""
+    if detector.groups is not None:
+        return
     population, standings = pick_population(detector, counts)
-    labels = counts.scored(standings)
-    look = _looks_at(labels)
-    if look <= _looks_at(labels - new):
-        return None
-    return Look.read(session, detector, version, population, look)
+    state = kept.get((BURSTS, population), {})
+    look = _looks_at(counts.scored(standings))
+    is_new = state.get("word") != detector.label_sampling
+    if look > (0 if is_new else state.get("look", 0)):
+        yield Look.read(session, detector, version, population, look)
 
 
 def _looks_at(labels: int) -> int:

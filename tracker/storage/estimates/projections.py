@@ -120,12 +120,16 @@ def load_due_versions(
     return [(row, bool(due), bool(has)) for row, due, has in session.execute(statement)]
 
 
-def find_calendars_again(session: Session, detector_id: int) -> None:
-    """Let the next fold find all calendars of a detector again.
+def find_calendars_again(
+    session: Session, detector_id: int, versions: Iterable[Version] | None = None
+) -> None:
+    """Let the next fold find the calendars of a detector again, or of some *versions*.
 
     The caller adds a batch, be it an empty one.
     """
-    ids = load_by_name(session, [detector_id], CALENDAR)
+    ids = set(load_by_name(session, [detector_id], CALENDAR))
+    if versions is not None:
+        ids &= {one.id for one in versions}
     due = {(detector_id, one, CALENDAR, DUE): Kept(DUE, {}) for one in ids}
     store_projections(session, due)
 

@@ -97,10 +97,13 @@ def draw_weeks(
 
 
 def _find_lows(spans: Sequence[SpanAccuracy], now: Accuracy | None) -> list[float]:
-    narrow = [one for one in spans if one.high - one.low < _WIDEST] or spans
+    thin = [one for one in spans if one.high - one.low < _WIDEST]
     # A wide bar among narrow ones may be cut, but not the estimate in it.
-    lows = [one.low if one in narrow else one.accuracy for one in spans]
-    return [low for low in (*lows, now and now.low) if low]
+    wide = [one.accuracy if thin else one.low for one in spans if one not in thin]
+    return [
+        *(one.low for one in thin),
+        *(low for low in (*wide, now and now.low) if low),
+    ]
 
 
 def days_of(found: Weeks, one: SpanAccuracy) -> tuple[date, date]:

@@ -20,7 +20,7 @@ from tracker.services.deciding.pairs import Change
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
-from tracker.services.estimates.estimate import get_estimate, list_estimates
+from tracker.services.estimates.estimate import NOW, get_estimate
 from tracker.services.estimates.history import list_rows, list_scopes
 from tracker.services.estimates.intervals import check_method, max_snapshots
 from tracker.services.estimates.report import Report
@@ -91,7 +91,15 @@ def show_history(detector_id: str) -> ResponseReturnValue:
         if version is not None and "then" in asked:
             # The place of a slider: the snapshot of that number says when it was.
             chosen["as_known_at"] = _find_instant(session, version)
-        (estimate,) = list_estimates(session, {detector: version}, computed_at=now())
+        estimate = get_estimate(
+            session,
+            detector,
+            version=version.name if version else None,
+            method=DECIDING_METHOD,
+            span=NOW,
+            computed_at=now(),
+            is_dated=False,
+        )
         row = Report(detector, estimate, queries=0)
         events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
         closed = [
