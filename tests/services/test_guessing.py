@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections import Counter
 
 import openpyxl
 import pytest
@@ -376,3 +377,10 @@ def test_a_run_over_a_test_set_is_known_by_what_was_put_in() -> None:
         )
         [row], _ = read(content, choices=others)
         assert "input" not in row
+
+
+def test_the_sums_of_a_confusion_matrix_are_no_class() -> None:
+    counts = {("NO", "NO"): 7, ("NO", "YES"): 1, ("YES", "NO"): 2, ("YES", "YES"): 2}
+    matrix = "label,NO,YES,All\nNO,7,1,8\nYES,2,2,4\nAll,9,3,12\n"
+    found, _ = read(matrix)
+    assert Counter((row["label"], row["predicted"]) for row in found) == counts

@@ -50,7 +50,6 @@ VERTEX = {
     "instance": {"content": "gs://a"},
     "prediction": {"displayNames": ["NO", "YES"], "confidences": [0.1, 0.9]},
 }
-ANSWER = {"choices": [{"message": {"content": "YES"}}]}
 EVALS = {"spec": {"eval_name": "t", "run_config": {}, "completion_fns": ["m"]}}
 SPAN = {"context.span_id": "sp0", "attributes.output.value": "YES", "label": "NO"}
 
@@ -119,12 +118,6 @@ READERS = {
         "Weights & Biases",
         '{"columns": ["a"], "data": [[1, 2]]}',
         "a list of 1 values",
-    ),
-    "a confusion matrix": Reader(
-        '{"labels": ["YES", "NO"], "matrix": [[7, 1], [1, 3]]}',
-        "A confusion matrix",
-        "[[7, 1], [1, 3]]",
-        "without the names of the classes",
     ),
     "labels of FiftyOne": Reader(
         FOLDER / "fiftyone-labels.json",
@@ -256,53 +249,6 @@ READERS = {
         lines(VERTEX),
         "Vertex AI batch predictions",
         lines(VERTEX | {"prediction": {"displayNames": [TWO], "confidences": [1]}}),
-        NO_TEXT,
-    ),
-    "predictions of Ultralytics": Reader(
-        lines({"name": "YES", "class": 0, "confidence": 0.9}),
-        "Ultralytics",
-        lines({"name": TWO, "class": 0, "confidence": 0.9}),
-        NO_TEXT,
-    ),
-    "predictions of CatBoost": Reader(
-        lines({"SampleId": 1, "Class": "YES", "Label": "NO"}),
-        "CatBoost",
-        lines({"SampleId": 1, "Class": TWO, "Label": "NO"}),
-        NO_TEXT,
-    ),
-    "the output of a batch of OpenAI": Reader(
-        lines({"custom_id": "q1", "response": {"body": ANSWER}}),
-        "OpenAI evals, batches",
-        lines(
-            {
-                "custom_id": "q1",
-                "response": {"body": {"choices": [{"message": {"content": TWO}}]}},
-            }
-        ),
-        NO_TEXT,
-    ),
-    "tasks of Scale": Reader(
-        lines(
-            {
-                "task_id": "t",
-                "params": {"attachment": "a.png"},
-                "response": {"category": "YES"},
-            }
-        ),
-        "Scale",
-        lines({"task_id": "t", "params": {}, "response": {"category": TWO}}),
-        NO_TEXT,
-    ),
-    "predictions of timm": Reader(
-        lines({"filename": "a.png", "label": "YES", "prob": 0.9}),
-        "timm",
-        "filename,label,prob\na.png,['YES' 'NO'],[0.9 0.1]\n",
-        "a number from 0 to 1",
-    ),
-    "answers of a zero-shot pipeline": Reader(
-        json.dumps([{"sequence": "a", "labels": TWO, "scores": [0.9, 0.1]}]),
-        "zero-shot",
-        json.dumps([{"sequence": "a", "labels": [TWO], "scores": [0.9]}]),
         NO_TEXT,
     ),
     "results of COCO": Reader(

@@ -426,7 +426,8 @@ def test_the_history(
     ]
     said = f"The mean of the classes by all labels is {deciding} %, the target 80 %"
     assert said in page.text
-    (day,) = cells(page, "Queries of each day and their labels")
+    late = visitor.get(f"{path}/changes?by=labels&late=yes")
+    (day,) = cells(late, "Queries of each day and their labels")
     # An input counts once.
     once = [row for row in rows if not row.is_repeat]
     labelled = sum(row.label is not None for row in once)

@@ -1,6 +1,6 @@
 """Creating, changing and finding detectors."""
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence, Set
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, create_model
@@ -344,8 +344,20 @@ def change_detector(
             setattr(detector, field, new)
     _check_settings(detector, changed, by)
     _flush_name(session, detector.name)
+    _date_again(session, detector, changed.keys() & _DATED_BY, by)
     if changed:
         by.record(session, "detector changed", detector.name, **changed)
+
+
+def _date_again(
+    session: Session, detector: storage.Detector, changed: Set[str], by: By
+) -> None:
+    """Let the next fold find and tell what depends on the settings that *changed*."""
+    if not changed:
+        return
+    only = choose_versions(session, detector, None) if changed == {"target"} else None
+    find_calendars_again(session, detector.id, only)
+    add_batch(session, detector.id, created_at=by.at)
 
 
 def change_version(
@@ -439,10 +451,6 @@ def _prepare(
         version = storage.Version
         theirs = version.detector_id == detector.id, version.last_label_at.is_not(None)
         change_rows(session, version, *theirs, run_due_at=by.at)
-    if field in _DATED_BY:
-        shown = choose_versions(session, detector, None) if field == "target" else None
-        find_calendars_again(session, detector.id, shown)
-        add_batch(session, detector.id, created_at=by.at)
     is_other_unit = field == "label_sampling" and detector.groups is not None
     if field == "group_by" or is_other_unit:
         count_groups_again(session, detector.id, created_at=by.at)

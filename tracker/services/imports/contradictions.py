@@ -167,7 +167,7 @@ class Contradictions:
             if stored[key] is None and name is not None:
                 brought = self._brought.setdefault(key, name)
                 if brought != name:
-                    raise twice(key, "input", brought, name)
+                    raise _twice(key, "input", brought, name)
             name = stored[key] or brought
         self._check_labels(key, name, row.values)
 
@@ -209,7 +209,7 @@ class Contradictions:
                         "one label",
                     )
             if key is not None and self._labels.get(key, label) != label:
-                raise twice(key, "label", self._labels[key], label)
+                raise _twice(key, "label", self._labels[key], label)
         elif key is not None:
             said = self._opinions.setdefault((key, labeler), label)
             if said != label:
@@ -222,7 +222,7 @@ class Contradictions:
             self._labels[key] = label
 
 
-def twice(key: str, name: str, first: str, then: str) -> InvalidInputError:
+def _twice(key: str, name: str, first: str, then: str) -> InvalidInputError:
     said = f"with {show(first)} and then with {show(then)}; keep one {name}"
     return InvalidInputError.of(name, f"the key {show(key)} occurs twice, {said}")
 

@@ -13,9 +13,8 @@ from tracker import stats
 from tracker.charts.words import plural
 from tracker.rounding import outward
 from tracker.services.imports.checking import RowReader, is_reference
-from tracker.services.imports.contradictions import twice
 from tracker.services.imports.reading.files import RowFile
-from tracker.services.imports.reading.rows import JUDGE, UNKNOWN, Row
+from tracker.services.imports.reading.rows import JUDGE, UNKNOWN
 from tracker.services.imports.reading.values import as_text
 from tracker.services.imports.reports import Outcome, say_error, say_readings
 from tracker.services.wording import show
@@ -50,8 +49,6 @@ class Inspection:
     # What was counted, by hash, and how many rows were of something counted already.
     units: set[int] = field(default_factory=set)
     repeated: int = 0
-    # By hash of a key, what was predicted.
-    predicted: dict[int, str] = field(default_factory=dict)
     # Labels that give no interval: picked on purpose, or with a weight.
     targeted: int = 0
     # By class: correct and labelled.
@@ -130,7 +127,7 @@ def inspect(
             good = reader.read(piece)
             found.report.note_values(piece.noted)
             for row in good.rows():
-                _count(found, row)
+                _count(found, row.values)
             if only_first and found.report.rows:
                 break
     found.report.note_file(rows.plan.renamed(), rows.notes, rows.plan.warnings())
@@ -190,15 +187,8 @@ def _distinct(found: Counter[str]) -> list[str]:
     return list(by_case.values())
 
 
-def _count(found: Inspection, row: Row) -> None:
-    item = row.values
-    predicted, label, key = map(item.get, ("predicted", "label", "key"))
-    if key is not None and predicted is not None:
-        first = found.predicted.setdefault(hash(key), predicted)
-        if first != predicted:
-            error = twice(key, "predicted", first, predicted)
-            found.report.add_error(row.number, error.errors)
-            return
+def _count(found: Inspection, item: dict[str, Any]) -> None:
+    predicted, label = item.get("predicted"), item.get("label")
     found.predictions += predicted is not None
     found.labels += label is not None
     found.references += is_reference(item)

@@ -72,6 +72,7 @@ _WINDOWS = {
     "7d": "last 7 days",
     "30d": "last 30 days",
 }
+_DECIDING: Any = {"method": DECIDING_METHOD, "span": NOW, "is_dated": False}
 # Beyond so many classes the table shows one of them, which the visitor chooses.
 _MOST_COLUMNS = 2
 
@@ -91,15 +92,8 @@ def show_history(detector_id: str) -> ResponseReturnValue:
         if version is not None and "then" in asked:
             # The place of a slider: the snapshot of that number says when it was.
             chosen["as_known_at"] = _find_instant(session, version)
-        estimate = get_estimate(
-            session,
-            detector,
-            version=version.name if version else None,
-            method=DECIDING_METHOD,
-            span=NOW,
-            computed_at=now(),
-            is_dated=False,
-        )
+        which: Any = {"version": version and version.name, "computed_at": now()}
+        estimate = get_estimate(session, detector, **which, **_DECIDING)
         row = Report(detector, estimate, queries=0)
         events = list_detector_events(session, detector.id, limit=_MOST_TOLD)
         closed = [

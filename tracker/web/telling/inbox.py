@@ -134,7 +134,8 @@ def _find_news(session: Session) -> list[Event]:
         news.setdefault((event.detector_id, event.version_id, family, which), event)
     dropped = [one for one in news.values() if one.type == _DROPPED]
     fallen = {one.version_id for one in dropped}
-    kept = load_by_name(session, {one.detector_id for one in dropped}, CALENDAR, key="")
+    ids = {one.detector_id for one in dropped}
+    kept = load_by_name(session, ids, CALENDAR, key="") if ids else {}
     for version_id, states in kept.items():
         change = states[""]["change"]
         if change is None or change["state"] != DROPPED:

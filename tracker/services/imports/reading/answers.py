@@ -1,28 +1,17 @@
 """Nested answers, a column for each class, and tables of counts."""
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count
-from operator import itemgetter
 from typing import Any
 
-from tracker.services.imports.reading.column_names import (
-    OF_A_CLASS,
-    WEKA,
-    is_unnamed,
-    normal,
-    role_of,
-    words_of,
-)
+from tracker.services.imports.reading.column_names import is_of_classes, normal, role_of
 from tracker.services.imports.reading.rows import (
     UNKNOWN,
     Piece,
     Row,
     cut_rows,
     iter_pieces,
-    wrong_file,
 )
 from tracker.services.wording import show
 
@@ -32,19 +21,9 @@ _CLASSES = (
     *("output", "result", "name", "content", "text"),
 )
 _SCORES = ("score", "confidence", "probability", "prob", "p")
-_COUNTS = {
-    *("count", "counts", "frequency", "freq", "support", "n"),
-    *("npredictions", "n_predictions"),
-}
-# What stands beside the classes of a confusion matrix.
-_SUMS = frozenset(
-    {"all", "total", "totals", "sum", "error", "rate", "recall", "precision"}
-)
-# Between what the rows are and what the columns are; before the name of a class.
-_BETWEEN = re.compile(r"[\\/|]|\bvs\b|\bby\b")
-_SIDE = re.compile(r"([^\W_]+)[\W_]+(.+)")
-_MOST_COUNTS = 2**20
-_NUMBERED = re.compile(r"^\d+:")
+_COUNTS = {"count", "counts", "frequency", "freq", "support"}
+# How the last row and column of a matrix are called that are sums of the others.
+_SUMS = {"all", "sum", "total", "totals", "gesamt", "summe"}
 
 
 def read_answer(value: Any) -> tuple[Any, Any]:
@@ -79,18 +58,6 @@ def read_answers(
 
     *columns* are by field those that were named.
     """
-    if WEKA in piece.names:
-        piece = piece._replace(
-            values=[
-                [
-                    _NUMBERED.sub("", one) if isinstance(one, str) else one
-                    for one in column
-                ]
-                if name in {"actual", "predicted"}
-                else column
-                for name, column in zip(piece.names, piece.values, strict=True)
-            ]
-        )
     roles = {name: role_of(name) for name in piece.names}
     roles |= {name: field for field, name in columns.items() if name in roles}
     nested = {
@@ -116,22 +83,13 @@ def _unfold(
     row: Row, nested: set[str], roles: Mapping[str, str | None], classes: list[str]
 ) -> Row:
     values = dict(row.values)
-    lists = {roles[n]: values[n] for n in nested if isinstance(values[n], list)}
-    scores = lists.get("confidence", ())
-    are_numbers = all(type(one) in {int, float} for one in scores)
-    if len(scores) > 1 and are_numbers and {len(scores)} == {*map(len, lists.values())}:
-        # The likeliest answers of a classifier, and how likely each is.
-        best = max(range(len(scores)), key=scores.__getitem__)
-        for name in nested:
-            if isinstance(values[name], list):
-                values[name] = values[name][best]
     for name in nested:
         found, score = read_answer(values[name])
         if roles[name] != "confidence":
             values[name] = found
         elif isinstance(values[name], dict) and (
             values[name].keys() == set(classes)
-            or (classes == UNKNOWN and words_of(name) & OF_A_CLASS)
+            or (classes == UNKNOWN and is_of_classes(name))
         ):
             # Numbers by class say what was predicted, and others nothing.
             del values[name]
@@ -155,14 +113,7 @@ def read_counts(pieces: Iterable[Piece], notes: list[str]) -> Iterator[Piece]:
         held.append(piece)
         if piece.size:
             break
-    counted = None
-    if held and not held[-1].is_strict and _counts_of(held[-1:]) is not None:
-        # Many classes make a table of several pieces.
-        for piece in iterator:
-            held.append(piece)
-            if sum(one.size for one in held) > _MOST_COUNTS:
-                break
-        counted = _counts_of(held)
+    counted = _counts_of(held[-1]) if held else None
     if counted is None:
         yield from chain(held, iterator)
         return
@@ -175,113 +126,37 @@ def read_counts(pieces: Iterable[Piece], notes: list[str]) -> Iterator[Piece]:
     )
 
 
-def _counts_of(pieces: Sequence[Piece]) -> list[tuple[Any, Any, int]] | None:
-    names = list(pieces[-1].names)
-    rows = chain.from_iterable(piece.rows() for piece in pieces)
+def _counts_of(piece: Piece) -> list[tuple[Any, Any, int]] | None:
+    names, rows = list(piece.names), piece.rows()
     cells = [[row.values.get(name) for name in names] for row in rows]
+    roles = list(map(role_of, names))
     try:
-        return _pairs_of(names, cells) or _matrix_of(names, cells)
-    except (TypeError, ValueError):
+        if len(names) == 3 and {"label", "predicted"} < set(roles):
+            place = next(i for i, n in enumerate(names) if normal(n) in _COUNTS)
+            label, predicted = roles.index("label"), roles.index("predicted")
+            return [(c[label], c[predicted], _count(c[place])) for c in cells]
+        corner, *classes = names
+        if len(classes) < 2 or [str(c[0]).strip() for c in cells] != classes:
+            return None
+        grid = [[_count(times) for times in c[1:]] for c in cells]
+        if normal(classes[-1]) in _SUMS and _ends_in_sums(grid):
+            classes, grid = classes[:-1], [line[:-1] for line in grid[:-1]]
+        found = [
+            (label, one, times)
+            for label, line in zip(classes, grid, strict=True)
+            for one, times in zip(classes, line, strict=True)
+        ]
+    except (StopIteration, ValueError):
         return None
+    if role_of(corner.partition("\\")[0].partition("/")[0]) == "predicted":
+        return [(one, label, times) for label, one, times in found]
+    return found
 
 
-def _pairs_of(
-    names: list[str], cells: list[list[Any]]
-) -> list[tuple[Any, Any, int]] | None:
-    """Return the count of each label and prediction; other columns say nothing."""
-    places = [i for i, name in enumerate(names) if normal(name) in _COUNTS]
-    roles = [None if i in places else role_of(name) for i, name in enumerate(names)]
-    if len(places) != 1 or not {"label", "predicted"} <= set(roles):
-        return None
-    label, predicted = roles.index("label"), roles.index("predicted")
-    [place] = places
-    others = set(range(len(names))) - {label, predicted, place}
-    if any(
-        not is_unnamed(names[i]) and len({str(c[i]) for c in cells}) > 1 for i in others
-    ):
-        return None
-    found = [(c[label], c[predicted], _count(c[place])) for c in cells]
-    if normal(names[place]) != "n":
-        return found
-    # It may be the number of a row.
-    numbers = [times for *_, times in found]
-    is_sure = numbers != list(range(numbers[0], numbers[0] + len(numbers)))
-    return found if is_sure and len({one[:2] for one in found}) == len(found) else None
-
-
-def _matrix_of(
-    names: list[str], cells: list[list[Any]]
-) -> list[tuple[Any, Any, int]] | None:
-    """Return the counts of a confusion matrix, without its sums.
-
-    A class that was never predicted has no column, and one that no label has no row.
-    """
-    if len(names) < 2:
-        return None
-    corner, *columns = map(str.strip, names)
-    rows = [str(c[0]).strip() for c in cells]
-    of_rows, of_columns = role_of(_BETWEEN.split(corner)[0]), None
-    if set(rows).isdisjoint(columns):
-        (of_rows, rows), (of_columns, columns) = _sides(rows), _sides(columns)
-    both = set(rows) & set(columns)
-    labels = [one for one in rows if one in both or not words_of(one) & _SUMS]
-    predictions = [one for one in columns if one in both or not words_of(one) & _SUMS]
-    if (
-        not (both >= set(labels) or both >= set(predictions))
-        or not 2 <= len(labels) < _MOST_COUNTS // len(columns)
-        or len(set(rows)) < len(rows)
-        or len(set(columns)) < len(columns)
-        or (of_rows and of_rows == of_columns)
-    ):
-        return None
-    grid = {
-        (row, column): cell
-        for row, line in zip(rows, cells, strict=True)
-        for column, cell in zip(columns, line[1:], strict=True)
-    }
-    labels, predictions = _without_sums(labels, predictions, grid)
-    cut = [(one, other, grid[one, other]) for one in labels for other in predictions]
-    if of_rows != "label" and any(0 < float(cell or 0) < 1 for *_, cell in cut):
-        raise wrong_file(
-            "it is a confusion matrix of shares; send one of counts, or the rows"
-        )
-    if of_rows == "predicted" or of_columns == "label":
-        return [(label, one, _count(times)) for one, label, times in cut]
-    return [(label, one, _count(times)) for label, one, times in cut]
-
-
-def _sides(names: list[str]) -> tuple[str | None, list[str]]:
-    """Return what a word before each of the *names* says, and the names without it."""
-    found = list(map(_SIDE.fullmatch, names))
-    roles = Counter(role_of(one[1]) for one in found if one)
-    role, times = max(roles.items(), key=itemgetter(1), default=(None, 0))
-    if times < 2 or role not in {"label", "predicted"}:
-        return None, names
-    return role, [
-        one[2] if one and role_of(one[1]) == role else name
-        for one, name in zip(found, names, strict=True)
-    ]
-
-
-def _without_sums(
-    labels: list[str], predictions: list[str], grid: Mapping[tuple[str, str], Any]
-) -> tuple[list[str], list[str]]:
-    """Leave out the last class if all in it are the sums of the others."""
-    *others, last = labels
-    if last != predictions[-1] or len(predictions) < 3:
-        return labels, predictions
-
-    def is_sum(total: Any, parts: Iterable[Any]) -> bool:
-        return float(total or 0) == sum(float(part or 0) for part in parts)
-
-    are_sums = all(
-        is_sum(grid[one, last], (grid[one, other] for other in predictions[:-1]))
-        for one in labels
-    ) and all(
-        is_sum(grid[last, one], (grid[other, one] for other in others))
-        for one in predictions
-    )
-    return (others, predictions[:-1]) if are_sums else (labels, predictions)
+def _ends_in_sums(grid: Sequence[Sequence[int]]) -> bool:
+    """Whether the last row and column of a matrix are the sums of the others."""
+    lines = *grid, *zip(*grid, strict=True)
+    return all(2 * line[-1] == sum(line) for line in lines)
 
 
 def _count(value: Any) -> int:
@@ -348,8 +223,7 @@ def find_class_columns(
         numbers = {_number(row.values.get(one)) for row in rows for one in columns}
     except ValueError:
         return None
-    # Whole numbers are counts, and no scores.
-    if not columns or (max(numbers) > 1 and all(one.is_integer() for one in numbers)):
+    if not columns:
         return None
     is_mark = numbers <= {0.0, 1.0}
     field = "label" if is_mark and not has_label else "predicted"

@@ -17,7 +17,7 @@ from tracker.services.wording import show, show_name
 # Beside its own name.
 _ALIASES = {
     "key": "id",
-    "predicted": "pred y_pred ypred predict prediction predictions predicted_label "
+    "predicted": "pred y_pred ypred prediction predictions predicted_label "
     "predicted_class guess output",
     "label": "y_true ytrue y_test target targets truth true_label true_class "
     "ground_truth actual choice expected gold",
@@ -39,14 +39,8 @@ _INPUTS = frozenset(
 )
 _HEAD = re.compile(r"[^.\[]+")
 # Where several people label the same items: who, and what.
-_PEOPLE = (
-    *("annotator", "annotator_id", "rater", "rater_id", "worker_id", "coder"),
-    *("workerid", "assignment:worker_id"),
-)
-_ITEMS = (
-    *("item_id", "item", "sample_id", "example_id", "task_id", "image_id"),
-    *("hitid", "assignment:task_id"),
-)
+_PEOPLE = ("annotator", "annotator_id", "rater", "rater_id", "worker_id", "coder")
+_ITEMS = ("item_id", "item", "sample_id", "example_id", "task_id", "image_id")
 _REPEATS = frozenset({"epoch", "attempt", "trial", "repeat", "sample_idx"})
 _BLANKS = re.compile(r"[\s\-]+")
 _WORD = re.compile(r"[^\W\d_]+?(?=[A-Z][a-z]|[\W\d_]|$)")
@@ -55,8 +49,7 @@ _ROLES = (
     (
         "",
         "id ids is has ts at by time date count version comment reason explanation url "
-        "tags cost tokens latency error success pass passed fail failed exact match "
-        "correctness similarity faithfulness relevance relevancy bleu rouge feedback",
+        "tags cost tokens latency error",
     ),
     (
         "confidence",
@@ -79,8 +72,8 @@ _ROLES = (
 )
 _WORDS = tuple((role, frozenset(words.split())) for role, words in _ROLES)
 # A probability may belong to one class, and scores to a metric.
-OF_A_CLASS = frozenset(_ROLES[1][1].split()[:6])
-_NOT_CONFIDENCE = OF_A_CLASS | {"scores"}
+_OF_A_CLASS = frozenset(_ROLES[1][1].split()[:6])
+_NOT_CONFIDENCE = _OF_A_CLASS | {"scores"}
 # Names that say no more than that classes are in the column.
 _PLAIN = frozenset({"class", "category", "classification", "answer", "species"})
 _LOUD = frozenset(
@@ -93,46 +86,18 @@ _PROGRAMS = frozenset(
 )
 # Of two such columns the second is the answer, and the first what it should have been.
 _PAIRS = {"expected": "actual", "soll": "ist"}
-_MODELS = frozenset({"model", "model_name", "model_id", "app_version"})
 _WEIGHTS = frozenset({"weight", "weights"})
 # Of so many columns it is looked for two that could be the label and the prediction.
 _FEW_COLUMNS = 20
-_MOST_UNCLEAR = 6
 # How pandas and Arrow write an index that has no name.
 _UNNAMED = re.compile(r"\s*|unnamed:_\d+|__index_level_\d+__")
-# Weka, which writes the number of a class before it.
-WEKA = "inst#"
+# One row of an annotation, as Label Studio writes it into CSV.
+_LABEL_STUDIO = {"annotation_id", "annotator", "lead_time"}
+_BOOKKEEPING = _LABEL_STUDIO | {"updated_at"}
+# What Tracker's own export of labels says beside the fields.
 _IS_CURRENT = "is_current"
-_LABEL_STUDIO = frozenset({"annotation_id", "annotator", "lead_time"})
-_EXPORTED = frozenset({"query", _IS_CURRENT, "is_repeat"})
-# What a tool's table has, and what some of its columns are.
-_TOOLS: tuple[tuple[Set[str], dict[str, str]], ...] = (
-    # One row of an annotation, as Label Studio writes it into CSV.
-    (
-        _LABEL_STUDIO,
-        dict.fromkeys(_LABEL_STUDIO | {"updated_at"}, "")
-        | {"annotator": "labeler", "created_at": "labelled_at"},
-    ),
-    # Beside a key the number of the task.
-    (_LABEL_STUDIO | {"key"}, {"id": ""}),
-    # What Tracker's own export of labels says beside the fields.
-    (_EXPORTED, dict.fromkeys(_EXPORTED | {"tags", "is_grouped"}, "")),
-    ({WEKA}, {"prediction": "confidence"}),
-    # Of tidymodels: the id is that of the resampling.
-    ({".row", ".config"}, {".row": "key", "id": "resampling"}),
-)
-# Two of them tell the scores of evaluations or models.
-_SCORES = frozenset(
-    (
-        *("precision", "recall", "f1", "f1_score", "accuracy", "acc", "auc", "roc_auc"),
-        *("loss", "logloss", "val_loss", "val_accuracy", "val_acc", "mcc", "kappa"),
-        *("top1", "top5", "score_val", "score_test", "eval_metric", "rmse", "mse"),
-    )
-)
-SCORES = (
-    "it holds the scores of an evaluation, not its rows; send the predictions and "
-    "labels behind them, or their confusion matrix"
-)
+_EXPORTED = {"query", _IS_CURRENT, "is_repeat"}
+_MAYBE_EXPORTED = {"tags", "is_grouped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +113,6 @@ class Plan:
     is_current: str | None = None
     # What holds classes, where nothing says which is the label or the prediction.
     unclear: tuple[str, ...] = ()
-    # Ids that hardly ever differ.
-    constant: tuple[str, ...] = ()
 
     def warnings(self) -> list[str]:
         """Return the warnings about columns that are not read."""
@@ -169,13 +132,21 @@ class Plan:
                     f"nothing says which of the columns {shown} is which; say it, as "
                     f"in {said}"
                 )
+        if "label" not in self.fields:
+            found += [
+                f"the column {show(name)} looks like the truth and is not read as "
+                f"labels; to read it, add --map label={show_name(name)}"
+                for name in others
+                if _words_of(name) & _LOUD
+                and "is" not in _words_of(name)
+                and name not in self.unclear
+            ]
         found += [
-            f"the column {show(name)} hardly ever differs and is not read as the key"
-            for name in self.constant
+            f"the column {show(name)} looks like weights, which are not read: every "
+            f"label counts once; to read them, add --map weight={show_name(name)}"
+            for name in others
+            if _words_of(name) & _WEIGHTS
         ]
-        for applies, is_such, text in self._kinds():
-            such = filter(is_such, others) if applies else ()
-            found += [text.format(show(name), show_name(name)) for name in such]
         if self.fields.keys() & {"weight", rows.PROBABILITY}:
             found.append(
                 "labels with a weight count as targeted, unless they say how they were "
@@ -184,45 +155,12 @@ class Plan:
             )
         return found
 
-    def _kinds(self) -> Iterable[tuple[bool, Callable[[str], bool], str]]:
-        """Yield what columns may be that are not read, and what is said of those."""
-        yield (
-            "label" not in self.fields,
-            lambda name: (
-                bool(words_of(name) & _LOUD)
-                and not (
-                    _is_note(name) or "is" in words_of(name) or name in self.unclear
-                )
-            ),
-            "the column {} looks like the truth and is not read as labels; to read it, "
-            "add --map label={}",
-        )
-        yield (
-            self.fields.keys() == {"label"},
-            lambda name: normal(name).endswith("id"),
-            "labels need a key or an input; if {} holds keys, add --map key={}",
-        )
-        yield (
-            "version" not in self.fields,
-            lambda name: normal(name) in _MODELS and name in self.extras,
-            "the column {} is not read as the version; if the rows are of several, add "
-            "--map version={}",
-        )
-        yield (
-            True,
-            lambda name: bool(words_of(name) & _WEIGHTS),
-            "the column {} looks like weights, which are not read: every label counts "
-            "once; to read them, add --map weight={}",
-        )
-
     def proposed(self) -> dict[str, str]:
         missing = [one for one in ("label", "predicted") if one not in self.fields]
         return dict(zip(missing, self.unclear, strict=False))
 
     def is_likely(self) -> bool:
         """Whether the words of the names tell what is proposed apart."""
-        if len(self.unclear) > 2:
-            return False
         if self.fields.keys() & {"label", "predicted"}:
             return len(self.unclear) == 1
         first, last = _truth_first(self.unclear[0]), _truth_first(self.unclear[-1])
@@ -236,7 +174,7 @@ class Plan:
         }
 
 
-def words_of(name: str) -> set[str]:
+def _words_of(name: str) -> set[str]:
     return {word.casefold() for word in _WORD.findall(name)}
 
 
@@ -244,24 +182,12 @@ def words_of(name: str) -> set[str]:
 def role_of(name: str) -> str | None:
     """Return the field that a column of that *name* may hold, by its words."""
     known = known_field(name)
-    if known is not None or _is_note(name):
+    if known is not None:
         return known
     if normal(name) in _PLAIN:
         return "label"
-    # Of Toloka, where people answer.
-    words = {"label"} if name.startswith("OUTPUT:") else words_of(name)
+    words = _words_of(name)
     return next((role for role, said in _WORDS if words & said), None) or None
-
-
-def _is_note(name: str) -> bool:
-    """Whether it is a tool's own note, or says if an answer is right."""
-    return name.startswith("_") or normal(name).endswith("correct")
-
-
-def _says(name: str) -> bool:
-    """Whether the words of a name say something, be it no field."""
-    is_known = _is_note(name) or any(words_of(name) & said for _, said in _WORDS)
-    return is_known or normal(name) in _INPUTS or role_of(name) is not None
 
 
 def find_header(lines: Sequence[Sequence[Any]]) -> int:
@@ -271,10 +197,18 @@ def find_header(lines: Sequence[Sequence[Any]]) -> int:
     """
     filled = [[str(one) for one in line if one not in {None, ""}] for line in lines]
     known = [sum(bool(role_of(one)) for one in line) for line in filled]
-    counts = list(map(len, filled))
-    if max(known) > 1 and (not known[0] or counts[0] == 1):
+    if not known[0] and max(known) > 1:
         return known.index(max(known))
-    return counts.index(max(counts)) if counts[0] == 1 > known[0] else 0
+    counts = list(map(len, filled))
+    return counts.index(max(counts)) if counts[0] == 1 else 0
+
+
+def is_percentage(name: str) -> bool:
+    return "%" in name or bool(_words_of(name) & {"percent", "percentage", "pct"})
+
+
+def is_of_classes(name: str) -> bool:
+    return bool(_words_of(name) & _OF_A_CLASS)
 
 
 @lru_cache(maxsize=rows.MOST_COLUMNS)
@@ -283,39 +217,28 @@ def normal(name: str) -> str:
     return _BLANKS.sub("_", name.strip()).casefold()
 
 
-def is_unnamed(name: str) -> bool:
-    return _UNNAMED.fullmatch(normal(name)) is not None
-
-
 def known_field(name: str) -> str | None:
     return KNOWN.get(normal(name))
 
 
 def _find_needless(
-    names: Sequence[str],
-    known: Mapping[str, str],
-    settled: Set[str],
-    is_constant: Callable[[str], bool],
-) -> tuple[tuple[str, ...], list[str]]:
-    """Return the columns that say nothing of a query, and ids that hardly differ.
-
-    Such is the id of a run or a fold, but not of an item that many people label.
-    """
-    none = [n for n in names if known.get(normal(n)) == "" or is_unnamed(n)]
-    if "labeler" in {*settled, *map(known.get, map(normal, names))}:
-        return tuple(dict.fromkeys(none)), []
-    ids = [one for one in names if known.get(normal(one)) in {"key", "input"}]
-    constant = [one for one in ids if normal(one) != "input" and is_constant(one)]
-    return tuple(dict.fromkeys(none)), constant
+    names: Sequence[str], taken: Set[str], known: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the columns without a name, and those known to say nothing of a query."""
+    return tuple(
+        name
+        for name in dict.fromkeys(names)
+        if name not in taken
+        and (known.get(normal(name)) == "" or _UNNAMED.fullmatch(normal(name)))
+    )
 
 
-def guess_columns(  # noqa: PLR0913 - what is known of the columns.
+def guess_columns(
     names: Sequence[str],
     choices: Choices,
     *,
     has_header: bool = True,
     holds_classes: Callable[[str], bool] = lambda _: False,
-    is_constant: Callable[[str], bool] = lambda _: False,
     knows_classes: bool = True,
 ) -> Plan:
     """Decide what the columns *names* hold.
@@ -336,24 +259,27 @@ def guess_columns(  # noqa: PLR0913 - what is known of the columns.
         known |= {rows.IMAGE: rows.IMAGE}
     elif rows.IMAGE in fields:
         wrong.append(FieldError("map", "there are no images beside the file"))
-    settled = fields.keys() | choices.given.keys()
     taken = {head_of(column, names) for column in fields.values()}
-    maybe = [name for name in names if name not in taken]
-    left_out, constant = _find_needless(maybe, known, settled, is_constant)
-    varied = [name for name in maybe if name not in (*left_out, *constant)]
-    others = constant + _find_known(fields, varied, known, settled, wrong)
+    left_out = _find_needless(names, taken, known)
+    free = [name for name in names if name not in taken and name not in left_out]
+    settled = fields.keys() | choices.given.keys()
+    others = _find_known(fields, free, known, settled, wrong)
     if not (is_shaped or _are_numbered(names)):
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others, choices.given, extra)
     may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
-    asked = others if may_ask and not is_shaped else []
-    unclear = _find_unclear(fields, asked, holds_classes)
+    unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out, others = (*left_out, *dict.fromkeys(others)), []
-    wrong += _find_wrong(names, fields, others, unclear)
+    wrong += [
+        FieldError(show_name(name), "occurs twice among the columns")
+        for name, count in Counter(others).items()
+        if count > 1
+    ]
     if has_header and extra == REFUSE:
         wrong += rows.unknown_columns(others, rows.FIELDS)
+    wrong += _find_nameless(names, fields, unclear)
     if wrong:
         rows.refuse_columns(wrong)
     return Plan(
@@ -363,7 +289,6 @@ def guess_columns(  # noqa: PLR0913 - what is known of the columns.
         left_out,
         next((one for one in left_out if normal(one) == _IS_CURRENT), None),
         unclear,
-        tuple(constant),
     )
 
 
@@ -372,12 +297,15 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     if shaped is not None:
         return {normal(column): name for column, name in shaped.items()}, True
     normals = set(map(normal, names))
-    settles = {"predicted", "label", "key", "input"} & {*map(KNOWN.get, normals)}
-    if not (settles or choices.columns) and is_report(names):
-        raise rows.wrong_file(SCORES)
     found = dict(KNOWN)
-    for has, said in _TOOLS:
-        found |= said if normals >= has else {}
+    if normals >= _LABEL_STUDIO:
+        found |= dict.fromkeys(_BOOKKEEPING, "")
+        found |= {"annotator": "labeler", "created_at": "labelled_at"}
+        if "key" in normals:
+            # It is the number of the task.
+            found["id"] = ""
+    if normals >= _EXPORTED:
+        found |= dict.fromkeys(_EXPORTED | _MAYBE_EXPORTED, "")
     person = next((one for one in _PEOPLE if one in normals), None)
     item = next((one for one in ("key", "id", *_ITEMS) if one in normals), None)
     if person and item and "labeler" not in normals:
@@ -391,40 +319,6 @@ def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool
     return found, False
 
 
-def is_report(names: Sequence[str]) -> bool:
-    """Return whether columns of those *names* are scores of evaluations or models."""
-    words = names[0].split() if len(names) == 1 else names
-    return sum(normal(one.rpartition("/")[2]) in _SCORES for one in words) > 1
-
-
-def _find_wrong(
-    names: Sequence[str],
-    fields: Collection[str],
-    others: Sequence[str],
-    unclear: Sequence[str],
-) -> list[FieldError]:
-    twice = [
-        FieldError(show_name(name), "occurs twice among the columns")
-        for name, count in Counter(others).items()
-        if count > 1
-    ]
-    if twice or {"predicted", "label"} & set(fields):
-        return twice
-    if len(names) == 1 and len(names[0].split()) > 1 and not fields:
-        message = "its columns must be separated by commas, semicolons, tabs or bars"
-        return [FieldError("file", message)]
-    if not _are_numbered(names):
-        return []
-    message = (
-        f"the first line names no columns; say what those from {names[0]} to "
-        f"{names[-1]} hold, as in map predicted={(*unclear, names[-1])[0]}"
-    )
-    if unclear:
-        message += f" and map label={unclear[-1]}"
-    message += "; a confusion matrix has its classes above it and before it"
-    return [FieldError("map", message)]
-
-
 def head_of(column: str, names: Collection[str]) -> str:
     head = _HEAD.match(column)
     return column if column in names or head is None else head[0]
@@ -432,6 +326,20 @@ def head_of(column: str, names: Collection[str]) -> str:
 
 def _are_numbered(names: Sequence[str]) -> bool:
     return names[:1] == [f"{rows.COLUMN}1"]
+
+
+def _find_nameless(
+    names: Sequence[str], fields: Collection[str], unclear: Sequence[str]
+) -> list[FieldError]:
+    if not _are_numbered(names) or {"predicted", "label"} & set(fields):
+        return []
+    message = (
+        f"the first line names no columns; say what those from {names[0]} to "
+        f"{names[-1]} hold, as in map predicted={(*unclear, names[-1])[0]}"
+    )
+    if unclear:
+        message += f" and map label={unclear[-1]}"
+    return [FieldError("map", message)]
 
 
 def _find_judges(names: Sequence[str], wrong: list[FieldError]) -> dict[str, str]:
@@ -476,15 +384,11 @@ def _find_known(
 
 def _apart(fields: dict[str, str], candidates: list[str]) -> list[str]:
     """Take ``actual`` for the answer where ``expected`` is what it should have been."""
-    if len(candidates) != 2 or "predicted" in fields:
-        return candidates
+    by_name = {normal(name): name for name in candidates}
     for truth, answer in _PAIRS.items():
-        for first, last in (candidates, candidates[::-1]):
-            if words_of(first) - {truth} == words_of(last) - {answer} and (
-                truth in words_of(first)
-            ):
-                fields["predicted"] = last
-                return [first]
+        if by_name.keys() == {truth, answer} and "predicted" not in fields:
+            fields["predicted"] = by_name[answer]
+            return [by_name[truth]]
     return candidates
 
 
@@ -494,7 +398,12 @@ def _find_by_words(
     settled: Set[str],
     holds_classes: Callable[[str], bool],
 ) -> None:
-    _find_answers(fields, others, settled, holds_classes)
+    if fields.keys() >= {"label", "confidence"} and not fields.keys() & {
+        *("predicted", "key"),
+        *settled,
+    }:
+        # The answers of a classifier, as many call them.
+        fields["predicted"] = fields.pop("label")
     for sought in ("predicted", "label", "confidence"):
         found = [one for one in others if role_of(one) == sought]
         if sought == "label" and normal(fields.get("predicted", "")).startswith("y"):
@@ -507,34 +416,15 @@ def _find_by_words(
         elif "predicted" not in fields:
             continue
         else:
-            found = [one for one in found if not words_of(one) & _NOT_CONFIDENCE]
+            found = [one for one in found if not _words_of(one) & _NOT_CONFIDENCE]
         if len(found) == 1 and sought not in {*fields, *settled}:
             fields[sought] = found[0]
             others.remove(found[0])
     if not {"label", "predicted"} & {*fields, *settled}:
-        plain = [one for one in others if not _says(one) and holds_classes(one)]
-        if len(plain) == 1 and "label" not in map(role_of, others):
+        plain = [one for one in others if not role_of(one) and holds_classes(one)]
+        if len(plain) == 1:
             fields["predicted" if "confidence" in fields else "label"] = plain[0]
             others.remove(plain[0])
-
-
-def _find_answers(
-    fields: dict[str, str],
-    others: list[str],
-    settled: Set[str],
-    holds_classes: Callable[[str], bool],
-) -> None:
-    """Take for the prediction what stands beside a score, which no label has."""
-    is_scored = normal(fields.get("confidence", "confidence")) != "confidence"
-    wrong = {"predicted", *settled} if is_scored else {"predicted", "key", *settled}
-    if "confidence" not in fields or fields.keys() & wrong:
-        return
-    maybe = [one for one in others if role_of(one) == "label" and holds_classes(one)]
-    if "label" in fields and not maybe:
-        fields["predicted"] = fields.pop("label")
-    elif "label" not in fields and len(maybe) == 1:
-        fields["predicted"] = maybe[0]
-        others.remove(maybe[0])
 
 
 def _find_input(
@@ -562,17 +452,16 @@ def _find_unclear(
     known = fields.keys() & {"label", "predicted", "key", "input"}
     if known > {"label"} or len(others) > _FEW_COLUMNS:
         return ()
-    maybe = [one for one in others if role_of(one) or not _says(one)]
-    found = sorted(filter(holds_classes, maybe), key=_truth_first)
+    found = sorted(filter(holds_classes, others), key=_truth_first)
     if "predicted" in known:
         found = [one for one in found if role_of(one) != "predicted"]
-    elif not (len(found) == 1 if known else 1 < len(found) <= _MOST_UNCLEAR):
+    elif len(found) != (1 if "label" in known else 2):
         return ()
     return tuple(found)
 
 
 def _truth_first(name: str) -> int:
-    words = words_of(name)
+    words = _words_of(name)
     return bool(words & _PROGRAMS) - bool(words & _LOUD)
 
 

@@ -1,6 +1,5 @@
 """JSON documents as programs write them: rows, columns, tables, annotated tasks."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
@@ -8,13 +7,7 @@ from typing import Any
 
 from tracker.errors import FieldError, InvalidInputError
 from tracker.services.imports.reading import rows
-from tracker.services.imports.reading.column_names import (
-    SCORES,
-    is_report,
-    known_field,
-    normal,
-    role_of,
-)
+from tracker.services.imports.reading.column_names import known_field, normal, role_of
 from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.shapes import find, read_records, read_shape
 from tracker.services.wording import show, show_name
@@ -150,10 +143,6 @@ _SHAPES = (
 )
 
 
-_MATRIX = "it is a confusion matrix"
-_AS_CSV = "send CSV with the classes above it and before it, whose rows are the labels"
-
-
 def document_pieces(
     body: Any, columns: Mapping[str, str] = NO_COLUMNS, notes: list[str] | None = None
 ) -> Iterator[rows.Piece]:
@@ -166,7 +155,7 @@ def document_pieces(
         if shape.records and shape.fits(body):
             where = shape.records
             records = find(body, where) if isinstance(where, str) else where(body)
-            yield from read_shape(shape, body, records, columns, notes)
+            yield from read_shape(shape, body, records, notes)
             return
     for tells, read in DOCUMENTS.values():
         if tells(body):
@@ -198,10 +187,10 @@ def _inner(body: Mapping[str, Any]) -> Any:
 
     What has a prediction or a label is itself one row, as JSON Lines of one line.
     """
-    said = [o for name, o in body.items() if role_of(name) in {"predicted", "label"}]
-    if sum(isinstance(one, list) for one in said) > 1:
-        return None
-    if not all(isinstance(one, dict | list) for one in said):
+    if any(
+        role_of(name) in {"predicted", "label"} and not isinstance(one, dict | list)
+        for name, one in body.items()
+    ):
         return [body]
     return _find_rows(body)
 
@@ -227,52 +216,8 @@ def _find_rows(body: Mapping[str, Any]) -> Any:
     return found[0] if len(found) == 1 else None
 
 
-def _find_matrix(body: Any) -> tuple[Any, list[list[Any]]] | None:
-    """Return the classes and the counts of a confusion matrix; None for another one."""
-    if _is_matrix(body):
-        return None, body
-    if not isinstance(body, dict):
-        return None
-    found = [one for one in body.values() if _is_matrix(one)]
-    if len(found) != 1:
-        inner = list(filter(None, map(_find_matrix, body.values())))
-        return inner[0] if len(inner) == 1 else None
-    [counts] = found
-    names = [
-        one
-        for one in body.values()
-        if isinstance(one, list)
-        and len(one) == len(counts)
-        and all(isinstance(name, str | int) for name in one)
-    ]
-    return names[0] if names and names == names[:1] * len(names) else None, counts
-
-
-def _is_matrix(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) > 1
-        and all(isinstance(line, list) and len(line) == len(value) for line in value)
-        and all(type(one) in {int, float} for line in value for one in line)
-    )
-
-
-def _read_matrix(body: Any, *_: Any) -> Iterator[rows.Piece]:
-    names, counts = _find_matrix(body) or (None, [])
-    if names is None:
-        raise InvalidInputError.of(
-            "body", f"{_MATRIX} without the names of the classes; {_AS_CSV}"
-        )
-    lines = ([name, *line] for name, line in zip(names, counts, strict=True))
-    return rows.iter_tables(["", *map(str, names)], lines)
-
-
 def _read_split(body: Any, *_: Any) -> Iterator[rows.Piece]:
     names = [str(name) for name in body["columns"]]
-    if body.get("index") == body["columns"]:
-        # A confusion matrix, whose rows have the names of its columns.
-        lines = ([name, *line] for name, line in zip(names, body["data"], strict=True))
-        return rows.iter_tables(["", *names], lines)
     for number, line in enumerate(body["data"], start=1):
         if not isinstance(line, list) or len(line) != len(names):
             raise InvalidInputError.of(
@@ -284,10 +229,6 @@ def _read_split(body: Any, *_: Any) -> Iterator[rows.Piece]:
 def _read_columns(
     body: Mapping[str, Any], _: Mapping[str, str], notes: list[str]
 ) -> Iterator[rows.Piece]:
-    lists = {name: one for name, one in body.items() if isinstance(one, list)}
-    if any(map(role_of, lists)) and not any(isinstance(o, dict) for o in body.values()):
-        # Beside them stands what they come to.
-        body = lists
     values = list(body.values())
     if (
         values
@@ -306,35 +247,14 @@ def _read_columns(
                 "body", f"its columns must be equally long: {sizes}"
             )
         return rows.iter_tables(list(body), zip(*values, strict=True))
-    if any(isinstance(one, dict) and is_report(list(one)) for one in values):
-        raise InvalidInputError.of("body", SCORES)
     if not values or not all(isinstance(one, dict) for one in values):
         raise InvalidInputError.of("items", _SHAPES)
-    if all(one.keys() == body.keys() for one in values):
-        raise InvalidInputError.of(
-            "body",
-            f"{_MATRIX} whose outer names may be labels or predictions; {_AS_CSV}",
-        )
-    names = list(body)
-    index = list(dict.fromkeys(key for one in values for key in one))
-    lines: Iterable[list[Any]] = ([one.get(k) for one in values] for k in index)
     # The same by row has the names of the columns inside.
-    if _share_known(names) < _share_known(index):
-        names, index = index, names
-        lines = ([one.get(name) for name in names] for one in values)
-    # An index that is a number is nothing's key.
-    if all(map(str.isdigit, index)) or "key" in map(known_field, names):
-        return rows.iter_tables(names, lines)
-    keyed = ([key, *line] for key, line in zip(index, lines, strict=True))
-    are_files = all(map(_FILE.search, index))
-    return rows.iter_tables(["filename" if are_files else "key", *names], keyed)
-
-
-_FILE = re.compile(r"\.\w{2,4}$")
-
-
-def _share_known(names: list[str]) -> float:
-    return sum(bool(role_of(name)) for name in names) / max(1, len(names))
+    if not any(map(known_field, body)) and any(map(known_field, values[0])):
+        names = list(dict.fromkeys(name for one in values for name in one))
+        return rows.iter_tables(names, ([one.get(n) for n in names] for one in values))
+    index = dict.fromkeys(key for one in values for key in one)
+    return rows.iter_tables(list(body), ([one.get(k) for one in values] for k in index))
 
 
 def _read_fiftyone(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -380,7 +300,7 @@ DOCUMENTS: dict[str, tuple[Callable[[Any], bool], _Read]] = {
     ),
     "a list of rows": (
         lambda body: (
-            (isinstance(body, list) and bool(body) and not _is_matrix(body))
+            (isinstance(body, list) and bool(body))
             or any(not shape.records and shape.fits(body) for shape in SHAPES)
         ),
         _read_rows,
@@ -406,7 +326,6 @@ DOCUMENTS: dict[str, tuple[Callable[[Any], bool], _Read]] = {
         lambda body: _has(body, data=list, columns=list),
         _read_split,
     ),
-    "a confusion matrix": (lambda body: _find_matrix(body) is not None, _read_matrix),
     "labels of FiftyOne": (
         lambda body: _has(body, labels=dict, classes=object),
         lambda body, *_: rows.iter_pieces(rows.iter_objects(_read_fiftyone(body))),

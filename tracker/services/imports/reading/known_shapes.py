@@ -4,7 +4,6 @@ Each says where its format is written down.
 """
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,6 @@ from tracker.services.wording import show
 from tracker.words import NO_ANSWER
 
 _EMPTY: Record = {}
-_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def _lm_answer(record: Record, _: Record) -> Any:
@@ -28,40 +26,20 @@ def _lm_answer(record: Record, _: Record) -> Any:
     return NO_ANSWER if answer in ("[invalid]", "", None) else answer
 
 
-def _promptfoo_truth(record: Record, _: Record) -> tuple[str | None, Any]:
-    """Return the variable that holds the truth, None if none does, and the truth.
-
-    What an answer must only contain is no truth: it may be a part of a wrong one.
-    """
-    given = record.get("vars") or {}
-    if isinstance(given.get("expected"), str):
-        return "expected", given["expected"]
+def _promptfoo_truth(record: Record, _: Record) -> Any:
+    for path in ("vars.expected", "testCase.vars.expected"):
+        if isinstance(found := find(record, path), str):
+            return found
     tests = find(record, "testCase.assert")
     for one in tests if isinstance(tests, list) else ():
-        if one.get("type") == "equals":
-            said = _VARIABLE.fullmatch(str(one.get("value")))
-            return (said[1], given.get(said[1])) if said else (None, one.get("value"))
-    return None, None
+        if one.get("type") in ("equals", "icontains", "contains"):
+            return one.get("value")
+    return None
 
 
 def _promptfoo_input(record: Record, _: Record) -> Any:
-    truth, _value = _promptfoo_truth(record, _)
     given = record.get("vars") or {}
-    return only({k: v for k, v in given.items() if k != truth}) or None
-
-
-def _inspect_answer(record: Record, _: Record) -> Any:
-    """Return what all scorers took for the answer, else what was answered."""
-    scores = record.get("scores") or {}
-    given = {name: find(one, "answer") for name, one in scores.items()}
-    said = {name: one for name, one in given.items() if one is not None}
-    if len(set(map(str, said.values()))) > 1:
-        raise ValueError(
-            f"the scorers {' and '.join(map(show, said))} read different answers; "
-            f"choose one, as in map predicted=scores.{next(iter(said))}.answer"
-        )
-    paths = "output.completion | output.choices[0].message.content"
-    return next(iter(said.values()), first_of(record, {}, paths))
+    return only({k: v for k, v in given.items() if k != "expected"}) or None
 
 
 def _human_truth(record: Record, _: Record) -> Any:
@@ -166,7 +144,8 @@ SHAPES = (
                 record.get("id") if record.get("epoch", 1) == 1 else None
             ),
             "group": "id",
-            "predicted": _inspect_answer,
+            "predicted": "scores.*.answer | output.completion"
+            " | output.choices[0].message.content",
             "label": "target",
             "version": "^.eval.model",
         },
@@ -208,26 +187,20 @@ SHAPES = (
         "instance_id predicted_text",
         {"input": "instance_id", "predicted": "mapped_output | predicted_text"},
     ),
-    # https://www.promptfoo.dev/docs/configuration/outputs/, JSON and JSON Lines
-    *(
-        Shape(
-            "results of promptfoo",
-            has,
-            {
-                "input": _promptfoo_input,
-                "predicted": "response.output",
-                "label": lambda record, _: _promptfoo_truth(record, _)[1],
-                "version": lambda record, _: (
-                    find(record, "provider.label")
-                    or first_of(record, {}, "provider.id | provider")
-                ),
-            },
-            records=records,
-        )
-        for has, records in (
-            ("results.results", "results.results"),
-            ("promptIdx testCase vars provider", ""),
-        )
+    # https://www.promptfoo.dev/docs/configuration/outputs/
+    Shape(
+        "results of promptfoo",
+        "results.results",
+        {
+            "input": _promptfoo_input,
+            "predicted": "response.output",
+            "label": _promptfoo_truth,
+            "version": lambda record, _: (
+                find(record, "provider.label")
+                or first_of(record, {}, "provider.id | provider")
+            ),
+        },
+        records="results.results",
     ),
     # https://github.com/openai/evals, the record log
     Shape(
@@ -361,58 +334,6 @@ SHAPES = (
                 record["prediction"]["confidences"], default=None
             ),
         },
-    ),
-    # https://docs.ultralytics.com/modes/predict, to_df and to_json
-    Shape(
-        "predictions of Ultralytics",
-        "name class confidence",
-        {
-            "input": "image | path | file",
-            "predicted": "name",
-            "confidence": "confidence",
-        },
-    ),
-    # https://catboost.ai/docs/en/concepts/output-data_model-value-output
-    Shape(
-        "predictions of CatBoost",
-        "SampleId Class Label",
-        {"key": "SampleId", "predicted": "Class", "label": "Label"},
-    ),
-    # https://platform.openai.com/docs/guides/batch
-    Shape(
-        "the output of a batch of OpenAI",
-        "custom_id response.body",
-        {
-            "input": "custom_id",
-            "predicted": "response.body.choices[0].message.content",
-            "version": "response.body.model",
-        },
-    ),
-    # https://scale.com/docs, a categorization task
-    Shape(
-        "tasks of Scale",
-        "task_id params response.category",
-        {"input": "params.attachment", "label": "response.category"},
-    ),
-    # https://github.com/huggingface/pytorch-image-models, inference.py
-    *(
-        Shape(
-            "predictions of timm",
-            f"filename {answer}{top} prob{top}",
-            {
-                "input": "filename",
-                "predicted": f"{answer}{top}",
-                "confidence": f"prob{top}",
-            },
-        )
-        for top in ("_0", "")
-        for answer in ("label", "index")
-    ),
-    # https://huggingface.co/docs/transformers, the zero-shot pipeline
-    Shape(
-        "answers of a zero-shot pipeline",
-        "sequence labels scores",
-        {"input": "sequence", "predicted": "labels[0]", "confidence": "scores[0]"},
     ),
     # https://cocodataset.org/#format-results
     Shape(

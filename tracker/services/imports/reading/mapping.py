@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -195,20 +194,6 @@ class Seen(NamedTuple):
     values: list[str]
 
 
-def _is_percentage(name: str) -> bool:
-    words = column_names.words_of(name)
-    return "%" in name or bool(words & {"percent", "percentage", "pct"})
-
-
-def _is_constant(piece: Piece, name: str) -> bool:
-    """Return whether many cells of a column have hardly any values."""
-    if piece.is_strict or name not in piece.names:
-        return False
-    cells = piece.values[piece.names.index(name)]
-    found = Counter(str(one) for one in cells if one is not None)
-    return found.total() > 2 and len(found) <= max(1, found.total() // 10)
-
-
 @dataclass(slots=True)
 class MappedRows:
     """A file as an import reads it: its pieces by field, and how it was read."""
@@ -279,30 +264,17 @@ class MappedRows:
                     self.choices,
                     has_header=piece.has_header,
                     holds_classes=self._holds_classes(piece, readers[kind]),
-                    is_constant=partial(_is_constant, piece),
                     knows_classes=self.detector.classes != UNKNOWN,
                 )
-                self._say_labels(names)
                 is_planned = True
             read, settled = readers[kind], self.choices.classes
             for name in self.plan.fields:
                 if name.startswith(JUDGE) and name not in read:
                     judge = ClassReader(self.detector, settled, name, comma=kind[0])
                     read[name] = judge
-            if _is_percentage(self.plan.fields.get("confidence", "")):
+            if column_names.is_percentage(self.plan.fields.get("confidence", "")):
                 read["confidence"] = ConfidenceReader(*kind, is_percent=True)
             yield MappedPiece(piece, self.plan, read, self.choices.given)
-
-    def _say_labels(self, names: list[str]) -> None:
-        fields = self.plan.fields
-        is_pair = len(names) == 2 and fields.keys() == {"key", "label"}
-        if is_pair and self.plan.renamed():
-            label, key = show_name(fields["label"]), show_name(fields["key"])
-            note = (
-                "the file was read as labels by key; for predictions add --map "
-                f"predicted={label}, for labels of inputs --map input={key}"
-            )
-            self.notes += [note] if note not in self.notes else []
 
     def _prepared(self) -> Iterator[Piece]:
         found: answers.ClassColumns | None = None

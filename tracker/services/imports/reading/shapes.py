@@ -87,8 +87,6 @@ class _Reading:
 
     shape: Shape
     document: Record
-    # By field, the path that was said.
-    columns: Mapping[str, str]
     left_out: int = 0
     _same: Any = None
     _heads: set[str] = field(default_factory=set)
@@ -113,8 +111,7 @@ class _Reading:
                         "records of one of them",
                     )
                 row = self._read(record)
-                classes = {*_CLASSES, *self.columns.values()}
-                if row.errors or row.values.keys() & classes:
+                if row.errors or row.values.keys() & _CLASSES:
                     yield row._replace(number=next(numbers))
                     continue
             self.left_out += 1
@@ -125,7 +122,10 @@ class _Reading:
         metadata = {}
         for name, where in self.shape.fields.items():
             try:
-                at, found = self._find(record, name, where)
+                if isinstance(where, str):
+                    found = first_of(record, self.document, where)
+                else:
+                    found = where(record, self.document)
             except ValueError as error:
                 errors.append(FieldError(name, str(error)))
                 continue
@@ -133,27 +133,18 @@ class _Reading:
                 found = only(found)
             if found is None:
                 continue
-            values[at] = found
+            values[name] = found
             if name in _NAMES:
-                values[at] = as_name(found)
-                if values[at] != found and isinstance(found, str):
+                values[name] = as_name(found)
+                if values[name] != found and isinstance(found, str):
                     metadata["text"] = found
         # It has a place for an answer, and none in it.
-        has_answer = {"predicted", self.columns.get("predicted")} & values.keys()
-        is_empty = not (has_answer or self._answers.isdisjoint(record))
-        if is_empty or has_answer:
+        is_empty = "predicted" not in values and not self._answers.isdisjoint(record)
+        if is_empty or "predicted" in values:
             metadata |= self._rest(record)
             if metadata:
                 values["metadata"] = metadata
         return Row(0, values, tuple(errors), ("predicted",) if is_empty else ())
-
-    def _find(self, record: Record, name: str, where: str | Get) -> tuple[str, Any]:
-        said = self.columns.get(name, name)
-        if said != name and (found := find(record, said)) is not None:
-            return said, found
-        if isinstance(where, str):
-            return name, first_of(record, self.document, where)
-        return name, where(record, self.document)
 
     def _rest(self, record: Record) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -215,21 +206,14 @@ def read_records(
         return
     rows = (row for piece in whole for row in piece.rows())
     records = (row if row.errors else row.values for row in rows)
-    yield from read_shape(shape, record, records, {}, notes)
+    yield from read_shape(shape, record, records, notes)
 
 
 def read_shape(
-    shape: Shape,
-    document: Record,
-    records: Iterable[Any],
-    columns: Mapping[str, str],
-    notes: list[str],
+    shape: Shape, document: Record, records: Iterable[Any], notes: list[str]
 ) -> Iterator[Piece]:
-    """Read the *records* of a *document*, which are of the *shape*.
-
-    *columns* are by field the paths that were named.
-    """
-    reading = _Reading(shape, document, columns)
+    """Read the *records* of a *document*, which are of the *shape*."""
+    reading = _Reading(shape, document)
     notes.append(f"the file was read as {shape.name}")
     yield from iter_pieces(reading.rows(records))
     if reading.left_out:

@@ -135,8 +135,7 @@ class _Reader:
         return header, _delimiter(above[-1])
 
     def _find_titles(self, first: str) -> list[str]:
-        cells = _cells(first)
-        if self.header_row is None and len(cells) > 1 and any(map(role_of, cells)):
+        if self.header_row is None and any(map(role_of, _cells(first))):
             return [first]
         lines = [first]
         most = self.header_row or _LOOKED_AT
@@ -196,10 +195,6 @@ def _is_row(cells: list[str], lines: Sequence[str]) -> bool:
     if cells == list(map(str, range(len(cells)))) or any(map(role_of, cells)):
         return False
     below = [row for line in lines if len(row := _cells(line)) == len(cells)]
-    classes, first = cells[1:], [row[0] for row in below]
-    if len(first) > 1 < len(classes) and first[: len(classes)] == classes[: len(first)]:
-        # A confusion matrix, whose classes may be numbers.
-        return False
     return any(
         cell and (_NUMBER.fullmatch(cell) or any(cell == row[place] for row in below))
         for place, cell in enumerate(cells)
