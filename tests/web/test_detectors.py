@@ -617,7 +617,7 @@ def test_a_few_labels_are_counted_towards_the_first_picture(
     shelf.add_queries(detector_id, [{"predicted": "NO", "label": "NO"}] * 30)
     page = visitor.get(f"/detectors/{detector_id}")
     assert "about 20 labels" not in page.text
-    assert "The chart begins when the labels are counted" in page.text
+    assert "The chart begins once the labels are counted" in page.text
 
 
 @pytest.mark.parametrize("versions", [1, 2])
