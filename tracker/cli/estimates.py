@@ -14,19 +14,14 @@ from tracker.services.deciding.planning import price_audit
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
 from tracker.services.estimates.estimate import Estimate, get_estimate
-from tracker.services.estimates.measures import (
-    MeasuredEstimate,
-    add_measure,
-    score_own,
-)
+from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.report import add_sentence, tell_change
 from tracker.services.estimates.slices import Slices, get_slices
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks, get_weeks
 from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.rechecks import find_label_errors
-from tracker.shapes import Score
 from tracker.stats import METHODS
-from tracker.words import BALANCED, DECIDING_METHOD
+from tracker.words import BALANCED
 
 
 @click.command()
@@ -70,13 +65,8 @@ def _print_estimate(found: MeasuredEstimate) -> None:
     click.echo(f"{found.sentence}\n{found.basis[0].upper()}{found.basis[1:]}".strip())
     rows = []
     assert found.measured is not None
-    own: Score = found.measured
-    if found.method == DECIDING_METHOD:
-        # Where queries wait for a label, the bounds that decide.
-        ends = score_own(found, found.measured.measure)
-        own = own.model_copy(update={"low": ends.low, "high": ends.high})
     names = [found.measured.measure, *found.confusion]
-    for name, one in zip(names, [own, *found.classes], strict=True):
+    for name, one in zip(names, [found.measured, *found.classes], strict=True):
         said = "not known" if one.accuracy is None else f"{one.accuracy:.6f}"
         rows.append((name, *_counts(one), said, *_ends(one, 6)))
     options.print_rows(

@@ -41,6 +41,7 @@ from tracker.web.blueprint import answer_live, cut_page, lead_to, page, reading
 from tracker.web.deciding.planning import count_draws
 from tracker.web.drawing.answers import (
     draw_curve,
+    list_pairs,
     name_marks,
     near_axis,
 )
@@ -111,15 +112,7 @@ def show_detector(detector_id: str) -> ResponseReturnValue:
             find_differences=partial(_find_differences, session, page),
             count_draws=partial(count_draws, estimate, 2 * _NEAR),
             **_read_rows(detector, page["published"] or estimate, request.args),
-            pairs=sorted(
-                (
-                    (label, predicted, number)
-                    for label, row in estimate.confusion.items()
-                    for predicted, number in row.items()
-                    if predicted != label and number
-                ),
-                key=lambda pair: -pair[2],
-            )[:_MOST_PAIRS],
+            pairs=list_pairs(estimate)[:_MOST_PAIRS],
         )
 
 

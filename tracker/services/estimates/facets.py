@@ -238,8 +238,9 @@ def _read_week(day: date) -> Sequence[tuple[str, str]]:
 
 
 def _is_week(text: str) -> bool:
+    day = text.removeprefix("asked_at:")[:10]
     try:
-        return _read_week(date.fromisoformat(text[9:19]))[0][0] == text
+        return _read_week(date.fromisoformat(day))[0][0] == text
     except (OverflowError, ValueError):
         return False
 

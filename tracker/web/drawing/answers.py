@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
+from tracker.services.estimates.estimate import Estimate
 from tracker.shapes import Accuracy, Moment
 from tracker.web.drawing.readings import Axis, Tick
 from tracker.web.drawing.words import number
@@ -86,3 +87,14 @@ def draw_curve(
         "labels": ticks[:: 1 + len(ticks) // 7],
         "last": last,
     }
+
+
+def list_pairs(estimate: Estimate) -> list[tuple[str, str, int]]:
+    """Return labels, what was predicted for them and how often, most frequent first."""
+    pairs = [
+        (label, predicted, number)
+        for label, row in estimate.confusion.items()
+        for predicted, number in row.items()
+        if predicted != label and number
+    ]
+    return sorted(pairs, key=lambda pair: -pair[2])

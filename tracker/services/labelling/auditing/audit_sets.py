@@ -46,7 +46,9 @@ def _check_use(value: str) -> str:
 
 
 def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else [] if value is None else value
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else value
 
 
 ConditionText = Annotated[
