@@ -311,7 +311,7 @@ def test_the_queue_takes_small_groups_as_soon_as_large_ones(bench: Bench) -> Non
     drawn = [sizes[int(group.removeprefix("g"))] for group in order]
     observed = np.array([drawn.count(size) for size in (1, 2, 25)])
     # 20 of each kind are expected, with a variance of 20 * 2/3 * 60/119.  The seed is
-    # new each time, so one run in a million is beyond 27.6; with the large first it is 60.
+    # new each time: one run in a million is beyond 27.6; with the large first it is 60.
     assert ((observed - 20) ** 2 / (20 * 60 / 119)).sum() < 27.6
     # All of a group wait behind each other.
     assert [one.group for one in first] == [
