@@ -7,11 +7,17 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.api.problems import assert_problem
+from tests.conftest import by
 from tracker.jobs.audits import Audits
 from tracker.jobs.loop import Loop, Watch
-from tracker.services.labelling.auditing.audit_lifecycle import freeze_next
-from tracker.storage.base import find_by_id
-from tracker.storage.labelling.audits import Audit
+from tracker.services.labelling.auditing import audits
+from tracker.services.labelling.auditing.audit_lifecycle import (
+    get_schedule,
+    plan_freezing,
+    stop_schedule,
+)
+from tracker.storage.base import count_rows, find_by_id
+from tracker.storage.labelling.audits import Audit, AuditItem
 from tracker.storage.tasks import AUDITS, HOLD_SECONDS, enqueue, find_task, take
 
 DAY = timedelta(days=1)
@@ -44,18 +50,22 @@ class Worker:
         loop.enqueue("audits")
         return loop.run()
 
-    def kill(self, monkeypatch):
-        """Take the task, and end before what was frozen is committed."""
+    def kill(self, monkeypatch, *, step="complete_audit", pieces=0):
+        """Take the task, and end before a step, or some pieces later, is committed."""
+        left, do = pieces, getattr(audits, step)
 
         def die(*given):
-            freeze_next(*given)
-            raise KilledError
+            nonlocal left
+            do(*given)
+            left -= 1
+            if left < 0:
+                raise KilledError
 
         with self.database.write() as session:
             enqueue(session, AUDITS, due_at=self.clock())
             tasks = take(session, AUDITS, "killed", at=self.clock())
         with monkeypatch.context() as patched:
-            patched.setattr("tracker.jobs.audits.freeze_next", die)
+            patched.setattr(audits, step, die)
             handler = Audits(database=self.database, clock=self.clock)
             with pytest.raises(KilledError):
                 handler.work(tasks, Watch(threading.Event()))
@@ -244,6 +254,65 @@ def test_three_weeks_are_audited_by_themselves_whatever_is_killed(  # noqa: PLR0
     assert third["with_late"]["high"] == pytest.approx(1 - kept * (1 - sure["high"]))
 
 
+@pytest.mark.parametrize(
+    ("step", "pieces"),
+    [("add_audit", 0), ("add_items", 0), ("add_items", 2), ("complete_audit", 0)],
+)
+def test_a_set_is_frozen_in_pieces_and_seen_whole_or_not_at_all(
+    api, door, clock, worker, monkeypatch, database, step, pieces
+):
+    monkeypatch.setattr(audits, "PIECE", 3)
+    monkeypatch.setattr("tracker.jobs.audits.PIECE", 3)
+    begin(api, half_width=None, labels=4)
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 10)
+    clock.at += DAY
+    worker.kill(monkeypatch, step=step, pieces=pieces)
+    with database.read() as session:
+        left = [count_rows(session, one) for one in (Audit, AuditItem)]
+    assert left == [step != "add_audit", {"complete_audit": 10}.get(step, 3 * pieces)]
+    # Nobody sees, draws from or waits for what is there.
+    assert weekly(api) == api.walk("/detectors/door/audits") == []
+    assert schedule_of(api)["audits"] == 0
+    for path in ("", "/next", "/estimate", "/record", "/savings"):
+        assert_problem(api.get(f"/audits/aud_1{path}"), 404)
+    assert api.get("/detectors/door/assignments", role="editor").json["items"] == []
+    # A label is given in the meantime.
+    [query] = api.get("/detectors/door/queries?key=0-5").json["items"]
+    api.post(f"/queries/{query['id']}/labels", {"label": "NO"}, role="labeler")
+    worker()
+    [audit] = weekly(api)
+    assert audit["queries"] == 10
+    with database.read() as session:
+        left = [count_rows(session, one) for one in (Audit, AuditItem)]
+    assert left == [1, 10]
+    estimate = api.get(f"/audits/{audit['id']}/estimate").json
+    assert (estimate["labels"], estimate["labels_used"]) == (1, 0)
+    assert answer(api, audit, 100) == 4
+
+
+def test_a_schedule_that_is_stopped_while_it_freezes_makes_no_audit(
+    api, door, clock, worker, monkeypatch, database
+):
+    begin(api)
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 10)
+    clock.at += DAY
+    add_items = audits.add_items
+
+    def stop(session, *given):
+        add_items(session, *given)
+        stop_schedule(session, get_schedule(session, "sch_1"), by("ann", clock.at))
+
+    monkeypatch.setattr(audits, "add_items", stop)
+    worker()
+    assert schedule_of(api)["stopped_at"] is not None
+    assert weekly(api) == []
+    worker()
+    with database.read() as session:
+        assert count_rows(session, Audit) == count_rows(session, AuditItem) == 0
+
+
 def test_spans_without_queries_are_passed_over_and_said(api, door, clock, worker):
     begin(api, every="day", time_zone="UTC")
     assert schedule_of(api)["next_since"] == "2026-02-01T00:00:00Z"
@@ -298,9 +367,9 @@ def test_a_schedule_that_fails_keeps_no_other_from_its_audits(
     def fail(session, key, at):
         if key[1] == 1:
             raise ValueError("broken")
-        return freeze_next(session, key, at)
+        return plan_freezing(session, key, at)
 
-    monkeypatch.setattr("tracker.jobs.audits.freeze_next", fail)
+    monkeypatch.setattr("tracker.jobs.audits.plan_freezing", fail)
     worker()
     assert [one["name"] for one in weekly(api)] == ["Other, 2026-02-02"]
     with worker.database.read() as session:

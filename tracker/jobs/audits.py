@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -9,7 +10,11 @@ from tracker.errors import UnavailableError
 from tracker.jobs.loop import Handler, StoppedError, Watch
 from tracker.services.by import NOBODY, By
 from tracker.services.labelling.auditing.audit_estimates import get_audit_estimate
-from tracker.services.labelling.auditing.audit_lifecycle import freeze_next
+from tracker.services.labelling.auditing.audit_lifecycle import (
+    is_span_due,
+    plan_freezing,
+)
+from tracker.services.labelling.auditing.audits import PIECE
 from tracker.services.telling.events import (
     close_audit,
     is_reminder_due,
@@ -24,7 +29,8 @@ from tracker.storage.tasks import AUDITS, LostTaskError, Task, hold
 class Audits(Handler):
     """Freezes the set of each span that is due, sends reminders and closes audits.
 
-    Each step is one transaction, so that a killed worker leaves nothing half done.
+    Each step is one transaction, and a set takes several, which nobody sees before the
+    last: a killed worker leaves nothing half done but a set that the next one deletes.
     """
 
     kind = AUDITS
@@ -36,15 +42,19 @@ class Audits(Handler):
         [task] = tasks
         errors: list[Exception] = []
 
-        def count(do: Callable[[Session, Key], bool], key: Key) -> int:
-            def step(session: Session) -> bool:
-                hold(session, task, locks=False)
-                return do(session, key)
+        def write(do: Callable[..., Any], *given: Any, is_piece: bool = False) -> Any:
+            def step(session: Session) -> Any:
+                hold(session, task)
+                return do(session, *given)
 
+            watch.check()
+            run = self.database.run_piece if is_piece else self.database.run
+            return run(step)
+
+        def count(do: Callable[..., bool], *given: Any) -> int:
             done = 0
             try:
-                while self.database.run(step):
-                    watch.check()
+                while do(*given):
                     done += 1
             except (LostTaskError, StoppedError, UnavailableError):
                 raise
@@ -54,29 +64,43 @@ class Audits(Handler):
 
         with self.database.read() as session:
             schedules = audits.list_running(session)
-        done = sum(count(self._freeze, one) for one in schedules)
+            unfinished = audits.list_unfinished(session)
+        for one in unfinished:
+            while write(audits.discard_piece, one, PIECE, is_piece=True):
+                pass
+        done = sum(count(self._freeze, write, one) for one in schedules)
         with self.database.read() as session:
             found = audits.list_open_scheduled(session)
             answered = audits.count_draws(session, found)
             keys = {one.id: (one.detector_id, one.id) for one in found}
             due = [keys[one.id] for one in found if is_reminder_due(one, self.clock())]
-        done += sum(count(self._remind, one) for one in due)
+        done += sum(count(write, self._remind, one) for one in due)
         # A check takes some milliseconds, so only audits with new answers get one.
         seen = {one: answered.get(one, 0) for one in keys}
         changed = [keys[one] for one in keys if self._seen.get(one) != seen[one]]
-        done += sum(count(self._close_if_done, one) for one in changed)
+        done += sum(count(write, self._close_if_done, one) for one in changed)
         if errors:
             raise errors[0]
         self._seen = seen
         self.finish(task)
         return done
 
-    def _freeze(self, session: Session, key: Key) -> bool:
+    def _freeze(self, write: Callable[..., Any], key: Key) -> bool:
         at = self.clock()
-        before, is_frozen = freeze_next(session, key, at)
-        if before is not None:
-            close_audit(session, before, By(NOBODY, at))
-        return is_frozen
+        if not write(is_span_due, key, at):
+            return False
+        with self.database.read() as session:
+            *pieces, last = plan_freezing(session, key, at)
+        for piece in pieces:
+            write(piece, is_piece=True)
+
+        def end(session: Session) -> None:
+            before = last(session)
+            if before is not None:
+                close_audit(session, before, By(NOBODY, at))
+
+        write(end)
+        return True
 
     def _remind(self, session: Session, key: Key) -> bool:
         audit, at = session.get_one(audits.Audit, key), self.clock()

@@ -130,6 +130,10 @@ class Audit(_Asked, Base):
     result: Mapped[str | None] = mapped_column(sa.Text)
 
 
+# Nobody sees an audit until its whole set is written.
+_IS_WHOLE = Audit.queries > 0
+
+
 def of_audit() -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(
         ["detector_id", "audit_id"], [Audit.detector_id, Audit.id]
@@ -269,7 +273,7 @@ def list_audits(
     every: str | None = None,
 ) -> Sequence[Audit]:
     """Return the audits of a detector, or those made *every* span; the newest first."""
-    own = [Audit.detector_id == detector_id]
+    own = [Audit.detector_id == detector_id, _IS_WHOLE]
     if every is not None:
         made = sa.select(AuditSchedule.id)
         made = made.filter_by(detector_id=detector_id, every=every)
@@ -280,7 +284,7 @@ def list_audits(
 def _select_scheduled(schedule: AuditSchedule, *columns: Any) -> sa.Select[Any]:
     of_schedule = {"detector_id": schedule.detector_id, "schedule_id": schedule.id}
     statement = sa.select(*columns).select_from(Audit).filter_by(**of_schedule)
-    return statement.order_by(Audit.since.desc())
+    return statement.where(_IS_WHOLE).order_by(Audit.since.desc())
 
 
 def list_scheduled(
@@ -304,8 +308,24 @@ def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
 
 
 def list_open_scheduled(session: Session) -> Sequence[Audit]:
-    are_open = Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
+    are_open = Audit.schedule_id.is_not(None), Audit.closed_at.is_(None), _IS_WHOLE
     return base.list_rows(session, Audit, *are_open)
+
+
+def list_unfinished(session: Session) -> list[Key]:
+    """Return the audits that were begun by a worker which did not finish them."""
+    found = base.list_rows(session, Audit, ~_IS_WHOLE)
+    return [(one.detector_id, one.id) for one in found]
+
+
+def discard_piece(session: Session, key: Key, most: int) -> bool:
+    """Delete some items of an unfinished audit, or itself; whether more is left."""
+    own = AuditItem.detector_id == key[0], AuditItem.audit_id == key[1]
+    some = sa.select(AuditItem.query_id).where(*own).limit(most)
+    is_left = base.delete_rows(session, AuditItem, *own, AuditItem.query_id.in_(some))
+    if not is_left:
+        base.delete_rows(session, Audit, detector_id=key[0], id=key[1])
+    return is_left > 0
 
 
 def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:
@@ -338,7 +358,7 @@ def is_awaited(session: Session, query: AnyQuery) -> bool:
         .where(
             is_about(AuditItem, query),
             Audit.detector_id == query.detector_id,
-            Audit.closed_at.is_(None),
+            *(Audit.closed_at.is_(None), _IS_WHOLE),
         )
         .limit(1)
     )

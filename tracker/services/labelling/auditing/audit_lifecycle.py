@@ -8,8 +8,10 @@ audits before it have taught decides where to look, and is no evidence.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -43,6 +45,7 @@ SPANS_A_YEAR = {"day": 366, "week": 53, "month": 12}
 # a good judge a span takes hardly more, and one with fewer cannot be compared.
 _MOST_BEFORE, _COMPARED = 4, 3.5
 FREEZES_AFTER = timedelta(days=1)
+Step = Callable[[Session], Audit | None]
 _AS_GIVEN = {"name", "every", "where", "uses", "labels", "labelers"}
 
 
@@ -221,15 +224,11 @@ def _sum_up_years(
     return found
 
 
-def freeze_next(session: Session, key: Key, at: datetime) -> tuple[Audit | None, bool]:
-    """Freeze the set of the oldest span that is due; False where none is.
-
-    Also returns the audit of the span before it, which ends with that: people are
-    asked about one span at a time.
-    """
+def is_span_due(session: Session, key: Key, at: datetime) -> bool:
+    """Return whether the set of the oldest span without one is to be frozen."""
     schedule = storage.lock_one(session, AuditSchedule, key)
     if schedule.stopped_at is not None:
-        return None, False
+        return False
     newest = next(iter(storage.list_scheduled(session, schedule, limit=1)), None)
     # Go back to spans that were passed over while the clock was ahead.
     while schedule.next_since > max(schedule.first_since, at - FREEZES_AFTER):
@@ -239,24 +238,63 @@ def freeze_next(session: Session, key: Key, at: datetime) -> tuple[Audit | None,
         schedule.next_since = earlier
         since = dump_instant(earlier)
         schedule.skipped = [one for one in schedule.skipped if one[0] != since]
-    until = _shift(schedule, 1)
-    if at < until + FREEZES_AFTER:
-        return None, False
+    return at >= _shift(schedule, 1) + FREEZES_AFTER
+
+
+def plan_freezing(session: Session, key: Key, at: datetime) -> list[Step]:
+    """Return the transactions that freeze the set of the oldest span without one.
+
+    Each is short, since on SQLite nobody else writes meanwhile.  Nobody sees the audit
+    before the last one, which returns the audit of the span before, if any: it ends
+    with that, because people are asked about one span at a time.
+    """
+    schedule = session.get_one(AuditSchedule, key)
+    detector = session.get_one(Detector, schedule.detector_id)
+    newest = next(iter(storage.list_scheduled(session, schedule, limit=1)), None)
+    by, until = By(NOBODY, at, credited=schedule.created_by), _shift(schedule, 1)
     try:
-        _make_audit(session, schedule, newest, at)
+        new, plan = _plan_audit(session, schedule, newest, at)
     except (ConflictError, InvalidInputError) as error:
         wrong = isinstance(error, InvalidInputError) and error.errors
         why = wrong[0].message if wrong else str(error)
-        schedule.skipped = [*schedule.skipped, [dump_instant(schedule.next_since), why]]
-        newest = None
+        return [partial(_skip, key=key, until=until, why=why)]
+    made: list[Key] = []
+
+    def add(session: Session) -> None:
+        audit = audits.add_audit(session, detector, new, plan, by, schedule.id)
+        made[:] = [(detector.id, audit.id)]
+
+    def add_items(session: Session, start: int) -> None:
+        audits.add_items(session, session.get_one(Audit, made[0]), plan, start)
+
+    def complete(session: Session) -> Audit | None:
+        locked = storage.lock_one(session, AuditSchedule, key)
+        if locked.stopped_at is not None:
+            return None
+        audit = session.get_one(Audit, made[0])
+        audits.complete_audit(session, audit, plan, by)
+        for name in locked.labelers:
+            share = math.ceil(audit.labels_expected / len(locked.labelers))
+            detector = session.get_one(Detector, schedule.detector_id)
+            assign(session, detector, NewAssignment(labeler=name, labels=share), by)
+        locked.next_since = until
+        session.flush()
+        return newest and session.get_one(Audit, (newest.detector_id, newest.id))
+
+    pieces = range(0, len(plan.ids), audits.PIECE)
+    return [add, *(partial(add_items, start=start) for start in pieces), complete]
+
+
+def _skip(session: Session, *, key: Key, until: datetime, why: str) -> None:
+    schedule = storage.lock_one(session, AuditSchedule, key)
+    schedule.skipped = [*schedule.skipped, [dump_instant(schedule.next_since), why]]
     schedule.next_since = until
     session.flush()
-    return newest, True
 
 
-def _make_audit(
+def _plan_audit(
     session: Session, schedule: AuditSchedule, before: Audit | None, at: datetime
-) -> None:
+) -> tuple[NewAudit, audits.AuditPlan]:
     detector = session.get_one(Detector, schedule.detector_id)
     if detector.archived_at is not None:
         raise ConflictError("the detector is archived")
@@ -277,26 +315,16 @@ def _make_audit(
         half_width=schedule.half_width,
         labels=schedule.labels,
     )
-
-    def learn(plan: audits.AuditPlan) -> stats.Floats | None:
-        # Nothing, if the judges or the classes have changed.
-        now = detector.classes, plan.uses
-        if before is None or (before.classes, before.uses) != now:
-            return None
-        ledger = load_record(session, before).ledger
-        carried = stats.carry_over(ledger, audits.carried_of(before), plan.strata)
-        return carried if np.any(carried) else None
-
-    by = By(NOBODY, at, credited=schedule.created_by)
-    audit = audits.create_audit(
-        *(session, detector, new, by),
-        schedule_id=schedule.id,
-        arrived_before=until + FREEZES_AFTER,
-        learn=learn,
+    audits.check_name(session, detector, new.name)
+    plan = audits.plan_audit(
+        session, detector, new, at=at, arrived_before=until + FREEZES_AFTER
     )
-    for name in schedule.labelers:
-        share = math.ceil(audit.labels_expected / len(schedule.labelers))
-        assign(session, detector, NewAssignment(labeler=name, labels=share), by)
+    # Nothing is carried over if the judges or the classes have changed.
+    if before is None or (before.classes, before.uses) != (detector.classes, plan.uses):
+        return new, plan
+    ledger = load_record(session, before).ledger
+    carried = stats.carry_over(ledger, audits.carried_of(before), plan.strata)
+    return new, replace(plan, carried=carried if np.any(carried) else None)
 
 
 def _shift(schedule: AuditSchedule, spans: int) -> datetime:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,7 +20,7 @@ from tracker.services.evidence.measure import parse_measure
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing import audit_sets
 from tracker.services.queries.where import parse_where
-from tracker.services.wording import invalid, show
+from tracker.services.wording import invalid, missing, show
 from tracker.shapes import Accuracy, Score, Shape
 from tracker.storage.base import dump_id, find_row
 from tracker.storage.detectors import Detector, name_version
@@ -34,7 +33,8 @@ from tracker.words import BALANCED, RECALL
 MOST_CLASSES = 50
 _USUAL_HALF_WIDTH = 0.05
 _NARROWEST, _WIDEST = 0.005, 0.4
-_AT_ONCE = 20_000
+# Queries of a set that are written at once.
+PIECE = 10_000
 
 
 class ChangeSince(Shape):
@@ -260,6 +260,8 @@ class AuditPlan:
     uses: list[str]
     goal: stats.Goal
     forecast: stats.Forecast
+    # What audits before teach of the strata.
+    carried: stats.Floats | None = None
 
 
 def plan_audit(
@@ -301,38 +303,38 @@ def check_aim(detector: Detector, new: audit_sets.NewAudit) -> None:
         parse_measure(new.aim, detector.classes, field="aim", others=("a class",))
 
 
-def create_audit(  # noqa: PLR0913 - the last three are of a schedule.
-    session: Session,
-    detector: Detector,
-    new: audit_sets.NewAudit,
-    by: By,
-    *,
-    schedule_id: int | None = None,
-    arrived_before: datetime | None = None,
-    learn: Callable[[AuditPlan], stats.Floats | None] = lambda _: None,
+def create_audit(
+    session: Session, detector: Detector, new: audit_sets.NewAudit, by: By
 ) -> Audit:
     """Fix the set of queries, put it in order, and write down the first round.
 
-    Of a span of a schedule, *learn* is what audits before teach of the plan's strata.
     Raises as `plan_audit`, and ConflictError for a name that is taken.
     """
-    if find_row(session, Audit, detector_id=detector.id, name=new.name):
-        raise errors.ConflictError(f"there is an audit named {show(new.name)} already")
-    plan = plan_audit(session, detector, new, at=by.at, arrived_before=arrived_before)
-    carried = learn(plan)
+    check_name(session, detector, new.name)
+    plan = plan_audit(session, detector, new, at=by.at)
+    audit = add_audit(session, detector, new, plan, by)
+    for start in range(0, len(plan.ids), PIECE):
+        add_items(session, audit, plan, start)
+    complete_audit(session, audit, plan, by)
+    return audit
+
+
+def check_name(session: Session, detector: Detector, name: str) -> None:
+    if find_row(session, Audit, detector_id=detector.id, name=name):
+        raise errors.ConflictError(f"there is an audit named {show(name)} already")
+
+
+def complete_audit(session: Session, audit: Audit, plan: AuditPlan, by: By) -> None:
+    """Write down the first round of an audit, which nobody has seen before that."""
     ledger = stats.empty_ledger(plan.strata)
-    first = stats.next_round(ledger, plan.known, plan.goal, carried=carried)
-    audit = _build_audit(detector, new, plan, by)
-    audit.schedule_id = schedule_id
-    audit.carried = None if carried is None else carried.tolist()
-    session.add(audit)
-    session.flush()
-    _add_items(session, audit, plan.ids, plan.index)
+    first = stats.next_round(ledger, plan.known, plan.goal, carried=plan.carried)
+    audit.queries = len(plan.ids)
     add_round(session, audit, 0, first, by.at)
     storage.mark_known(session, audit, 0)
+    gather_statistics(session, ["audit_items"])
+    detector = session.get_one(Detector, audit.detector_id)
     about: dict[str, Any] = {"audit": audit.name, "queries": audit.queries}
     by.record(session, "audit begun", detector.name, **about)
-    return audit
 
 
 def add_round(
@@ -344,11 +346,20 @@ def add_round(
     session.flush()
 
 
-def _build_audit(
-    detector: Detector, new: audit_sets.NewAudit, plan: AuditPlan, by: By
+def add_audit(  # noqa: PLR0913, PLR0917 - what is asked, by whom, of which schedule.
+    session: Session,
+    detector: Detector,
+    new: audit_sets.NewAudit,
+    plan: AuditPlan,
+    by: By,
+    schedule_id: int | None = None,
 ) -> Audit:
+    """Add an audit that nobody sees until its items are in and it is completed."""
     since, until = new.span(by.at)
-    return Audit(
+    carried = None if plan.carried is None else plan.carried.tolist()
+    audit = Audit(
+        schedule_id=schedule_id,
+        carried=carried,
         detector_id=detector.id,
         version_id=plan.version_id,
         name=new.name,
@@ -366,16 +377,22 @@ def _build_audit(
         strata={
             name: np.asarray(x).tolist() for name, x in plan.strata._asdict().items()
         },
-        queries=len(plan.ids),
+        queries=0,
         labels_expected=plan.forecast.labels,
         labels_at_random=plan.forecast.at_random,
         created_by=by.name,
         created_at=by.at,
     )
+    session.add(audit)
+    session.flush()
+    return audit
 
 
 def get_audit(session: Session, reference: str) -> Audit:
-    return get_by_id(session, Audit, "aud", "audit", reference)
+    audit = get_by_id(session, Audit, "aud", "audit", reference)
+    if not audit.queries:
+        raise missing("audit", reference)
+    return audit
 
 
 def find_version_name(session: Session, row: Audit | AuditSchedule) -> str | None:
@@ -421,19 +438,16 @@ def _draw_key(seed: str | None) -> str:
     return hashlib.sha256(f"audit {seed}".encode()).hexdigest()
 
 
-def _add_items(
-    session: Session, audit: Audit, ids: stats.Ints, index: stats.Ints
-) -> None:
-    key = bytes.fromhex(audit.secret)
-    for start in range(0, len(ids), _AT_ONCE):
-        part = ids[start : start + _AT_ONCE].tolist()
-        columns = {
-            "audit_id": [audit.id] * len(part),
-            "stratum": index[start : start + _AT_ONCE].tolist(),
-            "rank": [stats.rank_of(key, f"iq_{number}") for number in part],
-            "query_id": part,
-            "detector_id": [audit.detector_id] * len(part),
-            "known_from": [None] * len(part),
-        }
-        insert_columns(session, storage.AuditItem, columns)
-    gather_statistics(session, ["audit_items"])
+def add_items(session: Session, audit: Audit, plan: AuditPlan, start: int) -> None:
+    """Add a piece of the set, from the place *start* on."""
+    key, piece = bytes.fromhex(audit.secret), slice(start, start + PIECE)
+    ids = plan.ids[piece].tolist()
+    columns = {
+        "audit_id": [audit.id] * len(ids),
+        "stratum": plan.index[piece].tolist(),
+        "rank": [stats.rank_of(key, f"iq_{number}") for number in ids],
+        "query_id": ids,
+        "detector_id": [audit.detector_id] * len(ids),
+        "known_from": [None] * len(ids),
+    }
+    insert_columns(session, storage.AuditItem, columns)
