@@ -470,6 +470,24 @@ def test_a_budget_ends_an_audit_and_what_it_taught_is_carried_over(
     assert weekly(api)[1]["result"]["labels_used"] == 40
 
 
+def test_of_the_balanced_accuracy_the_bounds_of_a_year_say_what_is_below(
+    api, door, clock, worker
+):
+    begin(api, aim="balanced", target=0.7, half_width=None, labels=120)
+    for week, wrong_every in enumerate((20, 2, 20)):
+        clock.at = MONDAY + (week + 1) * 7 * DAY
+        send(api, week, 200)
+        clock.at += DAY
+        worker()
+        answer(api, weekly(api)[0], wrong_every)
+        worker()
+    results = [one["result"] for one in weekly(api)[::-1]]
+    assert [one["below_target"] for one in results] == [False, True, False]
+    assert [one["all_year"]["high"] < 0.7 for one in results] == [False, True, False]
+    assert [one["log_evidence_below"] for one in results] == [None] * 3
+    assert results[1]["change"]["high"] < 0.7
+
+
 @pytest.mark.parametrize("is_exchanged", [False, True])
 def test_a_judge_that_is_exchanged_begins_with_nothing_carried(
     api, door, clock, worker, database, is_exchanged

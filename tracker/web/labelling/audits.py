@@ -46,7 +46,7 @@ from tracker.storage.detectors import Detector, zone_of
 from tracker.storage.estimates.cells import day_in, midnight_in
 from tracker.storage.labelling import audits as storage
 from tracker.storage.labelling.audits import Audit
-from tracker.storage.telling import Event, list_told
+from tracker.storage.telling import list_told
 from tracker.web.blueprint import allow_style, cut_page, lead_to, page, pages
 from tracker.web.downloads import download
 from tracker.web.drawing import readings as drawing
@@ -297,44 +297,36 @@ def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
     detector = session.get_one(Detector, audit.detector_id)
     is_scheduled = audit.schedule_id is not None
     days_of = storage.find_schedule(session, audit) if is_scheduled else detector
-    return {
-        "detector": detector,
-        "audit": audit,
-        "set_span": _say_span(audit, days_of.time_zone),
-        "read": _read(session, audit, at=now()),
-        "result": find_result(audit),
-        "extensions": storage.list_extensions(session, audit),
-        "told": _read_told(session, audit),
-    }
-
-
-def _read_told(session: Session, audit: Audit) -> dict[Event, list[Any]]:
-    """Return what was told of an audit, to webhooks that editors see, and by mail."""
-    who = account()
-    told = list_told(session, audit.detector_id, dump_id("aud", audit.id))
-    if not who.may(EDITOR):
-        return {event: [] for event in told}
-    names = {one.id: name_place(one) for one in list_seen_webhooks(session, who)}
-    return {
-        event: [
-            (f"{to} by mail" if isinstance(to, str) else names[to], state)
-            for to, state in sent
-            if isinstance(to, str) or to in names
-        ]
-        for event, sent in told.items()
-    }
-
-
-def _say_span(audit: Audit, time_zone: str) -> str:
-    """Return since and until of a set, by the days of a time zone."""
-    zone, said, has_days = zone_of(time_zone), "", False
+    zone, span, has_days = zone_of(days_of.time_zone), "", False
     for word, at in (("from", audit.since), ("before", audit.until)):
         if at is not None:
             one = day_in(at, zone)
             is_day = midnight_in(one, zone) == at
-            said += f", {word} {day(one) if is_day else exactly(at)}"
+            span += f", {word} {day(one) if is_day else exactly(at)}"
             has_days = has_days or is_day
-    return f"{said} ({time_zone})" if has_days else said
+    # Only editors see to whom something was told: to which webhooks, and by mail.
+    who, names = account(), {}
+    if who.may(EDITOR):
+        names = {one.id: name_place(one) for one in list_seen_webhooks(session, who)}
+    told = {
+        event: [
+            (f"{to} by mail" if isinstance(to, str) else names[to], state)
+            for to, state in sent
+            if to in names or (isinstance(to, str) and who.may(EDITOR))
+        ]
+        for event, sent in list_told(
+            session, audit.detector_id, dump_id("aud", audit.id)
+        ).items()
+    }
+    return {
+        "detector": detector,
+        "audit": audit,
+        "set_span": f"{span} ({days_of.time_zone})" if has_days else span,
+        "read": _read(session, audit, at=now()),
+        "result": find_result(audit),
+        "extensions": storage.list_extensions(session, audit),
+        "told": told,
+    }
 
 
 @page("GET /audits/<audit_id>/report", "viewer")

@@ -252,12 +252,18 @@ def plan_freezing(session: Session, key: Key, at: datetime) -> list[Step]:
     detector = session.get_one(Detector, schedule.detector_id)
     newest = next(iter(storage.list_scheduled(session, schedule, limit=1)), None)
     by, until = By(NOBODY, at, credited=schedule.created_by), _shift(schedule, 1)
+
+    def skip(session: Session) -> None:
+        locked = storage.lock_one(session, AuditSchedule, key)
+        locked.skipped = [*locked.skipped, [dump_instant(locked.next_since), why]]
+        locked.next_since = until
+
     try:
         new, plan = _plan_audit(session, schedule, newest, at)
     except (ConflictError, InvalidInputError) as error:
         wrong = isinstance(error, InvalidInputError) and error.errors
         why = wrong[0].message if wrong else str(error)
-        return [partial(_skip, key=key, until=until, why=why)]
+        return [skip]
     made: list[Key] = []
 
     def add(session: Session) -> None:
@@ -278,18 +284,10 @@ def plan_freezing(session: Session, key: Key, at: datetime) -> list[Step]:
             detector = session.get_one(Detector, schedule.detector_id)
             assign(session, detector, NewAssignment(labeler=name, labels=share), by)
         locked.next_since = until
-        session.flush()
         return newest and session.get_one(Audit, (newest.detector_id, newest.id))
 
     pieces = range(0, len(plan.ids), audits.PIECE)
     return [add, *(partial(add_items, start=start) for start in pieces), complete]
-
-
-def _skip(session: Session, *, key: Key, until: datetime, why: str) -> None:
-    schedule = storage.lock_one(session, AuditSchedule, key)
-    schedule.skipped = [*schedule.skipped, [dump_instant(schedule.next_since), why]]
-    schedule.next_since = until
-    session.flush()
 
 
 def _plan_audit(
@@ -431,11 +429,22 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
         return values
     schedule = storage.find_schedule(session, audit)
     aim, ledger = audits.goal_of(audit).aim, load_record(session, audit).ledger
-    error = (1.0 - audit.confidence_level) / SPANS_A_YEAR[schedule.every]
+    level = audit.confidence_level
+    error = (1.0 - level) / SPANS_A_YEAR[schedule.every]
     low, high = stats.look(ledger, 1.0 - error).aimed(aim)
     values["all_year"] = audits.YearBounds(low=low, high=high)
-    values["change"] = _find_change(session, audit, schedule, ledger)
-    sure = stats.bound_for_late(ledger, aim, audit.confidence_level)
+    earlier = storage.list_scheduled(
+        session, schedule, limit=_MOST_BEFORE, before=audit.since
+    )
+    ledgers = [load_record(session, one).ledger for one in earlier]
+    # As many draws of each as were fixed beforehand.
+    draws = schedule.labels or round(_COMPARED / (schedule.half_width or 1.0))
+    if found := earlier and stats.change_since(ledgers, ledger, draws, level):
+        least, most = np.clip(found[1], -1.0, 1.0).tolist()
+        counts = {"spans": len(earlier), "labels": draws}
+        bounds = {"difference": found[0], "low": least, "high": most}
+        values["change"] = audits.ChangeSince(**counts, **bounds)
+    sure = stats.bound_for_late(ledger, aim, level)
     values["for_late"] = audits.LateBasis(low=sure[0], high=sure[1], queries=sure[2])
     if schedule.target is not None:
         if aim is not None:
@@ -444,25 +453,6 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
             values["log_evidence_below"] = evidence
         values["below_target"] = high < schedule.target
     return values
-
-
-def _find_change(
-    session: Session, audit: Audit, schedule: AuditSchedule, ledger: stats.Ledger
-) -> audits.ChangeSince | None:
-    """Compare a span with those before, by as many draws as were fixed beforehand."""
-    earlier = storage.list_scheduled(
-        session, schedule, limit=_MOST_BEFORE, before=audit.since
-    )
-    ledgers = [load_record(session, one).ledger for one in earlier]
-    draws = schedule.labels or round(_COMPARED / (schedule.half_width or 1.0))
-    level = audit.confidence_level
-    found = stats.change_since(ledgers, ledger, draws, level) if earlier else None
-    if found is None:
-        return None
-    difference, bounds = found
-    low, high = max(-1.0, float(bounds.low)), min(1.0, float(bounds.high))
-    counts = {"spans": len(earlier), "labels": draws}
-    return audits.ChangeSince(**counts, difference=difference, low=low, high=high)
 
 
 def _lock(session: Session, row: storage.Named) -> storage.Named:

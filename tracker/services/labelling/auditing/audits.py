@@ -34,7 +34,7 @@ MOST_CLASSES = 50
 _USUAL_HALF_WIDTH = 0.05
 _NARROWEST, _WIDEST = 0.005, 0.4
 # Queries of a set that are written at once.
-PIECE = 10_000
+PIECE = 5_000
 
 
 class ChangeSince(Shape):
