@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from flask import Flask
 from sqlalchemy import select
 
-from tests.conftest import START
+from tests.conftest import START, signed_in
 from tests.web.conftest import Visitor
 from tests.web.test_sign_in import actions
 from tracker.services.people.accounts import get_account
@@ -38,9 +38,10 @@ def list_ids(database: Database, name: str) -> list[int]:
 
 
 def test_one_browser_is_signed_out_from_another(app: Flask, database: Database) -> None:
+    signed_in(app, "rosa", "labeler", sees_all=False)
     first, second = Visitor(app, "rosa"), Visitor(app, "rosa")
     stranger = Visitor(app, "otto", "viewer")
-    lost, kept = list_ids(database, "rosa")
+    _, lost, kept = list_ids(database, "rosa")
     path = f"/account/browsers/{lost}/sign-out"
     # What belongs to somebody else does not exist.
     assert stranger.post(path).status == 404

@@ -58,8 +58,8 @@ def check_sees(session: Session, actor: Actor, noun: str, reference: str) -> Non
     if noun in {"webhooks", "alerts"}:
         get_webhook(session, reference, actor)
         return
-    if noun == "by-snippet":
-        # The reference is a part of the key itself.
+    if noun in {"by-snippet", "confirm", "browsers", "passkeys"}:
+        # A part of the key itself, or what belongs to the account and no detector.
         return
     if noun not in _FIND:
         raise missing(noun, reference)
