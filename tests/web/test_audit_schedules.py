@@ -152,6 +152,23 @@ def test_a_schedule_is_begun_by_a_form_drawn_week_by_week_and_stopped(  # noqa: 
     assert Visitor(app).get("/audits/aud_4").status == 404
 
 
+def test_a_week_that_is_over_decides_nothing_any_more(
+    app: Flask, months: Months
+) -> None:
+    months.aim_at(0.85)
+    fields = {"name": "W", "aim": "overall", "points": "3", "every": "week"}
+    Visitor(app).send(f"/detectors/{months.sheep}/audits", fields)
+    months.freeze(0)
+    months.answer(30, 8)
+    page = Visitor(app).get("/audit-schedules/sch_1").text
+    assert "Target 85 %: not decided yet." in page
+    months.freeze(1)
+    shown = Visitor(app).get("/audit-schedules/sch_1")
+    found = shown.find("span", class_="verdict verdict-undecided")
+    badges = [one.text.strip() for one in found]
+    assert badges == ["Not decided yet", "Not decided yet", "Not decided"]
+
+
 def test_months_are_begun_by_the_form_and_said_by_their_days(
     app: Flask, months: Months, database: Database
 ) -> None:

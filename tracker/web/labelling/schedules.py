@@ -30,8 +30,8 @@ from tracker.storage.estimates.cells import day_in
 from tracker.storage.labelling.audits import Audit, AuditSchedule, list_scheduled
 from tracker.web.blueprint import lead_to, page, pages
 from tracker.web.downloads import download
+from tracker.web.drawing.answers import near_axis
 from tracker.web.drawing.differences import draw_change
-from tracker.web.drawing.readings import build_axis
 from tracker.web.drawing.weeks import days_of, draw_weeks
 from tracker.web.forms import Form, failed_form
 from tracker.web.labelling.audits import judge, points, read_names, read_share
@@ -83,7 +83,7 @@ def _render(schedule_id: str, failed: Form | None = None) -> str:
             found=found,
             drawn=drawn,
             rows=rows,
-            axis=build_axis([bar.reading for _, bar in rows], schedule.target),
+            axis=near_axis(schedule.target, *(one.low for one in found.items)),
             # What could be compared with the spans before it, the newest first.
             changes=[
                 (bar, said.change, draw_change(Change.from_row(said.change), "", 0))
