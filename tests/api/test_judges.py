@@ -5,8 +5,10 @@ from datetime import timedelta
 import pytest
 
 from tests.api.problems import assert_problem
+from tests.web.conftest import Visitor
 
 QUERIES = 400
+_WAYS = "", "/grid"
 
 
 def fails(number):
@@ -110,6 +112,31 @@ def test_an_audit_freezes_what_judges_have_said_when_it_begins(api, answers):
     assert not {one["key"] for one in first} & {one["key"] for one in drawn}
     assert begin(api, name="Later")["uses"][1:] == ["judge:llm-3", "judge:other"]
     assert begin(api, name="Alone", uses=[])["uses"] == []
+
+
+def test_who_labels_sees_no_verdict_and_draws_go_by_nobody_who_answers(
+    api, app, answers
+):
+    for number in range(QUERIES):
+        said = {"explanation": "said so because", "score": 0.815}
+        judge(api, answers[f"q{number}"], verdict_of(number), **said)
+    audit = begin(api)
+    asked = f"/audits/{audit['id']}/next?count=20&labeler="
+    anna = api.get(f"{asked}anna", role="labeler")
+    shown = [anna.text, api.get("/detectors/door/next", role="labeler").text]
+    visitor = Visitor(app, "bob", "labeler")
+    pages = "label", "label/grid", *(f"label{of}?audit={audit['id']}" for of in _WAYS)
+    shown += [visitor.get(f"/detectors/door/{page}").html for page in pages]
+    for one in shown:
+        assert "q" in one
+        assert not {word for word in ("llm-3", "because", "0.815") if word in one}
+    # Whoever asks first, the same key draws the same queries.
+    same = begin(api, name="Again")
+    keys = [one["key"] for one in anna.json["items"]]
+    path = asked.replace(audit["id"], same["id"])
+    for name, place in (("zoe", 0), ("anna", 7)):
+        items = api.get(f"{path}{name}".replace("20", "7"), role="labeler").json
+        assert [one["key"] for one in items["items"]] == keys[place : place + 7]
 
 
 @pytest.mark.parametrize(
