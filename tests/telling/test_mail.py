@@ -96,7 +96,7 @@ def test_who_is_asked_by_an_audit_is_mailed_whatever_they_chose(
     postman: Loop,
     mailbox: Mailbox,
 ) -> None:
-    data = {"audit": "May", "labels": 12, "labelers": ["bob"]}
+    data = {"audit": "May", "id": "aud_3", "labels": 12, "labelers": ["bob"]}
     for asked in (["bob"], [anna, "bob"]):
         with database.write() as session:
             told = data | {"labelers": asked}
@@ -105,6 +105,9 @@ def test_who_is_asked_by_an_audit_is_mailed_whatever_they_chose(
     (mail,) = mailbox.taken
     assert mail["To"] == "anna@example.org"
     assert mail["Subject"] == "door: the audit May waits for about 12 labels."
+    said, link = body(mail).splitlines()[:2]
+    assert said.endswith("waits for about 12 labels.")
+    assert link.strip() == "https://tracker.example.org/audits/aud_3"
 
 
 def test_who_lost_the_detector_or_the_account_meanwhile_is_not_told(

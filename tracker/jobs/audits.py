@@ -64,8 +64,8 @@ class Audits(Handler):
 
         with self.database.read() as session:
             schedules = audits.list_running(session)
-            unfinished = audits.list_unfinished(session)
-        for one in unfinished:
+            left = audits.list_open_scheduled(session, are_whole=False)
+        for one in left:
             while write(audits.discard_piece, one, PIECE, is_piece=True):
                 pass
         done = sum(count(self._freeze, write, one) for one in schedules)

@@ -309,10 +309,13 @@ def _write_digest(  # noqa: PLR0913, PLR0917 - the parts of a mail.
     at: datetime,
     name: str,
 ) -> EmailMessage:
-    lines = [
-        f"{dump_instant(event.happened_at)}  {say_in_full(event.type, event.data)}"
-        for event in events[-_MOST_SHOWN:]
-    ]
+    lines = []
+    for event in events[-_MOST_SHOWN:]:
+        said = say_in_full(event.type, event.data)
+        lines.append(f"{dump_instant(event.happened_at)}  {said}")
+        # Who is asked for labels comes to the button *Label* of that audit.
+        if event.type.startswith("audit.") and "id" in event.data:
+            lines.append(f"  {head.public_url}/audits/{event.data['id']}")
     if len(events) > _MOST_SHOWN:
         lines.insert(0, f"The last {_MOST_SHOWN} of {len(events):,} events:")
     token = _signer(head.secret_key, "unsubscribe").dumps([account.id, detector.id])

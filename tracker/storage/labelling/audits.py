@@ -307,24 +307,19 @@ def list_results(session: Session, schedule: AuditSchedule) -> Sequence[Any]:
     return session.execute(_select_scheduled(schedule, *columns)).all()
 
 
-def list_open_scheduled(session: Session) -> Sequence[Audit]:
-    are_open = Audit.schedule_id.is_not(None), Audit.closed_at.is_(None), _IS_WHOLE
-    return base.list_rows(session, Audit, *are_open)
+def list_open_scheduled(session: Session, *, are_whole: bool = True) -> Sequence[Audit]:
+    """Return open audits of schedules, or what a killed worker left of their sets."""
+    are_open = Audit.schedule_id.is_not(None), Audit.closed_at.is_(None)
+    return base.list_rows(session, Audit, *are_open, are_whole == _IS_WHOLE)
 
 
-def list_unfinished(session: Session) -> list[Key]:
-    """Return the audits that were begun by a worker which did not finish them."""
-    found = base.list_rows(session, Audit, ~_IS_WHOLE)
-    return [(one.detector_id, one.id) for one in found]
-
-
-def discard_piece(session: Session, key: Key, most: int) -> bool:
-    """Delete some items of an unfinished audit, or itself; whether more is left."""
-    own = AuditItem.detector_id == key[0], AuditItem.audit_id == key[1]
-    some = sa.select(AuditItem.query_id).where(*own).limit(most)
-    is_left = base.delete_rows(session, AuditItem, *own, AuditItem.query_id.in_(some))
+def discard_piece(session: Session, audit: Audit, most: int) -> bool:
+    """Delete some items of an audit that is not whole, or itself; True for more."""
+    own = is_of(AuditItem, audit)
+    some = sa.select(AuditItem.query_id).where(own).limit(most)
+    is_left = base.delete_rows(session, AuditItem, own, AuditItem.query_id.in_(some))
     if not is_left:
-        base.delete_rows(session, Audit, detector_id=key[0], id=key[1])
+        base.delete_rows(session, Audit, detector_id=audit.detector_id, id=audit.id)
     return is_left > 0
 
 
@@ -372,12 +367,19 @@ _ANSWER = (
 
 
 def list_draws(
-    session: Session, audit: Audit, *, numbers: Sequence[int] | None = None
+    session: Session,
+    audit: Audit,
+    *,
+    numbers: Sequence[int] | None = None,
+    in_full: bool = True,
 ) -> Sequence[Any]:
     """Return the draws of an audit, or those *numbers*, each with its current label.
 
     ``labeler`` is whose label that is: not the browser that it was reserved for.
     """
+    if not in_full:
+        # Instants would take longer to read.
+        return session.execute(_select_draws(audit, *_ANSWER)).all()
     more = (AuditDraw.rank, Label.labeler, AuditDraw.drawn_at, AuditDraw.until)
     given = Label.detector_id == audit.detector_id
     statement = _select_draws(audit, *_ANSWER, *more).outerjoin(
@@ -386,11 +388,6 @@ def list_draws(
     if numbers is not None:
         statement = statement.where(AuditDraw.number.in_(numbers))
     return session.execute(statement).all()
-
-
-def list_answers(session: Session, audit: Audit) -> Sequence[Any]:
-    """Return what intervals go by, of all draws; instants would take longer to read."""
-    return session.execute(_select_draws(audit, *_ANSWER)).all()
 
 
 def _select_draws(audit: Audit, *columns: Any) -> sa.Select[Any]:

@@ -131,7 +131,17 @@ def build_progress(
     """Return how far labelling has come: of all versions, and of the one labelled."""
     queue, name = chosen.queue, account().name
     if isinstance(queue, storage.AuditQueue):
-        found = _read_audit(session, queue)
+        audit = session.get_one(Audit, (queue.detector_id, queue.audit_id))
+        estimate = get_audit_estimate(session, audit, computed_at=now())
+        aimed = read_aimed(audit, estimate)
+        found: dict[str, Any] = {
+            "estimate": estimate,
+            "reading": aimed,
+            "axis": readings.build_axis([aimed], audit.target),
+            "labels": estimate.labels + estimate.unclear,
+            "versions": 1,
+            "audit_left": estimate.labels_left,
+        }
     else:
         found = _read_versions(session, detector, chosen.address.get("version"))
     waiting = queues.count_waiting(session, queue)
@@ -188,18 +198,4 @@ def _read_versions(
         "labels": pooled.labels + pooled.unclear + pooled.targeted_left_out,
         "versions": len(versions),
         "audit_left": None,
-    }
-
-
-def _read_audit(session: Session, queue: storage.AuditQueue) -> dict[str, Any]:
-    audit = session.get_one(Audit, (queue.detector_id, queue.audit_id))
-    found = get_audit_estimate(session, audit, computed_at=now())
-    aimed = read_aimed(audit, found)
-    return {
-        "estimate": found,
-        "reading": aimed,
-        "axis": readings.build_axis([aimed], audit.target),
-        "labels": found.labels + found.unclear,
-        "versions": 1,
-        "audit_left": found.labels_left,
     }

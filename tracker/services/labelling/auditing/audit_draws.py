@@ -63,8 +63,7 @@ def load_record(session: Session, audit: Audit, *, in_full: bool = False) -> Rec
     }
     strata = stats.Strata(**stored | {"classes": len(audit.classes)})
     rounds = storage.list_rounds(session, audit)
-    read = storage.list_draws if in_full else storage.list_answers
-    draws = read(session, audit)
+    draws = storage.list_draws(session, audit, in_full=in_full)
     known = np.zeros((len(rounds), len(strata.sizes), strata.classes + 1), np.int64)
     last = max((draw.label_id or 0 for draw in draws), default=0)
     for known_from, stratum, label, number, newest in storage.count_known(
