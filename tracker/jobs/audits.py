@@ -42,14 +42,14 @@ class Audits(Handler):
         [task] = tasks
         errors: list[Exception] = []
 
-        def write(do: Callable[..., Any], *given: Any, is_piece: bool = False) -> Any:
+        # What was done is on the disk before the task is.
+        def write(do: Callable[..., Any], *given: Any) -> Any:
             def step(session: Session) -> Any:
                 hold(session, task)
                 return do(session, *given)
 
             watch.check()
-            run = self.database.run_piece if is_piece else self.database.run
-            return run(step)
+            return self.database.run_piece(step)
 
         def count(do: Callable[..., bool], *given: Any) -> int:
             done = 0
@@ -66,7 +66,7 @@ class Audits(Handler):
             schedules = audits.list_running(session)
             left = audits.list_open_scheduled(session, are_whole=False)
         for one in left:
-            while write(audits.discard_piece, one, PIECE, is_piece=True):
+            while write(audits.discard_piece, one, PIECE):
                 pass
         done = sum(count(self._freeze, write, one) for one in schedules)
         with self.database.read() as session:
@@ -92,7 +92,7 @@ class Audits(Handler):
         with self.database.read() as session:
             *pieces, last = plan_freezing(session, key, at)
         for piece in pieces:
-            write(piece, is_piece=True)
+            write(piece)
 
         def end(session: Session) -> None:
             before = last(session)
