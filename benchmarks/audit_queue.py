@@ -31,13 +31,14 @@ from sqlalchemy.orm import Session
 
 from tracker.services.by import By
 from tracker.services.detectors import NewDetector, create_detector
+from tracker.services.labelling.auditing import audits
 from tracker.services.labelling.auditing.audit_draws import draw_next, load_record
 from tracker.services.labelling.auditing.audit_estimates import (
     compare_with_random,
     get_audit_estimate,
 )
 from tracker.services.labelling.auditing.audit_sets import NewAudit
-from tracker.services.labelling.auditing.audits import create_audit, get_audit
+from tracker.services.labelling.auditing.audits import get_audit
 from tracker.services.labelling.labels import NewLabel, add_label
 from tracker.services.queries.queries import NewQuery, log_query
 from tracker.storage.base import dump_id
@@ -163,10 +164,20 @@ def measure(
     """Carry out an audit, and yield how long its parts took."""
     clock = Clock()
     detector_id = fill(database, queries, classes)
-    with database.write() as session, clock.of("begin, with the forecast"):
+    new, who = NewAudit(name="a", seed="1"), by()
+    # As a schedule freezes a set.
+    with database.read() as session, clock.of("plan, with the forecast"):
         detector = find_detector(session, detector_id)
         assert detector is not None
-        audit = create_audit(session, detector, NewAudit(name="a", seed="1"), by())
+        plan = audits.plan_audit(session, detector, new, at=who.at)
+    with database.write() as session:
+        audit = audits.add_audit(session, detector, new, plan, who)
+    for start in range(0, queries, audits.PIECE):
+        with database.write(tracker_lasts=False) as session, clock.of("a piece of it"):
+            audits.add_items(session, audit, plan, start)
+    with database.write() as session, clock.of("complete"):
+        audit = session.merge(audit)
+        audits.complete_audit(session, audit, plan, who)
         audit_id = dump_id("aud", audit.id)
     label_all(database, audit_id, detector_id, labels, clock)
     label_others(database, detector_id, clock)
