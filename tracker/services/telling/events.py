@@ -181,29 +181,28 @@ def tell_stalls(session: Session, at: datetime) -> int:
 
 def close_audit(session: Session, audit: Audit, by: By) -> Audit:
     """Close an audit and tell of it; closing it twice changes nothing."""
-    ended, is_new = audit_lifecycle.end_audit(session, audit, by)
-    result = audits.find_result(ended)
-    if is_new and result is not None:
-        aimed = audits.aimed_of(ended, result)
+    result = audit_lifecycle.end_audit(session, audit, by)
+    if result is not None:
+        aimed = audits.aimed_of(audit, result)
         data: dict[str, Any] = {
-            "audit": ended.name,
-            "id": dump_id("aud", ended.id),
+            "audit": audit.name,
+            "id": dump_id("aud", audit.id),
             "labels": result.labels,
             "population": words.AUDITED,
-            "queries": ended.queries,
+            "queries": audit.queries,
             "unit": "query",
             "is_reached": result.is_reached,
-            "measure": audits.measure_of(ended),
+            "measure": audits.measure_of(audit),
             "low": aimed.low,
             "high": aimed.high,
         }
-        detector = session.get_one(Detector, ended.detector_id)
+        detector = session.get_one(Detector, audit.detector_id)
         tell(session, "audit.finished", detector, at=by.at, data=data)
         if result.below_target:
-            schedule = find_schedule(session, ended)
+            schedule = find_schedule(session, audit)
             data |= {"schedule": schedule.name, "target": schedule.target}
             tell(session, "audit.below_target", detector, at=by.at, data=data)
-    return ended
+    return audit
 
 
 def is_reminder_due(audit: Audit, at: datetime) -> bool:

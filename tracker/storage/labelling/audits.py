@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
@@ -253,15 +253,6 @@ def count_set(
         Query.detector_id == detector.id, *(one.test(session) for one in conditions)
     )
     return session.scalars(statement).one()
-
-
-Named = TypeVar("Named", Audit, AuditSchedule)
-
-
-def lock_one(session: Session, rows_of: type[Named], key: Key) -> Named:
-    """Return an audit or schedule that nobody else goes on with in the meantime."""
-    options: Any = {"with_for_update": True, "populate_existing": True}
-    return session.get_one(rows_of, key, **options)
 
 
 def list_audits(

@@ -105,7 +105,7 @@ def draw_next(
     others; then what others left open until their time was up; then new draws.  None is
     ever taken back.  Raises ConflictError for an audit that is paused or closed.
     """
-    audit = storage.lock_one(session, Audit, (audit.detector_id, audit.id))
+    session.refresh(audit, with_for_update=True)
     for state, since in (("closed", audit.closed_at), ("paused", audit.paused_at)):
         if since is not None:
             raise errors.ConflictError(f"the audit {show(audit.name)} is {state}")

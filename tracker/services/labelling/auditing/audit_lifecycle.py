@@ -154,22 +154,22 @@ def change_schedule(
     session: Session, schedule: AuditSchedule, change: ScheduleChange, by: By
 ) -> None:
     """Change who is asked and the half-width, from the next span on."""
-    locked = _lock(session, schedule)
-    if locked.stopped_at is not None:
+    session.refresh(schedule, with_for_update=True)
+    if schedule.stopped_at is not None:
         raise ConflictError("the schedule is stopped")
-    locked.labelers = change.labelers
-    if change.half_width is not None and locked.half_width is not None:
-        locked.half_width = change.half_width
-    _record(session, locked, by, "audit schedule changed")
+    schedule.labelers = change.labelers
+    if change.half_width is not None and schedule.half_width is not None:
+        schedule.half_width = change.half_width
+    _record(session, schedule, by, "audit schedule changed")
 
 
 def stop_schedule(session: Session, schedule: AuditSchedule, by: By) -> AuditSchedule:
     """Make no more audits; those that are open go on.  Twice changes nothing."""
-    locked = _lock(session, schedule)
-    if locked.stopped_at is None:
-        locked.stopped_at = by.at
-        _record(session, locked, by, "audit schedule stopped")
-    return locked
+    session.refresh(schedule, with_for_update=True)
+    if schedule.stopped_at is None:
+        schedule.stopped_at = by.at
+        _record(session, schedule, by, "audit schedule stopped")
+    return schedule
 
 
 def get_schedule(session: Session, reference: str) -> AuditSchedule:
@@ -226,7 +226,7 @@ def _sum_up_years(
 
 def is_span_due(session: Session, key: Key, at: datetime) -> bool:
     """Return whether the set of the oldest span without one is to be frozen."""
-    schedule = storage.lock_one(session, AuditSchedule, key)
+    schedule = session.get_one(AuditSchedule, key, with_for_update=True)
     if schedule.stopped_at is not None:
         return False
     newest = next(iter(storage.list_scheduled(session, schedule, limit=1)), None)
@@ -254,7 +254,7 @@ def plan_freezing(session: Session, key: Key, at: datetime) -> list[Step]:
     by, until = By(NOBODY, at, credited=schedule.created_by), _shift(schedule, 1)
 
     def skip(session: Session) -> None:
-        locked = storage.lock_one(session, AuditSchedule, key)
+        locked = session.get_one(AuditSchedule, key, with_for_update=True)
         locked.skipped = [*locked.skipped, [dump_instant(locked.next_since), why]]
         locked.next_since = until
 
@@ -274,7 +274,7 @@ def plan_freezing(session: Session, key: Key, at: datetime) -> list[Step]:
         audits.add_items(session, session.get_one(Audit, made[0]), plan, start)
 
     def complete(session: Session) -> Audit | None:
-        locked = storage.lock_one(session, AuditSchedule, key)
+        locked = session.get_one(AuditSchedule, key, with_for_update=True)
         if locked.stopped_at is not None:
             return None
         audit = session.get_one(Audit, made[0])
@@ -349,11 +349,11 @@ def pause_audit(
 
     Labels of what was drawn before still count: a draw is never forgotten.
     """
-    locked = _lock_open(session, audit)
-    if is_paused != (locked.paused_at is not None):
-        locked.paused_at = by.at if is_paused else None
-        _record(session, locked, by, f"audit {'paused' if is_paused else 'resumed'}")
-    return locked
+    _lock_open(session, audit)
+    if is_paused != (audit.paused_at is not None):
+        audit.paused_at = by.at if is_paused else None
+        _record(session, audit, by, f"audit {'paused' if is_paused else 'resumed'}")
+    return audit
 
 
 def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) -> Audit:
@@ -361,10 +361,10 @@ def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) ->
 
     Raises InvalidInputError for another aim, ConflictError where it is closed.
     """
-    locked = _lock_open(session, audit)
-    before = locked.half_width
-    if before is None or locked.budget is not None:
-        goal = "number of labels" if locked.budget else "target"
+    _lock_open(session, audit)
+    before = audit.half_width
+    if before is None or audit.budget is not None:
+        goal = "number of labels" if audit.budget else "target"
         raise InvalidInputError.of("half_width", f"this audit goes by its {goal}")
     if change.half_width >= before:
         raise InvalidInputError.of(
@@ -373,46 +373,46 @@ def extend_audit(session: Session, audit: Audit, change: AuditChange, by: By) ->
         )
     session.add(
         AuditExtension(
-            detector_id=locked.detector_id,
-            audit_id=locked.id,
-            number=len(storage.list_extensions(session, locked)),
+            detector_id=audit.detector_id,
+            audit_id=audit.id,
+            number=len(storage.list_extensions(session, audit)),
             half_width_before=before,
             half_width=change.half_width,
-            labels=storage.count_draws(session, [locked]).get(locked.id, 0),
+            labels=storage.count_draws(session, [audit]).get(audit.id, 0),
             extended_by=by.name,
             extended_at=by.at,
         )
     )
-    locked.half_width = change.half_width
-    aimed = audits.goal_of(locked)
-    locked.labels_expected, locked.labels_at_random = (
+    audit.half_width = change.half_width
+    aimed = audits.goal_of(audit)
+    audit.labels_expected, audit.labels_at_random = (
         stats.labels_needed(
-            stats.Step(labels, 0.5 - before, 0.5 + before), aimed, locked.queries
+            stats.Step(labels, 0.5 - before, 0.5 + before), aimed, audit.queries
         )
-        for labels in (locked.labels_expected, locked.labels_at_random)
+        for labels in (audit.labels_expected, audit.labels_at_random)
     )
     session.flush()
     widths = {"half_width": change.half_width, "half_width_before": before}
-    _record(session, locked, by, "audit extended", **widths)
-    return locked
+    _record(session, audit, by, "audit extended", **widths)
+    return audit
 
 
-def end_audit(session: Session, audit: Audit, by: By) -> tuple[Audit, bool]:
-    """Close an audit and write down what it says; False if it was closed before.
+def end_audit(session: Session, audit: Audit, by: By) -> audits.AuditResult | None:
+    """Close an audit and return what it says; None if it was closed before.
 
     Late answers still count for what is computed: a draw is never forgotten.
     """
-    locked = _lock(session, audit)
-    if locked.closed_at is not None:
-        return locked, False
-    found = get_audit_estimate(session, locked, computed_at=by.at)
-    compared = _compare(session, locked)
+    session.refresh(audit, with_for_update=True)
+    if audit.closed_at is not None:
+        return None
+    found = get_audit_estimate(session, audit, computed_at=by.at)
+    compared = _compare(session, audit)
     result = audits.AuditResult.from_row(found, at=by.at, by=by.name, **compared)
-    locked.closed_at, locked.paused_at = by.at, None
-    locked.result = result.model_dump_json()
+    audit.closed_at, audit.paused_at = by.at, None
+    audit.result = result.model_dump_json()
     session.flush()
-    _record(session, locked, by, "audit closed")
-    return locked, True
+    _record(session, audit, by, "audit closed")
+    return result
 
 
 def _compare(session: Session, audit: Audit) -> dict[str, Any]:
@@ -455,15 +455,10 @@ def _compare(session: Session, audit: Audit) -> dict[str, Any]:
     return values
 
 
-def _lock(session: Session, row: storage.Named) -> storage.Named:
-    return storage.lock_one(session, type(row), (row.detector_id, row.id))
-
-
-def _lock_open(session: Session, audit: Audit) -> Audit:
-    locked = _lock(session, audit)
-    if locked.closed_at is not None:
-        raise ConflictError(f"the audit {show(locked.name)} is closed")
-    return locked
+def _lock_open(session: Session, audit: Audit) -> None:
+    session.refresh(audit, with_for_update=True)
+    if audit.closed_at is not None:
+        raise ConflictError(f"the audit {show(audit.name)} is closed")
 
 
 def _record(
