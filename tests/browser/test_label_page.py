@@ -11,6 +11,7 @@ from sqlalchemy import delete
 from tests.browser.conftest import Site, Watch
 from tests.browser.turns import (
     Held,
+    open_held,
     query_of,
     wait_for_next_image,
     wait_for_other,
@@ -180,7 +181,7 @@ def test_what_fits_several_classes_is_asked_for_again(open_page: Open) -> None:
 def test_a_search_that_is_not_right_has_the_focus_though_it_was_left(
     open_page: Open,
 ) -> None:
-    page = open_page("/detectors/twenty/label").page
+    page = open_held(open_page, "/detectors/twenty/label").page
     held = Held(page, "**/label")
     page.keyboard.press("/")
     page.keyboard.type("class 1")
@@ -246,7 +247,7 @@ def test_ten_keys_at_once_give_one_label(open_page: Open) -> None:
 def test_without_images_a_second_key_does_not_replace_the_answer(
     open_page: Open,
 ) -> None:
-    page = open_page("/detectors/no images/label").page
+    page = open_held(open_page, "/detectors/no images/label").page
     before, first = _today(page), query_of(page)
     held = Held(page, "**/label")
     page.keyboard.press("1")
@@ -267,7 +268,7 @@ def test_without_images_a_second_key_does_not_replace_the_answer(
 def test_nothing_is_said_of_an_image_that_is_not_there_yet(
     open_page: Open, site: Site
 ) -> None:
-    page = open_page("/detectors/det_5/label").page
+    page = open_held(open_page, "/detectors/det_5/label").page
     wait_for_next_image(page)
     held = Held(page, "**/image")
     for _ in range(2):
@@ -290,7 +291,7 @@ def test_nothing_is_said_of_an_image_that_is_not_there_yet(
 def test_an_image_that_was_seen_is_not_waited_for_again(
     open_page: Open, site: Site
 ) -> None:
-    page = open_page("/detectors/det_5/label").page
+    page = open_held(open_page, "/detectors/det_5/label").page
     first = query_of(page)
     page.keyboard.press(site.digits[first])
     wait_for_other(page, first)
@@ -305,7 +306,7 @@ def test_an_image_that_was_seen_is_not_waited_for_again(
 
 
 def test_a_click_is_about_the_image_that_is_seen(open_page: Open, site: Site) -> None:
-    page = open_page("/detectors/det_5/label").page
+    page = open_held(open_page, "/detectors/det_5/label").page
     wait_for_next_image(page)
     first = query_of(page)
     following = page.locator(".label-form").get_attribute("data-next-query")

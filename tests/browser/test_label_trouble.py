@@ -53,7 +53,7 @@ def _fail(page: Page, pattern: str, status: int | None) -> None:
 def test_an_answer_that_is_not_saved_is_told(
     open_page: Open, site: Site, status: int | None, why: str
 ) -> None:
-    page = open_held(open_page, MANY)
+    page = open_held(open_page, MANY).page
     first = query_of(page)
     page.keyboard.press(site.digits[first])
     second = wait_for_other(page, first)
@@ -79,7 +79,7 @@ def test_an_answer_that_is_not_saved_is_told(
 def test_an_answer_that_is_not_opened_again_is_told(
     open_page: Open, site: Site, status: int | None
 ) -> None:
-    page = open_held(open_page, MANY)
+    page = open_held(open_page, MANY).page
     first = query_of(page)
     page.keyboard.press(site.digits[first])
     second = wait_for_other(page, first)
@@ -96,7 +96,7 @@ def test_an_answer_that_is_not_opened_again_is_told(
 def test_an_answer_that_was_saved_is_not_called_lost(
     open_page: Open, site: Site
 ) -> None:
-    page = open_held(open_page, MANY)
+    page = open_held(open_page, MANY).page
     first = query_of(page)
     gone = {"Location": "/nowhere/else"}
     page.route("**/label", lambda route: route.fulfill(status=303, headers=gone))
@@ -108,7 +108,7 @@ def test_an_answer_that_was_saved_is_not_called_lost(
 def test_what_is_read_in_the_background_raises_no_alarm(
     open_page: Open, status: int | None
 ) -> None:
-    page = open_held(open_page, MANY)
+    page = open_held(open_page, MANY).page
     count = page.locator("#label-count").inner_text()
     _fail(page, "**/progress?*", status)
     ended = "requestfinished" if status else "requestfailed"
@@ -123,7 +123,7 @@ def test_what_is_read_in_the_background_raises_no_alarm(
 def test_an_answer_that_takes_long_is_shown_to_be_on_its_way(
     open_page: Open, site: Site
 ) -> None:
-    page = open_held(open_page, MANY)
+    page = open_held(open_page, MANY).page
     first = query_of(page)
     wait_for_next_image(page)
     places = page.evaluate(_PLACES)
@@ -141,7 +141,7 @@ def test_an_answer_that_takes_long_is_shown_to_be_on_its_way(
 
 
 def test_a_key_that_bounces_answers_once(open_page: Open) -> None:
-    page = open_held(open_page, MANY)
+    page = open_held(open_page, MANY).page
     wait_for_next_image(page)
     held = Held(page, "**/label")
     # From here on the next image is seen, and a key is about it.
@@ -162,7 +162,7 @@ def test_a_key_that_bounces_answers_once(open_page: Open) -> None:
 
 
 def test_another_key_is_no_bounce(open_page: Open) -> None:
-    page = open_held(open_page, MANY)
+    page = open_held(open_page, MANY).page
     wait_for_next_image(page)
     first = query_of(page)
     following = page.locator(".label-form").get_attribute("data-next-query")
@@ -178,7 +178,7 @@ def test_another_key_is_no_bounce(open_page: Open) -> None:
 
 
 def test_a_key_that_leads_into_a_text_is_not_typed_there(open_page: Open) -> None:
-    page = open_held(open_page, MANY)
+    page = open_held(open_page, MANY).page
     page.keyboard.press("n")
     note = page.locator("#note")
     expect(note).to_be_focused()

@@ -54,7 +54,7 @@ def test_a_hundred_digits_are_labelled_by_keyboard_alone(
 def test_the_next_image_is_shown_before_the_server_answers(
     open_page: Open, site: Site
 ) -> None:
-    watch = open_page("/detectors/det_5/label")
+    watch = open_held(open_page, "/detectors/det_5/label")
     page = watch.page
     held = Held(page, "**/label")
     first = query_of(page)
@@ -83,7 +83,7 @@ def test_the_next_image_is_shown_before_the_server_answers(
 def test_the_image_comes_back_where_the_answer_is_lost(
     open_page: Open, site: Site
 ) -> None:
-    page = open_held(open_page, "/detectors/det_5/label")
+    page = open_held(open_page, "/detectors/det_5/label").page
     first = query_of(page)
     wait_for_next_image(page)
     page.route("**/label", lambda route: route.abort())

@@ -16,16 +16,16 @@ _LOAD_NEXT = """() => {
 }"""
 
 
-def open_held(open_page: Callable[..., Watch], path: str) -> Page:
-    """Return a page of whose requests no route misses one.
+def open_held(open_page: Callable[..., Watch], path: str) -> Watch:
+    """Open a page of whose requests no route misses one.
 
     Where the first route is added to a page that is open, a busy browser may let the
     next request pass by it.
     """
-    page = open_page("/account").page
-    page.route("**/nowhere", lambda route: route.continue_())
-    page.goto(urljoin(page.url, path))
-    return page
+    watch = open_page("/account")
+    watch.page.route("**/nowhere", lambda route: route.continue_())
+    watch.page.goto(urljoin(watch.page.url, path))
+    return watch
 
 
 class Held:
