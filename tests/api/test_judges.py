@@ -130,7 +130,7 @@ def test_who_labels_sees_no_verdict_and_draws_go_by_nobody_who_answers(
     for one in shown:
         assert "q" in one
         assert not {word for word in ("llm-3", "because", "0.815") if word in one}
-    # Whoever asks first, the same key draws the same queries.
+    # The same key draws the same queries, in whatever order people ask.
     same = begin(api, name="Again")
     keys = [one["key"] for one in anna.json["items"]]
     path = asked.replace(audit["id"], same["id"])
