@@ -202,5 +202,6 @@ def end_assignment(path: parameters.IdPath, query: WhoseAssignment) -> Response:
     """End the assignment of a person; their labels stay."""
     with http.database().write() as session:
         detector = get_open_detector(session, path.id)
-        labelers.end_assignment(session, detector, query.labeler, http.by())
+        whose = labelers.Assignee(labeler=query.labeler)
+        labelers.end_assignment(session, detector, whose, http.by())
     return http.no_content()

@@ -210,12 +210,10 @@ def see_as(session: Session, query: Query, name: str) -> Query:
 
     Only for reading: what is returned is no longer the session's.
     """
-    if query.is_gold:
-        own = storage.list_answers_of(session, query, name)
-        if own:
-            session.expunge(query)
-            query.label, query.label_id = own[0].label, own[0].label_id
-            query.sampling = own[0].sampling
+    if query.is_gold and (own := storage.list_answers_of(session, query, name)):
+        session.expunge(query)
+        query.label, query.label_id = own[0].label, own[0].label_id
+        query.sampling = own[0].sampling
     return query
 
 

@@ -82,13 +82,15 @@ def assign(
     return Assignment.from_row(found)
 
 
-def end_assignment(session: Session, detector: Detector, labeler: str, by: By) -> None:
-    found = session.get(storage.Assignment, (detector.id, labeler))
+def end_assignment(
+    session: Session, detector: Detector, whose: Assignee, by: By
+) -> None:
+    found = session.get(storage.Assignment, (detector.id, whose.labeler))
     if found is None:
-        raise missing("assignment", labeler)
+        raise missing("assignment", whose.labeler)
     session.delete(found)
     session.flush()
-    by.record(session, "assignment ended", detector.name, labeler=labeler)
+    by.record(session, "assignment ended", detector.name, labeler=whose.labeler)
 
 
 def list_assignments(session: Session, detector: Detector, by: By) -> list[Assignment]:

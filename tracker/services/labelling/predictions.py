@@ -293,9 +293,7 @@ def complete_waiting(
 def _lock(session: Session, query_id: str) -> WaitingQuery | None:
     number = parse_id("iq", query_id)
     found = None if number is None else storage.find_waiting(session, number)
-    if found is None:
-        return None
-    return lock_row(session, WaitingQuery, (found.detector_id, found.id))
+    return found and lock_row(session, WaitingQuery, (found.detector_id, found.id))
 
 
 def label_any(session: Session, query_id: str, label: str, by: By) -> None:

@@ -286,10 +286,10 @@ def _render_list(
 
 
 @page("GET /audits/<audit_id>", "viewer")
-def look_at_audit(audit_id: str) -> ResponseReturnValue:
+def look_at_audit(audit_id: str, failed: Form | None = None) -> str:
     with database().read() as session:
         about = _read_about(session, audit_id)
-        return render_template("audits/audit.html", form=Form({}), **about)
+        return render_template("audits/audit.html", form=failed or Form({}), **about)
 
 
 def _read_about(session: Session, audit_id: str) -> dict[str, Any]:
@@ -388,10 +388,7 @@ def narrow_audit(audit_id: str) -> ResponseReturnValue:
         )
     except InvalidInputError as error:
         messages = [wrong.message for wrong in error.errors]
-        with database().read() as session:
-            form = Form(request.form, {"points": messages})
-            about = _read_about(session, audit_id)
-            return render_template("audits/audit.html", form=form, **about), 422
+        return look_at_audit(audit_id, Form(request.form, {"points": messages})), 422
     return lead_to("look_at_audit", audit_id=audit_id)
 
 

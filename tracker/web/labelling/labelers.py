@@ -1,6 +1,7 @@
 """The people and judges who label, their assignments, and gold queries."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from flask import flash, render_template, request
 from flask.typing import ResponseReturnValue
@@ -75,30 +76,24 @@ def _say_kappa(found: services.Pair) -> str:
 @page("POST /detectors/<detector_id>/assignments", "editor")
 def assign(detector_id: str) -> ResponseReturnValue:
     """Ask a person for so many labels."""
-    typed = request.form
-    given = {
-        "labeler": typed.get("labeler", "").strip(),
-        "labels": parse_whole(typed.get("labels", "")),
-    }
-    try:
-        new = parse_input(services.NewAssignment, given)
-        with database().write() as session:
-            services.assign(session, get_open_detector(session, detector_id), new, by())
-    except InvalidInputError as error:
-        flash(sentence(str(error)))
-    return lead_to("show_labelers", detector_id=detector_id)
+    labels = parse_whole(request.form.get("labels", ""))
+    return _change(detector_id, services.NewAssignment, services.assign, labels=labels)
 
 
 @page("POST /detectors/<detector_id>/assignments/end", "editor")
 def end_assignment(detector_id: str) -> ResponseReturnValue:
     """End the assignment of a person."""
+    return _change(detector_id, services.Assignee, services.end_assignment)
+
+
+def _change(
+    detector_id: str, kind: type[Any], do: Callable[..., object], **given: Any
+) -> ResponseReturnValue:
+    given["labeler"] = request.form.get("labeler", "").strip()
     try:
-        whose = parse_input(
-            services.Assignee, {"labeler": request.form.get("labeler", "")}
-        )
+        asked = parse_input(kind, given)
         with database().write() as session:
-            detector = get_open_detector(session, detector_id)
-            services.end_assignment(session, detector, whose.labeler, by())
+            do(session, get_open_detector(session, detector_id), asked, by())
     except InvalidInputError as error:
         flash(sentence(str(error)))
     return lead_to("show_labelers", detector_id=detector_id)

@@ -291,8 +291,27 @@ TILES = 24
 
 
 @page("GET /detectors/<detector_id>/label/grid", "labeler")
-def show_grid(detector_id: str) -> ResponseReturnValue:
-    return _show_grid(detector_id, Form({}))
+def show_grid(detector_id: str, failed: Form | None = None) -> str:
+    reserved = reserve_next(detector_id, _chosen(), ahead=TILES - 1)
+    with database().read() as session:
+        detector = get_open_detector(session, detector_id)
+        chosen = choose_queue(session, detector, _chosen())
+        found = [get_query_by_number(session, detector.id, n) for n in reserved]
+        return render_template(
+            "labels/grid.html",
+            detector=detector,
+            form=failed or Form({}),
+            chosen=chosen,
+            keys=choose_keys(detector.classes),
+            # The id of a query names its field.
+            tiles=[
+                {"name": dump_id("iq", one.id), "picture": build_picture(detector, one)}
+                for one in found
+                if chosen.queue.holds(one)
+            ],
+            answers=[*detector.classes, UNCLEAR],
+            progress=build_progress(session, detector, chosen),
+        )
 
 
 @page("POST /detectors/<detector_id>/label/grid", "labeler")
@@ -302,7 +321,7 @@ def label_grid(detector_id: str) -> ResponseReturnValue:
         with database().write() as session:
             stored = _store_grid(session, get_open_detector(session, detector_id))
     except InvalidInputError as error:
-        return _show_grid(detector_id, failed_form(request.form, error)), 422
+        return show_grid(detector_id, failed_form(request.form, error)), 422
     scored = [pair for pair in stored if pair[0] != UNCLEAR]
     agreed = sum(label == predicted for label, predicted in scored)
     said = f"{plural(len(stored), 'label')} saved."
@@ -364,29 +383,6 @@ def _parse(detector: Detector, typed: Mapping[str, str]) -> dict[str, str]:
     if errors:
         raise InvalidInputError(errors)
     return {name: label for name, label in given.items() if label}
-
-
-def _show_grid(detector_id: str, form: Form) -> str:
-    reserved = reserve_next(detector_id, _chosen(), ahead=TILES - 1)
-    with database().read() as session:
-        detector = get_open_detector(session, detector_id)
-        chosen = choose_queue(session, detector, _chosen())
-        found = [get_query_by_number(session, detector.id, n) for n in reserved]
-        return render_template(
-            "labels/grid.html",
-            detector=detector,
-            form=form,
-            chosen=chosen,
-            keys=choose_keys(detector.classes),
-            # The id of a query names its field.
-            tiles=[
-                {"name": dump_id("iq", one.id), "picture": build_picture(detector, one)}
-                for one in found
-                if chosen.queue.holds(one)
-            ],
-            answers=[*detector.classes, UNCLEAR],
-            progress=build_progress(session, detector, chosen),
-        )
 
 
 # How many detectors are listed.

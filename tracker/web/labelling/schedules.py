@@ -50,11 +50,7 @@ def schedule_ref(schedule: AuditSchedule) -> str:
 
 
 @page("GET /audit-schedules/<schedule_id>", "viewer")
-def look_at_schedule(schedule_id: str) -> ResponseReturnValue:
-    return _render(schedule_id)
-
-
-def _render(schedule_id: str, failed: Form | None = None) -> str:
+def look_at_schedule(schedule_id: str, failed: Form | None = None) -> str:
     with database().read() as session:
         schedule = get_schedule(session, schedule_id)
         summary = describe_schedule(session, schedule)
@@ -179,7 +175,7 @@ def edit_schedule(schedule_id: str) -> ResponseReturnValue:
         if "half_width" in errors:
             errors["points"] = errors.pop("half_width")
         form = Form(typed, errors)
-        return _render(schedule_id, form), 422
+        return look_at_schedule(schedule_id, form), 422
     return lead_to(
         "look_at_schedule",
         says="Saved. It holds for the audits that are not begun yet.",

@@ -1,7 +1,5 @@
 """How audits come and go: made by schedules, paused, resumed, extended and ended.
 
-A schedule makes an audit of each week's, day's or month's queries by itself.
-
 The set of a span is stated before the span begins, by the schedule, and frozen a day
 after its end.  Each span has its own key, its own draws and its own level; what the
 audits before it have taught decides where to look, and is no evidence.
