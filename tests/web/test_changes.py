@@ -113,10 +113,12 @@ def test_a_fall_below_the_reference_says_what_it_is_compared_with(
     recompute()
     page = visitor.get(f"/detectors/{after}")
     assert re.search(r"The average since .{5,11} is below the stated 95 %", page.text)
-    assert "Dropped on" in page.text
+    # It is not proved that it dropped on that day, by the tag neither.
+    assert "↓ Below 95 %" in page.text
+    assert "Dropped on" not in page.text
     history = visitor.get(f"/detectors/{after}/changes")
     assert "compared with the 95 % that were stated, not with what was" in history.text
-    # It is not proved that it dropped on that day.
+    assert "↓ Below 95 %" in history.text
     said = history.by_id("answer-title").text
     assert said.startswith("It is below the stated 95 % on average since about ")
     assert re.search(r" % right; before, .+ %\.$", said)
@@ -127,6 +129,7 @@ def test_a_fall_below_the_reference_says_what_it_is_compared_with(
     said = history.by_id("answer-title").text
     assert said.startswith("It is below the stated 95 % on average: ")
     assert "most likely began" not in history.text
+    assert "↓ Dropped" not in visitor.get("/inbox").text
     told = visitor.get(f"/detectors/{always}/events").text
     assert (
         "mean of the classes is below the stated 95 % on average, since about" in told
