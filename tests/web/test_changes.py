@@ -152,6 +152,7 @@ def test_a_fall_below_the_reference_says_what_it_is_compared_with(
     history = visitor.get(f"/detectors/{after}/changes")
     assert "compared with the 95 % that were stated, not with what was" in history.text
     assert "↓ Below 95 %" in history.text
+    assert "is ever said to be below it falsely with" in history.text
     said = history.by_id("answer-title").text
     assert said.startswith("It is below the stated 95 % on average since about ")
     assert re.search(r" % right; before, .+ %\.$", said)
