@@ -97,6 +97,25 @@ def test_the_client_says_the_same_in_the_same_words(
     assert (mine.low, mine.high) == (balanced.low, balanced.high)
 
 
+@pytest.mark.parametrize(
+    ("measure", "labels"),
+    [("balanced", 21), ("overall", 21), ("recall:NO", 10), ("precision:NO", 11)],
+)
+def test_labels_are_those_that_the_interval_counts(
+    two_versions: Bench, measure: str, labels: int
+) -> None:
+    two_versions.log("NO", "YES", version="v2", input="more")
+    with two_versions.database.write() as session:
+        two_versions.attached(session).measure = measure
+    for choices in ({"target": 0.5}, {"max_width": 0.9}):
+        assert ask(two_versions, **choices).labels == labels
+    with two_versions.database.write() as session:
+        two_versions.attached(session).target = 0.5
+    decision = two_versions.estimate(version="v2").decision
+    assert decision is not None
+    assert decision.labels == labels
+
+
 def test_versions_without_a_common_input_are_undecided(bench: Bench) -> None:
     for version in ("v1", "v2"):
         bench.log("YES", "YES", version=version)

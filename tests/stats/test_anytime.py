@@ -303,17 +303,6 @@ def test_a_right_label_never_lowers_a_bound_and_a_wrong_one_never_raises_it():
         assert (worse.high <= high + 2e-5).all()
 
 
-def test_known_weights_give_the_mean_that_they_say():
-    k, n = [95, 60], [100, 100]
-    first = balanced_anytime(k, n, 0.95, weights=[99, 1], shares=[99, 1])
-    even = balanced_anytime(k, n, 0.95, weights=[3, 3])
-    assert first.low <= 0.9 * 0.95 + 0.1 * 0.6 <= first.high
-    assert first.low > even.high - 0.05
-    assert even == balanced_anytime(k, n, 0.95)
-    with pytest.raises(ValueError, match="weights must be positive"):
-        balanced_anytime(k, n, 0.95, weights=[1, 0])
-
-
 def test_a_side_is_a_one_sided_bound_at_half_of_the_error():
     k, n = [45, 90], [50, 95]
     assert balanced_anytime(k, n, 0.9).low > balanced_anytime(k, n, 0.95).low

@@ -1,7 +1,7 @@
 """How many labels show that the accuracy of a class exceeds a target."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -113,34 +113,23 @@ def labels_to_certify(  # noqa: PLR0913 - the counts at hand, and what is suppos
     return None
 
 
-def next_class(
-    ks: npt.ArrayLike, ns: npt.ArrayLike, costs: Sequence[float] | None = None
-) -> int:
+def next_class(ks: npt.ArrayLike, ns: npt.ArrayLike) -> int:
     """Return the index of the class whose next label is worth most.
 
-    *ks* correct among *ns* labelled, a list each; a label of a class costs what
-    *costs* say, all the same by default.  Classes without labels come first, the
-    cheapest before the others.  Then it is the class where a label takes most, per
-    cost, off the variance of the balanced accuracy: q / (n (n + 1)), with
-    q = (k + 1) (n - k + 1) / (n + 2)**2 for the class's own variance.  The first of
-    equals wins.
+    *ks* correct among *ns* labelled, a list each.  Classes without labels come first.
+    Then it is the class where a label takes most off the variance of the balanced
+    accuracy: q / (n (n + 1)), with q = (k + 1) (n - k + 1) / (n + 2)**2 for the class's
+    own variance.  The first of equals wins.
 
-    Raises ValueError unless there is a class, 0 <= k <= n in each, and costs are
-    as many, positive and finite.
+    Raises ValueError unless there is a class and 0 <= k <= n in each.
     """
     correct, labelled = checked_counts(ks, ns)
     if correct.ndim != 1 or not correct.size:
         raise ValueError(f"k and n must be one list each, not of shape {correct.shape}")
-    price = np.ones(correct.size) if costs is None else np.asarray(costs, np.float64)
-    if price.shape != correct.shape or not ((price > 0) & np.isfinite(price)).all():
-        raise ValueError(
-            f"costs must be {correct.size} positive numbers, not {costs!r:.80}"
-        )
-    is_new = labelled == 0
-    if is_new.any():
-        return int(np.argmin(np.where(is_new, price, np.inf)))
+    if not labelled.all():
+        return int(np.argmin(labelled))
     spread = (correct + 1.0) * (labelled - correct + 1.0) / (labelled + 2.0) ** 2
-    return int(np.argmax(spread / (labelled * (labelled + 1.0)) / price))
+    return int(np.argmax(spread / (labelled * (labelled + 1.0))))
 
 
 def _certifies(k: int, n: int, target: float, share: float) -> bool:

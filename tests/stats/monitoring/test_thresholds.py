@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tracker.stats.evidence.intervals import anytime
 from tracker.stats.exact import clopper_pearson
 from tracker.stats.methods import class_bounds
 from tracker.stats.monitoring.thresholds import (
@@ -47,8 +46,6 @@ def test_the_band_has_a_share_of_the_error_at_each_threshold():
     k, n = [[90, 80], [9, 8]], [[100, 85], [10, 8]]
     band = simultaneous_band(k, n, 0.9)
     assert band.low == pytest.approx(clopper_pearson(k, n, 0.95).low, rel=1e-9)
-    looked = simultaneous_band(k, n, 0.9, method="anytime")
-    assert looked.high == pytest.approx(anytime(k, n, 0.95).high, rel=1e-9)
 
 
 # Accuracies of the queries between thresholds: rising, falling, up and down.

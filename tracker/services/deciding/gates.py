@@ -21,7 +21,7 @@ from tracker.services.detectors import change_version
 from tracker.services.estimates.decision import refuse_unstated
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.intervals import MethodWord
-from tracker.services.estimates.measures import score_own
+from tracker.services.estimates.measures import score_named, score_own
 from tracker.services.estimates.replays import find_replay
 from tracker.services.evidence.measure import read_measure
 from tracker.services.evidence.populations import PopulationWord
@@ -95,7 +95,10 @@ class Gate(Shape):
     method: MethodWord
     low: float
     high: float
-    labels: int
+    labels: int = Field(
+        description="Those that the interval counts; of a recall or precision, only "
+        "labels of its class or of queries predicted as it."
+    )
     checks: list[Check]
 
 
@@ -195,6 +198,7 @@ def _ask(
     if not checks:
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
     own = score_own(estimate, detector.measure)
+    counted = score_named(estimate, read_measure(detector.measure)).labelled
     return Gate(
         basis=estimate.basis,
         confidence_level=level,
@@ -207,7 +211,7 @@ def _ask(
         method=DECIDING_METHOD,
         low=own.low,
         high=own.high,
-        labels=estimate.labels,
+        labels=counted,
         checks=checks,
     )
 

@@ -118,6 +118,8 @@ class Now(NamedTuple):
 
     birth: int
     change: AccuracyChange | None = None
+    # The days of all changes in turn.
+    starts: tuple[date, ...] = ()
     # Those asked since the change; None: all of the version.
     counts: Counts | None = None
     # The last day that counts, None for today, and where every query gets its label
@@ -169,7 +171,8 @@ class Calendar:
         self._table = _tabulate(self.days, self.terms)
         self.changes = [_date(self.state, one) for one in self._find(at)]
         last = self.changes[-1] if self.changes else None
-        now = self.now = Now(self.birth.toordinal(), last)
+        starts = tuple(one.since for one in self.changes)
+        now = self.now = Now(self.birth.toordinal(), last, starts)
         if now.since is not None:
             self.now = now._replace(counts=_pool(self.days, now.since))
 
@@ -280,6 +283,7 @@ class Calendar:
             "birth": self.birth.isoformat(),
             "told": told,
             "change": now.change and _date({"told": told}, now.change).dump(),
+            "starts": [day.isoformat() for day in now.starts],
             "counts": now.counts and now.counts.dump(),
             "until": now.until and now.until.isoformat(),
             "awaited": awaited,
@@ -380,6 +384,7 @@ def _load(state: Mapping[str, Any]) -> Now:
     return Now(
         birth,
         change and AccuracyChange.model_validate(change),
+        tuple(map(date.fromisoformat, state.get("starts", ()))),
         counts and Counts.load(counts),
         until and date.fromisoformat(until),
         *(None if one is None else dict(one) for one in awaited),

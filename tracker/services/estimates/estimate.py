@@ -340,8 +340,8 @@ def _find_facts(  # noqa: PLR0913, PLR0917 - which queries count.
     if versions and not (is_then or found.window or any(filters.values())):
         facts["weighted"] = get_weighted(session, detector, versions)
         if not found.includes_targeted and kind != POOLED_POPULATION:
-            changes = [found.change] if found.change else []
-            which = (detector, versions[0], kind, found.labels, changes)
+            starts = counted.now.starts if counted.now else ()
+            which = (detector, versions[0], kind, found.labels, starts)
             facts["warnings"] = find_warnings(session, *which)
     if found.no_decision_because == REPLAYS_ASIDE and found.target is not None:
         aim = found.target, found.confidence_level

@@ -420,7 +420,7 @@ def score_folds(folds: Sequence[Fold]) -> None:
             one.interval = interval
     for fold in folds:
         for look in fold.looks:
-            look.find(changes=fold.calendars[look.place[1]].changes)
+            look.find(changes=fold.calendars[look.place[1]].now.starts)
     for listener in listeners:
         listener.follow(folds)
 

@@ -3,14 +3,13 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import date, tzinfo
 from typing import Any, Literal
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.calendar import AccuracyChange
 from tracker.services.estimates.counts import pick_population
 from tracker.services.evidence.populations import standings_of
 from tracker.shapes import Shape
@@ -43,7 +42,7 @@ def find_warnings(  # noqa: PLR0913, PLR0917 - whose labels, and what is known o
     version: Version,
     population: str,
     labels: int,
-    changes: Sequence[AccuracyChange],
+    changes: Sequence[date],
 ) -> list[DependentMistakes]:
     """Return what to be warned of in an estimate of so many *labels* of *version*."""
     look = _looks_at(labels)
@@ -96,14 +95,14 @@ class Look:
         return cls(place, detector.zone, detector.label_sampling, last, rows)
 
     def find(
-        self, after: int = 0, changes: Sequence[AccuracyChange] = ()
+        self, after: int = 0, changes: Sequence[date] = ()
     ) -> dict[str, Any] | None:
         """Return what the first look behind *after* found that leaves no doubt.
 
         Labels before and since a change are looked at apart: a sudden fall in the
         middle of a block would look like a burst.
         """
-        starts = sorted(midnight_in(one.since, self.zone) for one in changes)
+        starts = [midnight_in(day, self.zone) for day in changes]
         for look in range(after + 1, self.last + 1):
             some = self.rows[: _labels_of(look)]
             # By class which are mistakes, in the order of their queries.

@@ -233,7 +233,7 @@ def _numbers_of(
     right, counted = _checked("measure", measure, len(at))
     known = None
     if shares is not None and right.shape[1] > 1:
-        known = checked_shares("shares", shares, (1, right.shape[1]))
+        known = checked_shares(shares, (1, right.shape[1]))
     kept = counted.any(axis=1)
     yield _Number(None, _MEASURE_SHARE, at[kept], right[kept], counted[kept], known)
     if classes is None:

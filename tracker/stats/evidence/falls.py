@@ -158,7 +158,7 @@ def _least(split: Split, shares: Floats | None) -> Floats:
     rows, classes = split.before.shape
     tilts, log_nodes, log_weights = build_mixture(
         shares,
-        np.full((1, classes), 1.0 / classes),
+        classes,
         usual_tilt=USUAL_TILT,
         largest_tilt=LARGEST_TILT,
     )
@@ -173,7 +173,6 @@ def _least(split: Split, shares: Floats | None) -> Floats:
         growth=np.expm1(tilts),
         labelled=np.concatenate([split.before, split.since], axis=1),
         log_weights=log_weights[:, None, None],
-        costs=np.full((rows, 2 * classes), 0.5 / classes),
         floor=0.0,
     )
     before, since = split.steadiest(0.5)

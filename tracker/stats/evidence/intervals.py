@@ -38,21 +38,21 @@ _MOST_UNEVEN = 1e9
 
 
 def build_mixture(
-    shares: Floats | None, weights: Floats, *, usual_tilt: float, largest_tilt: float
+    shares: Floats | None, classes: int, *, usual_tilt: float, largest_tilt: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the bets on a mean with *weights*, by the *shares* of its classes.
+    """Return the bets on the mean of *classes*, by their *shares*, (rows or 1, K).
 
-    Both are (rows or 1, K).  Without shares only the source that needs none has its
-    part of the stake, and the rest is not bet.
+    Without shares only the source that needs none has its part of the stake, and the
+    rest is not bet.
 
     Of M terms, in each of which every class has up to G nodes, it returns the tilts,
     (G, M, 1, classes or 1, rows or 1), and the logarithms of the weights of nodes,
     (G, M, 1, 1, 1), and of terms, (M, 1, 1).
     """
-    if weights.shape[-1] == 1:
+    if classes == 1:
         return _one_class_mixture(usual_tilt, largest_tilt)
     sources = (_EQUAL,) if shares is None else (*_SOURCES, _EQUAL)
-    known = np.ones((1, 1)) if shares is None else shares
+    known = np.ones((1, classes)) if shares is None else shares
     most = max(len(nodes) for _, _, nodes in sources)
     tilts, log_nodes, log_weights = [], [], []
     for part, power, nodes in sources:
@@ -63,8 +63,8 @@ def build_mixture(
         )
         with np.errstate(divide="ignore"):
             log_node = np.log(parts)
-        directions = _directions(known**power, weights)
-        if shares is None and (directions == directions[:, :1]).all():
+        directions = _directions(known**power)
+        if shares is None:
             directions = directions[:, :1]
         tilts.append(_TILTS[:, None, None, None] * directions.T * sizes)
         log_nodes.append(np.broadcast_to(log_node, (most, _TILTS.size, 1, 1, 1)))
@@ -99,32 +99,31 @@ def _tilt_weights(usual_tilt: float) -> Floats:
     return np.asarray(worths / worths.sum())
 
 
-def _directions(shares: Floats, weights: Floats) -> Floats:
+def _directions(shares: Floats) -> Floats:
     # A tilt then means the same for any number of classes.
-    shares, weights = np.broadcast_arrays(shares, weights)
     known = shares / total_of(shares)[:, None]
-    directions = weights / known
+    directions = 1.0 / shares.shape[1] / known
     return np.asarray(directions / np.sqrt(total_of(known * directions**2))[:, None])
 
 
-def checked_shares(name: str, shares: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+def checked_shares(shares: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return *shares* in the *shape* of the counts.
 
-    Raises ValueError, with *name*, unless they are positive, finite and within 10**9
-    of each other, and broadcast.
+    Raises ValueError unless they are positive, finite and within 10**9 of each other,
+    and broadcast.
     """
     expected = np.asarray(shares, dtype=np.float64)
     if not ((expected > 0) & np.isfinite(expected)).all():
-        raise ValueError(f"{name} must be positive and finite, not {shares!r:.80}")
+        raise ValueError(f"shares must be positive and finite, not {shares!r:.80}")
     try:
         expected = np.broadcast_to(expected, shape)
     except ValueError:
         raise ValueError(
-            f"{name} must broadcast to the counts' shape {shape}, not {expected.shape}"
+            f"shares must broadcast to the counts' shape {shape}, not {expected.shape}"
         ) from None
     smallest = expected.min(axis=-1, keepdims=True)
     if (expected > _MOST_UNEVEN * smallest).any():
-        raise ValueError(f"{name} must lie within a factor of 10**9")
+        raise ValueError("shares must lie within a factor of 10**9")
     return expected
 
 
@@ -162,7 +161,6 @@ def balanced_anytime(
     confidence_level: float,
     *,
     shares: npt.ArrayLike | None = None,
-    weights: npt.ArrayLike | None = None,
 ) -> Interval:
     """Return an interval for the balanced accuracy, to be looked at after every label.
 
@@ -177,20 +175,19 @@ def balanced_anytime(
     *shares* are how much of the labels each class is expected to get, positive and in
     any unit; they broadcast with the counts, and must have been fixed before the first
     label that is counted.  Wrong ones make the interval wider, never false; without
-    them a fifth of the stake is bet, on equal ones.  With *weights*, positive and fixed
-    beforehand too, the interval is for the mean of the accuracies by these weights.
+    them a fifth of the stake is bet, on equal ones.
 
     The bounds depend neither on the order of the classes nor on how many rows are
     computed at once, to the last bit.
 
     Raises ValueError unless there are 2 to 4096 classes, 0 <= k <= n <= 10**9,
-    shares and weights are positive and finite, and 0 < confidence_level < 1.
+    shares are positive and finite, and 0 < confidence_level < 1.
 
     J. Ville, Etude critique de la notion de collectif (1939); the martingales are
     those of H. Chernoff, Annals of Mathematical Statistics 23 (1952), 493-507.
     """
     correct, labelled = checked_class_counts(k, n)
-    rows = _Rows.of(correct, labelled, shares, weights)
+    rows = _Rows.of(correct, labelled, shares)
     return rows.interval(confidence_level, correct.shape[:-1])
 
 
@@ -229,7 +226,6 @@ class _Rows(NamedTuple):
     k: Floats
     n: Floats
     shares: Floats | None
-    costs: Floats
 
     @classmethod
     def of(
@@ -237,18 +233,15 @@ class _Rows(NamedTuple):
         correct: Floats,
         labelled: Floats,
         shares: npt.ArrayLike | None = None,
-        weights: npt.ArrayLike | None = None,
     ) -> "_Rows":
         shape = correct.shape
-        known = checked_shares("shares", 1.0 if shares is None else shares, shape)
-        costs = checked_shares("weights", 1.0 if weights is None else weights, shape)
-        order = np.lexsort((costs, known, correct, labelled), axis=-1)
-        correct, labelled, known, costs = (
+        known = checked_shares(1.0 if shares is None else shares, shape)
+        order = np.lexsort((known, correct, labelled), axis=-1)
+        correct, labelled, known = (
             np.take_along_axis(array, order, axis=-1).reshape(-1, shape[-1])
-            for array in (correct, labelled, known, costs)
+            for array in (correct, labelled, known)
         )
-        costs = costs / total_of(costs)[:, None]
-        return cls(correct, labelled, None if shares is None else known, costs)
+        return cls(correct, labelled, None if shares is None else known)
 
     def interval(self, confidence_level: float, shape: tuple[int, ...]) -> Interval:
         needed = -math.log(tail_share(confidence_level, 2)) * (1.0 + 2.0**-50)
@@ -256,7 +249,7 @@ class _Rows(NamedTuple):
         for rows, part in self._blocks(sides=2):
             # Behind them those with right and wrong exchanged, whose classes are in
             # another order.
-            other = _Rows.of(part.n - part.k, part.n, part.shares, part.costs)
+            other = _Rows.of(part.n - part.k, part.n, part.shares)
             both = _Rows._make(
                 None if one is None else np.concatenate([one, two])
                 for one, two in zip(part, other, strict=True)
@@ -283,10 +276,9 @@ class _Rows(NamedTuple):
             yield some, part
 
     def _bets(self) -> Bets:
-        has_one_mean = self.shares is None and (self.costs == self.costs[0, 0]).all()
         tilts, log_nodes, log_weights = build_mixture(
             self.shares,
-            self.costs[:1] if has_one_mean else self.costs,
+            self.n.shape[1],
             usual_tilt=USUAL_TILT,
             largest_tilt=LARGEST_TILT,
         )
@@ -295,7 +287,6 @@ class _Rows(NamedTuple):
             growth=np.expm1(tilts),
             labelled=self.n,
             log_weights=log_weights,
-            costs=self.costs,
             floor=0.0,
         )
 
@@ -305,7 +296,7 @@ class _Rows(NamedTuple):
         Only labelled classes have a share in it: the evidence is least where these
         are as accurate as the mean allows.
         """
-        costs = np.where(self.n > 0, self.costs, 0.0)
+        costs = np.where(self.n > 0, 1.0 / self.n.shape[1], 0.0)
         most = total_of(costs)
         middle = (self.k + 0.5) / (self.n + 1.0)
         seen, wanted = total_of(costs * middle), np.minimum(mean, most)
@@ -316,8 +307,9 @@ class _Rows(NamedTuple):
 
     def _lower(self, needed: float) -> Floats:
         middle = (self.k + 0.5) / (self.n + 1.0)
-        spread = self.costs * middle * (1.0 - middle) / (self.n + 1.0)
-        size = np.sqrt(total_of(self.costs * spread))[:, None]
+        cost = 1.0 / self.n.shape[1]
+        spread = cost * middle * (1.0 - middle) / (self.n + 1.0)
+        size = np.sqrt(total_of(cost * spread))[:, None]
         start = middle - math.sqrt(2.0 * (needed + 1.5)) * spread / size
         # Newton's steps come down to a rare class quicker than up from next to nothing.
         start = np.clip(start, _LEAST_START * middle, 1.0 - 1e-9)

@@ -92,7 +92,6 @@ class _Pairs(NamedTuple):
     lost: Floats
     pairs: Floats
     shares: Floats | None
-    costs: Floats
 
     @classmethod
     def of(
@@ -112,18 +111,17 @@ class _Pairs(NamedTuple):
                 f"gained + lost must not exceed pairs, but are {gained!r:.80}, "
                 f"{lost!r:.80} of {pairs!r:.80}"
             )
-        known = checked_shares("shares", 1.0 if shares is None else shares, of.shape)
+        known = checked_shares(1.0 if shares is None else shares, of.shape)
         order = np.lexsort((known, fewer, more, of))
         more, fewer, of, known = (
             array[order][None, :] for array in (more, fewer, of, known)
         )
-        costs = np.full(of.shape, 1.0 / of.size)
-        return cls(more, fewer, of, None if shares is None else known, costs)
+        return cls(more, fewer, of, None if shares is None else known)
 
     def bets(self) -> Bets:
         bets, log_nodes, log_weights = build_mixture(
             self.shares,
-            self.costs,
+            self.pairs.size,
             usual_tilt=_USUAL_TILT,
             largest_tilt=_LARGEST_BET,
         )
@@ -134,7 +132,6 @@ class _Pairs(NamedTuple):
             growth=bets,
             labelled=self.pairs,
             log_weights=log_weights,
-            costs=self.costs,
             floor=-1.0,
         )
 
@@ -143,8 +140,9 @@ class _Pairs(NamedTuple):
         size = self.pairs + 1.0
         middle = (self.gained - self.lost) / size
         spread = (self.gained + self.lost + 1.0) / (size + 1.0) / size
-        weighted = self.costs * spread
-        size = np.sqrt(total_of(self.costs * weighted))[:, None]
+        cost = 1.0 / self.pairs.size
+        weighted = cost * spread
+        size = np.sqrt(total_of(cost * weighted))[:, None]
         start = middle - math.sqrt(2.0 * (needed + 1.5)) * weighted / size
         found = least_mean(self.bets(), needed, np.clip(start, -0.999, 1.0))
         return max(float(found[0]), -1.0)

@@ -34,17 +34,21 @@ class Bets(NamedTuple):
 
     It is Π_s Σ_m exp(log_weights) Π_j Σ_g exp(scores) / (1 + p_j growth)**labelled, by
     row, S sides, M terms, K classes of each side and G nodes: *scores* (G, M, S, K, R),
-    *growth* the same or 1 for S, K and R, *log_weights* (M, S, R).  *labelled* and
-    *costs* hold the classes of the sides one after the other, (R, SK).  The mean of the
-    chances has *costs*; each chance is between *floor* and 1.
+    *growth* the same or 1 for S, K and R, *log_weights* (M, S, R).  *labelled* holds
+    the classes of the sides one after the other, (R, SK).  Each chance is between
+    *floor* and 1, and all count the same in their mean.
     """
 
     scores: Floats
     growth: Floats
     labelled: Floats
     log_weights: Floats
-    costs: Floats
     floor: float
+
+    @property
+    def cost(self) -> float:
+        """The part of each chance in the mean of all."""
+        return 1.0 / float(self.labelled.shape[1])
 
     def take(self, rows: npt.NDArray[np.intp]) -> Self:
         """Return the bets of some of the rows."""
@@ -53,7 +57,6 @@ class Bets(NamedTuple):
             growth=self.growth[..., rows if self.growth.shape[-1] > 1 else slice(1)],
             labelled=self.labelled[rows],
             log_weights=self.log_weights[..., rows],
-            costs=self.costs[rows],
         )
 
     def prune(self, is_needed: npt.NDArray[np.bool_]) -> Self:
@@ -194,7 +197,7 @@ def _is_open(
     if aim.mean is not None:
         return np.asarray(value.logarithm - found > aim.close)
     is_near = np.abs(value.logarithm - aim.needed) < _CLOSE_EVIDENCE
-    is_near &= total_of(bets.costs * p) - found < _CLOSE_MEAN
+    is_near &= total_of(bets.cost * p) - found < _CLOSE_MEAN
     return np.asarray(~is_near)
 
 
@@ -228,11 +231,11 @@ def _certified(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> Floats:
     The logarithm lies above its tangent, and that of a weighted sum above the mean of
     the logarithms, whatever the weights: so errors of the weights cost nothing else.
     """
-    room = 1.0 - bets.floor
-    order = np.argsort(-value.steepness / bets.costs, axis=-1, kind="stable")
-    steep, costs, at = (
+    room, cost = 1.0 - bets.floor, bets.cost
+    order = np.argsort(-value.steepness, axis=-1, kind="stable")
+    steep, at = (
         np.take_along_axis(array, order, axis=-1)
-        for array in (value.steepness, bets.costs, p - bets.floor)
+        for array in (value.steepness, p - bets.floor)
     )
     doubt = _ROUNDING * total_of(steep)
     if aim.mean is None:
@@ -241,9 +244,9 @@ def _certified(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> Floats:
         filled = np.add.accumulate(steep * room, axis=-1) - steep * room
         raised = (wanted[:, None] - filled) / np.where(steep > 0, steep, np.inf)
         raised = np.clip(raised, 0.0, room)
-        return bets.floor + total_of(costs * raised) - _ROUNDING * room
-    spent = np.add.accumulate(costs * room, axis=-1) - costs * room
-    raised = ((aim.mean - bets.floor + _ROUNDING)[:, None] - spent) / costs
+        return bets.floor + total_of(cost * raised) - _ROUNDING * room
+    spent = cost * room * np.arange(steep.shape[1])
+    raised = ((aim.mean - bets.floor + _ROUNDING)[:, None] - spent) / cost
     most = total_of(steep * (np.clip(raised, 0.0, room) - at))
     return np.asarray(value.logarithm - most - 2.0 * doubt)
 
@@ -256,7 +259,7 @@ def _step(
     found = _value(bets, moved, room)
 
     def merit(at: Floats, logarithm: Floats) -> Floats:
-        mean = total_of(bets.costs * at)
+        mean = total_of(bets.cost * at)
         if aim.mean is not None:
             return logarithm + 1.5 * np.abs(price) * np.abs(mean - aim.mean)
         excess = np.maximum(logarithm - aim.needed, 0.0)
@@ -285,7 +288,7 @@ def _optimum(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> tuple[Floats, F
     is_free, rows = bets.labelled > 0, np.arange(len(p))
     for _ in range(p.shape[1] + 1):
         free, h, fixed = is_free[rows], hessian[rows], np.where(is_free, 0.0, d)[rows]
-        costs, steep = np.where(free, bets.costs[rows], 0.0), value.steepness[rows]
+        costs, steep = np.where(free, bets.cost, 0.0), value.steepness[rows]
         pull = h * fixed if h.ndim == 2 else total_of(h * fixed[:, None, :])
         slope = np.where(free, steep - pull, 0.0)
         if h.ndim == 2:
@@ -300,7 +303,7 @@ def _optimum(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> tuple[Floats, F
             square = total_of(slope * toward) - 2.0 * (reached - aim.needed)
             x = np.sqrt(np.maximum(square, 0.0) / size)
         else:
-            over = total_of(bets.costs[rows] * (p[rows] + fixed)) - aim.mean[rows]
+            over = total_of(bets.cost * (p[rows] + fixed)) - aim.mean[rows]
             x = (total_of(costs * toward) + over) / size
         moved = p[rows] + np.where(free, toward - x[:, None] * along, fixed)
         d[rows] = clipped = np.clip(moved, least[rows], 1.0) - p[rows]
@@ -310,7 +313,7 @@ def _optimum(bets: Bets, p: Floats, value: _Value, aim: _Aim) -> tuple[Floats, F
             reached = value.logarithm[rows] + total_of(clipped * (pull / 2.0 - steep))
             is_over = reached <= aim.needed
         else:
-            is_over = total_of(bets.costs[rows] * (p[rows] + clipped)) >= aim.mean[rows]
+            is_over = total_of(bets.cost * (p[rows] + clipped)) >= aim.mean[rows]
         # Those beyond one end come back when the others are solved for again; those
         # beyond the other end would not.
         is_low, is_high = free & (moved < least[rows]), free & (moved > 1.0)

@@ -13,6 +13,7 @@ ACCEPTABLE_RATE = 0.02
 
 _CARELESS = (0.06, 0.08, 0.1, 0.15, 0.25, 0.5)
 
+_FALSE_FLAG = 0.01
 # Logarithms, sums of a few of them, and quotients of numbers of the size of 1.
 _FEW_UNITS = 2.0**-48
 _DOUBT = 2.0**-40
@@ -53,17 +54,15 @@ def is_careless(
     known: npt.ArrayLike,
     *,
     acceptable: float = ACCEPTABLE_RATE,
-    false_flag: float = 0.01,
 ) -> npt.NDArray[np.bool_]:
     """Return whether a labeler is to be flagged.
 
     Asked after every known answer, and with a flag that stays, somebody whose error
-    rate is acceptable is ever flagged with a probability of at most *false_flag*.
+    rate is acceptable is ever flagged with a probability of at most 1 %.
     The rest is as for `log_evidence_careless`.
     """
-    threshold = -math.log(checked_fraction("false_flag", false_flag))
     evidence = log_evidence_careless(wrong, known, acceptable=acceptable)
-    return np.asarray(evidence >= threshold)
+    return np.asarray(evidence >= -math.log(_FALSE_FLAG))
 
 
 def cohen_kappa(table: npt.ArrayLike) -> float | None:

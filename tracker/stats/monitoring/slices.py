@@ -155,7 +155,6 @@ def judge_slices(
     confidence_level: float,
     *,
     room_for: int = 0,
-    too_wide: float = TOO_WIDE,
 ) -> list[SliceJudgement]:
     """Return what may be said of each slice, all of them together, at every look.
 
@@ -163,7 +162,7 @@ def judge_slices(
     false `better` or `worse` is ever said of any of them with a probability of at
     most 1 - confidence_level, by Holm's rule on the largest evidence so far.  Among
     those that are called likely, by e-BH on the evidence of this moment, at most that
-    share is expected to be false.  Where the interval is wider than *too_wide* and
+    share is expected to be false.  Where the interval is wider than `TOO_WIDE` and
     nothing is shown, there are too few labels.
 
     The promise is for *room_for* slices where that is more than there are: name the
@@ -193,7 +192,7 @@ def judge_slices(
     ):
         said = _stronger(one, *shown[2 * i : 2 * i + 2])
         silent: SliceState = (
-            "too_few_labels" if high - low > too_wide else "no_difference_shown"
+            "too_few_labels" if high - low > TOO_WIDE else "no_difference_shown"
         )
         maybe = None if said else _stronger(one, *likely[2 * i : 2 * i + 2])
         judged.append(SliceJudgement(said or silent, maybe, low, high))

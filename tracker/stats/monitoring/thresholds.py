@@ -46,22 +46,21 @@ def simultaneous_band(
     labelled: npt.ArrayLike,
     confidence_level: float,
     *,
-    method: str = "exact",
     side: Side = "both",
 ) -> Interval:
     """Return the intervals of all thresholds, or of all bins, that hold together.
 
     *correct* and *labelled* hold, for each threshold on the last axis, how many labels
-    lie above it; both bounds have their shape.  Intervals at a G-th of the error hold
-    at all G thresholds at once, whichever of them is then chosen: with `exact` at one
-    look, with `anytime` at every look.  With one *side* each bound has the whole G-th,
-    and the bound that is not wanted is 0 or 1.
+    lie above it; both bounds have their shape.  Exact intervals at a G-th of the error
+    hold at all G thresholds at once, whichever of them is then chosen, at one look.
+    With one *side* each bound has the whole G-th, and the bound that is not wanted is 0
+    or 1.
 
     Raises ValueError as `class_bounds` and `shared_level` do.
     """
     count = np.broadcast(correct, labelled).shape[-1]
     level = shared_level(confidence_level, max(count, 1))
-    return class_bounds(method, correct, labelled, level, side)
+    return class_bounds("exact", correct, labelled, level, side)
 
 
 def lowest_threshold(

@@ -15,7 +15,6 @@ from sqlalchemy.orm import Session
 from tracker.charts.words import count_in_words, short_day
 from tracker.http import account, by, context, database, now
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.report import DROPPED
 from tracker.services.fields import is_storable
 from tracker.services.labelling.queues import MOST_COUNTED
 from tracker.services.people.own import OwnChange, change_own
@@ -37,6 +36,7 @@ from tracker.storage.telling import (
 from tracker.web.blueprint import cut_page, lead_to, page, pages, reading
 from tracker.web.detector_list import MINE, has_words, list_own, list_reports
 from tracker.web.drawing.words import narrow
+from tracker.words import CHANGE_EVENTS
 
 _MOST = 200
 _PAGE = 50
@@ -122,29 +122,34 @@ def _fold(news: Iterable[News]) -> list[list[News]]:
 def _find_news(session: Session) -> list[Event]:
     """Return the new events of the detectors that the visitor sees, newest first.
 
-    Only the last verdict and change of a version is current.  A version that dropped
-    has no verdict: the sentence on the drop says it.  A drop that later labels do not
-    prove is no news.
+    Only the last verdict and change of a version is current; an earlier change may be
+    told later.  A version that dropped has no verdict: the sentence on the drop says
+    it.  A change that later labels do not prove is no news.
     """
     among = account().detectors
+    found = list_news(session, seen_by(account().row), among=among, limit=_MOST)
+    ids = {one.detector_id for one in found if one.type in CHANGE_EVENTS.values()}
+    kept = load_by_name(session, ids, CALENDAR, key="") if ids else {}
+    changes = {version: states[""]["change"] for version, states in kept.items()}
     news: dict[tuple[Any, ...], Event] = {}
-    for event in list_news(session, seen_by(account().row), among=among, limit=_MOST):
+    for event in found:
         family, data = event.type.partition(".")[0], event.data
+        if event.type in CHANGE_EVENTS.values() and event.version_id in changes:
+            last = changes[event.version_id]
+            is_last = last is not None and (
+                (last["state"], last["measure"]) == (data["state"], data["measure"])
+                and last["since_from"] <= data["since_to"]
+                and data["since_from"] <= last["since_to"]
+            )
+            if not is_last:
+                continue
         which = data.get("id") or (data.get("by"), data.get("value"))
         news.setdefault((event.detector_id, event.version_id, family, which), event)
-    dropped = [one for one in news.values() if one.type == _DROPPED]
-    fallen = {one.version_id for one in dropped}
-    ids = {one.detector_id for one in dropped}
-    kept = load_by_name(session, ids, CALENDAR, key="") if ids else {}
-    for version_id, states in kept.items():
-        change = states[""]["change"]
-        if change is None or change["state"] != DROPPED:
-            fallen.discard(version_id)
+    fallen = {one.version_id for one in news.values() if one.type == _DROPPED}
     return [
         one
         for one in news.values()
-        if one.type not in {_VERDICT, _DROPPED}
-        or (one.version_id in fallen) == (one.type == _DROPPED)
+        if one.type != _VERDICT or one.version_id not in fallen
     ]
 
 
