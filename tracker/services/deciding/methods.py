@@ -24,11 +24,11 @@ class _Budget(NamedTuple):
 
 # A few samples show what an approximation loses.  What is proved is worth a
 # simulated figure only where that is more precise than the proof.
-_APPROXIMATE = _Budget(100.0, 400, 25, 1.0)
-_GUARANTEED = _Budget(250.0, 2_000, 100, 0.01)
+_APPROXIMATE = _Budget(20.0, 400, 20, 1.0)
+_GUARANTEED = _Budget(20.0, 500, 100, 0.01)
 
 # Milliseconds for an interval, and for each of its classes, where they are many.
-_COSTS = {"posterior": (0.5, 0.3), "anytime": (0.3, 0.2), "mid-p": (0.3, 0.02)}
+_COSTS = {"anytime": (0.02, 0.012), "mid-p": (0.03, 0.01)}
 
 # Of pairs of counts that are likely, in a sum: one takes two milliseconds by `joint`,
 # half of one by `bootstrap` and `posterior`, a tenth by `anytime` and a fortieth by
@@ -187,10 +187,13 @@ def _milliseconds(method: str, labelled: Sequence[int]) -> float:
     if method == "joint":
         if stats.joint_is_costly(labelled):
             return math.inf
-        return 0.5 if classes > 3 and len(set(labelled)) == 1 else 4.0
+        is_quick = classes > 3 and len(set(labelled)) == 1
+        return 0.03 + 0.004 * classes if is_quick else 4.0
     if method == "bootstrap":
         return 0.5 + 0.12 * sum(math.sqrt(n) for n in labelled)
-    first, each = _COSTS.get(method, (0.05, 0.005))
+    if method == "posterior":
+        return 0.1 + 0.05 * sum(math.log10(n) ** 2 for n in labelled)
+    first, each = _COSTS.get(method, (0.01, 0.002))
     return first + each * classes
 
 
