@@ -190,7 +190,7 @@ def _milliseconds(method: str, labelled: Sequence[int]) -> float:
         is_quick = classes > 3 and len(set(labelled)) == 1
         return 0.03 + 0.004 * classes if is_quick else 4.0
     if method == "bootstrap":
-        return 0.5 + 0.12 * sum(math.sqrt(n) for n in labelled)
+        return 0.15 + 0.05 * sum(math.sqrt(n) for n in labelled)
     if method == "posterior":
         return 0.1 + 0.05 * sum(math.log10(n) ** 2 for n in labelled)
     first, each = _COSTS.get(method, (0.01, 0.002))
