@@ -28,7 +28,7 @@ _APPROXIMATE = _Budget(20.0, 400, 20, 1.0)
 _GUARANTEED = _Budget(20.0, 500, 100, 0.01)
 
 # Milliseconds for an interval, and for each of its classes, where they are many.
-_COSTS = {"anytime": (0.02, 0.012), "mid-p": (0.03, 0.01)}
+_COSTS = {"anytime": (0.04, 0.015), "mid-p": (0.06, 0.015)}
 
 # Of pairs of counts that are likely, in a sum: one takes two milliseconds by `joint`,
 # half of one by `bootstrap` and `posterior`, a tenth by `anytime` and a fortieth by

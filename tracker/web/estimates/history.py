@@ -3,7 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, get_args
 
 from flask import Response, jsonify, render_template, request
@@ -40,6 +40,8 @@ from tracker.services.wording import check_one_of
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import snapshots as storage
+from tracker.storage.estimates.cells import midnight_in
+from tracker.storage.estimates.projections import CALENDAR, load_states
 from tracker.storage.estimates.snapshots import Snapshot
 from tracker.storage.labelling.audits import list_audits
 from tracker.storage.queries.finding import find_first_asked
@@ -189,13 +191,25 @@ def _along_weeks(
             found,
             row.since,
             row.interval if is_decided else None,
-            [
-                (at, one.name)
-                for one in list_versions(session, detector.id)[-_MOST_MARKS:]
-                if (at := find_first_asked(session, one))
-            ],
+            _find_marks(session, detector),
         ),
     }
+
+
+def _find_marks(session: Session, detector: Detector) -> list[tuple[datetime, str]]:
+    """Return when the first query of each of the newest versions was asked.
+
+    The walk to it begins with the day that was the first when labels came.
+    """
+    versions = list_versions(session, detector.id)[-_MOST_MARKS:]
+    kept = load_states(session, versions)
+    marks = []
+    for one in versions:
+        state = kept.get(one.id, {}).get((CALENDAR, ""))
+        born = state and midnight_in(date.fromisoformat(state["birth"]), detector.zone)
+        if at := find_first_asked(session, one, since=born or None):
+            marks.append((at, one.name))
+    return marks
 
 
 def _read_comparison(session: Session, detector: Detector) -> dict[str, Any] | None:
