@@ -166,14 +166,9 @@ def has_label(labeler: str | None, since: datetime | None) -> sa.ColumnElement[b
     return sa.select(sa.literal(1)).where(*found).exists()
 
 
-def find_first_asked(
-    session: Session, version: Version, *, since: datetime | None = None
-) -> datetime | None:
-    """Return when the first query of *version* was asked, of those *since* then."""
+def find_first_asked(session: Session, version: Version) -> datetime | None:
     own = {"detector_id": version.detector_id, "version_id": version.id}
     asked = sa.select(Query.asked_at).filter_by(**own)
-    if since is not None:
-        asked = asked.where(Query.asked_at >= since)
     return session.scalar(asked.order_by(Query.asked_at).limit(1))
 
 
