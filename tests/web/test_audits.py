@@ -32,7 +32,7 @@ def sheep(shelf: Shelf) -> str:
 @pytest.mark.slow
 def test_an_audit_is_begun_labelled_and_closed(visitor: Visitor, sheep: str) -> None:
     path = f"/detectors/{sheep}/audits"
-    assert "None yet." in visitor.get(path).text
+    assert "No audit yet: one says" in visitor.get(path).text
     begun = visitor.send(path, {"name": "Autumn", "aim": "balanced", "points": "3"})
     assert begun.status_code == 303, begun.text
     address = begun.location

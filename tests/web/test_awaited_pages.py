@@ -80,3 +80,15 @@ def test_each_class_has_bounds(visitor: Visitor, awaited: Callable[..., str]) ->
         assert all(60 < low < 75 for low in lows)
         assert "150 of 150" in table
         assert "takes those without one as wrong at its lower end" in table
+
+
+def test_intervals_of_labels_that_came_are_not_said_to_be_of_all_queries(
+    visitor: Visitor, awaited: Callable[..., str]
+) -> None:
+    path = f"/detectors/{awaited(target=0.95)}"
+    for measure in ("f1", "precision"):
+        page = visitor.get(f"{path}/changes?by=labels&measure={measure}")
+        assert "It is of the labels that had come, not of all queries." in page.text
+    assert "these intervals are of the labels that have come" in (
+        visitor.get(f"{path}/methods").text
+    )

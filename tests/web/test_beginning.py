@@ -43,6 +43,33 @@ def test_another_key_revokes_the_one_before(visitor: Visitor) -> None:
     assert answers == [401, 403]
 
 
+def test_a_detector_without_queries_has_commands_with_a_key_for_it_alone(
+    visitor: Visitor, shelf: Shelf
+) -> None:
+    path = f"/detectors/{shelf.add_detector()}"
+    other = shelf.add_detector(name="other")
+    assert "$TRACKER_KEY" in visitor.get(path).html
+    keys = []
+    for _ in range(2):
+        page = visitor.post(f"{path}/begin")
+        keys += set(re.findall(r"trk_[A-Za-z0-9]+", page.text))
+    assert "curl -s http://localhost/api/v1" + path in page.text
+    row = {"predicted": "YES", "confidence": 0.97, "version": "v1"}
+    answers = [
+        visitor.client.post(
+            f"/api/v1{one}/queries",
+            json=row,
+            headers={"Authorization": f"Bearer {key}"},
+        ).status_code
+        for key in keys
+        for one in (path, f"/detectors/{other}")
+    ]
+    assert answers == [401, 401, 201, 404]
+    # The page has moved on, and makes no key that nobody would see.
+    assert keys[1] not in visitor.get(path).html
+    assert visitor.send(f"{path}/begin", {}).status_code == 303
+
+
 def test_the_page_moves_on_once_there_is_a_detector(
     visitor: Visitor, shelf: Shelf
 ) -> None:

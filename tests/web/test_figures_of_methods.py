@@ -40,7 +40,7 @@ TEN = {name: Count(19, 20) for name in "abcdefghi"} | {"j": Count(20, 20)}
 TWO = {"a": Count(8, 10), "b": Count(13, 13)}
 # Of methods whose intervals take no time, the documentation says how many samples.
 QUICK = {"wilson", "wilson-cc", "agresti-coull", "jeffreys", "normal"}
-MOST_APPROXIMATE, MOST_GUARANTEED = 400, 2_000
+MOST_APPROXIMATE, MOST_GUARANTEED = 400, 500
 SAMPLES = 20_000
 FEW_SAMPLES = 500
 
@@ -181,7 +181,7 @@ def could_be(shares: tuple[float, float], most: int, *, is_all: bool) -> list[bo
     up.  With *is_all* there were as many samples as there can be.
     """
     found = set()
-    for samples in [most] if is_all else range(25, most + 1):
+    for samples in [most] if is_all else range(20, most + 1):
         least = math.ceil(shares[0] / 100 * samples - 1e-9)
         for held in range(least, min(least + 2, samples + 1)):
             holds = held / samples

@@ -139,15 +139,6 @@ def milliseconds(instant: datetime) -> int:
     return round(instant.timestamp() * 1000)
 
 
-def _labels_domain(first: int, last: int) -> tuple[float, float]:
-    least = max(last / _SPAN, 1.0)
-    decade = 10 ** math.floor(math.log10(least))
-    rounds = (step * decade for step in (1, 2, 5))
-    start: float = max(first, *(one for one in rounds if one <= least))
-    end: float = max(last, 10) if start == 1 else last
-    return min(start, end / 2), end
-
-
 def labels_axis(domain: tuple[float, float], width: int) -> dict[str, Any]:
     """Return the axis of labels, with fewer numbers if they do not fit."""
     start, end = domain
@@ -267,11 +258,16 @@ def build_view(
 ) -> View:
     """Build the view of all *paths*, each with its points in order."""
     last = max(path[-1].labels for path in paths)
-    labels = _labels_domain(min(path[0].labels for path in paths), last)
+    least = max(last / _SPAN, 1.0)
+    decade = 10 ** math.floor(math.log10(least))
+    rounds = [step * decade for step in (1, 2, 5) if step * decade <= least]
+    start: float = max(min(path[0].labels for path in paths), *rounds)
+    stop = max(last, 10) if start == 1 else last
+    labels = min(start, stop / 2), stop
     settled = max(labels[0], last / 4)
     if x == "labels":
         return View(x, labels, labels[0], settled, is_whole)
     first = milliseconds(min(path[0].computed_at for path in paths))
     end = milliseconds(max(path[-1].computed_at for path in paths))
-    start = min(first, end - (_DAY if x == "asked_at" else _MINUTE))
-    return View(x, (start, end), labels[0], settled, is_whole)
+    begin = min(first, end - (_DAY if x == "asked_at" else _MINUTE))
+    return View(x, (begin, end), labels[0], settled, is_whole)

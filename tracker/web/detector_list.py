@@ -159,7 +159,6 @@ def _reports() -> Reports:
 
 
 _FIRST_KEY = "first key"
-_MADE_HERE = re.compile(rf"{_FIRST_KEY}( \d+)?")
 
 
 @page("GET /begin", "viewer")
@@ -182,13 +181,21 @@ def make_first_key() -> ResponseReturnValue:
     with database().write() as session:
         if list_detectors(session, limit=1):
             return lead_to("show_detectors")
-        taken = [0]
-        for old in list_rows(session, ApiKey):
-            if made := _MADE_HERE.fullmatch(old.name):
-                taken.append(int(made[1] or 1))
-                if old.revoked_at is None:
-                    revoke_key(session, old.name, by())
-        name = f"{_FIRST_KEY} {max(taken) + 1}" if len(taken) > 1 else _FIRST_KEY
-        key = create_key(session, name, LOGGER, by())
+        key = renew_first_key(session, _FIRST_KEY)
     # Not a redirect: the key would have to be kept somewhere on the way.
     return render_template("detectors/list.html", total=0, archived=0, new_key=key)
+
+
+def renew_first_key(
+    session: Session, called: str, detectors: Sequence[str] | None = None
+) -> str:
+    """Make a key that only logs, and revoke those *called* so before it."""
+    made_here = re.compile(rf"{called}( \d+)?")
+    taken = [0]
+    for old in list_rows(session, ApiKey):
+        if made := made_here.fullmatch(old.name):
+            taken.append(int(made[1] or 1))
+            if old.revoked_at is None:
+                revoke_key(session, old.name, by())
+    name = f"{called} {max(taken) + 1}" if len(taken) > 1 else called
+    return create_key(session, name, LOGGER, by(), detectors=detectors)

@@ -39,6 +39,7 @@ from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
 from tracker.web.blueprint import answer_live, cut_page, lead_to, page, reading
 from tracker.web.deciding.planning import count_draws
+from tracker.web.detector_list import renew_first_key
 from tracker.web.drawing.answers import (
     draw_curve,
     list_pairs,
@@ -96,8 +97,20 @@ def make_detector() -> ResponseReturnValue:
     return lead_to("show_detector", detector_id=dump_id("det", detector.id))
 
 
+@page("POST /detectors/<detector_id>/begin", "admin")
+def make_detector_key(detector_id: str) -> ResponseReturnValue:
+    """Make a key for the commands of a detector without queries, and show it once."""
+    with database().write() as session:
+        detector = get_open_detector(session, detector_id)
+        if list_versions(session, detector.id):
+            return lead_to("show_detector", detector_id=detector_id)
+        called = f"first key of {dump_id('det', detector.id)}"
+        key = renew_first_key(session, called, [detector_id])
+    return show_detector(detector_id, key)
+
+
 @page("GET /detectors/<detector_id>", "viewer")
-def show_detector(detector_id: str) -> ResponseReturnValue:
+def show_detector(detector_id: str, new_key: str | None = None) -> ResponseReturnValue:
     """Show how accurate a detector is, and how sure that is."""
     with reading(detector_id) as (session, detector):
         page = _build_overview(session, detector, request.args)
@@ -108,6 +121,7 @@ def show_detector(detector_id: str) -> ResponseReturnValue:
             fingerprint=_fingerprint(page),
             overview=page,
             detector=detector,
+            new_key=new_key,
             # Only for a page that is drawn: it reads thousands of queries.
             find_differences=partial(_find_differences, session, page),
             count_draws=partial(count_draws, estimate, 2 * _NEAR),

@@ -1,6 +1,7 @@
 """Files to download: the history and the labels of a detector."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from flask import Response, request
@@ -69,7 +70,5 @@ def download_labels(detector_id: str, suffix: str) -> ResponseReturnValue:
     with reading(detector_id) as (_, detector):
         reference = dump_id("det", detector.id)
 
-    def rows(session: Session) -> Rows:
-        return iter_labels(session, detector)
-
+    rows = partial(iter_labels, detector=detector)
     return download(reference, "labels", suffix, LABEL_COLUMNS, rows)

@@ -12,23 +12,16 @@ from tracker.services.estimates.decision import method_level
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
 from tracker.services.estimates.intervals import score
 
+# How long the coverage of one method may take.
+_MILLISECONDS = 20.0
 
-class _Budget(NamedTuple):
-    """How long the coverage of one method may take, and how it may be simulated."""
-
-    milliseconds: float
-    most_draws: int
-    fewest_draws: int
-    largest_error: float
-
-
-# A few samples show what an approximation loses.  What is proved is worth a
-# simulated figure only where that is more precise than the proof.
-_APPROXIMATE = _Budget(100.0, 400, 25, 1.0)
-_GUARANTEED = _Budget(250.0, 2_000, 100, 0.01)
+# The most and the fewest draws, and the largest error.  A few samples show what an
+# approximation loses.  What is proved is worth a simulated figure only where that is
+# more precise than the proof.
+_APPROXIMATE, _GUARANTEED = (400, 20, 1.0), (500, 100, 0.01)
 
 # Milliseconds for an interval, and for each of its classes, where they are many.
-_COSTS = {"posterior": (0.5, 0.3), "anytime": (0.3, 0.2), "mid-p": (0.3, 0.02)}
+_COSTS = {"anytime": (0.04, 0.015), "mid-p": (0.06, 0.015)}
 
 # Of pairs of counts that are likely, in a sum: one takes two milliseconds by `joint`,
 # half of one by `bootstrap` and `posterior`, a tenth by `anytime` and a fortieth by
@@ -94,13 +87,10 @@ class MethodReading:
 def read_methods(estimate: Estimate) -> list[MethodReading]:
     """Return the interval of each method for *estimate*, the guaranteed ones first.
 
-    The coverage is that of the balanced interval, at the counts and the accuracies
-    seen; a class without any mistake is taken to make half of one in as many queries
-    and one more, for at an accuracy of 100 % even the worst method is always right.
-    It is summed for two classes with few labels and simulated for others.  Those far
-    below the level come last.  There is none without labels of a class, where even a
-    short simulation would take long, and for a guaranteed method where the standard
-    error would be more than a point: at least its level is proved.
+    Those far below the level come last.  The coverage is that of the balanced interval
+    at the counts and accuracies seen; a class without a mistake is taken to make half
+    of one in one query more, for at 100 % even the worst method is always right.
+    There is none where that would take long, or say less than is proved.
     """
     readings = []
     counts, shares = ([estimate.correct], [estimate.labelled]), [estimate.shares]
@@ -167,16 +157,16 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     truth = tuple(_supposed(scope) for scope in estimate.classes)
     level = estimate.confidence_level
     is_guaranteed = stats.get_method(method).is_guaranteed
-    budget = _GUARANTEED if is_guaranteed else _APPROXIMATE
-    most = int(budget.milliseconds / _milliseconds(method, labelled))
+    most_draws, fewest_draws, largest = _GUARANTEED if is_guaranteed else _APPROXIMATE
+    most = int(_MILLISECONDS / _milliseconds(method, labelled))
     if can_sum_balanced(estimate) and stats.count_likely(labelled, truth) <= most:
         found = _sum_coverage(method, labelled, truth, level)
         return BalancedCoverage(found.holds, 0.0, level)
-    if most < budget.fewest_draws:
+    if most < fewest_draws:
         return None
-    draws = min(most, budget.most_draws)
+    draws = min(most, most_draws)
     holds, error = _simulated(method, labelled, truth, level, draws)
-    if error > budget.largest_error:
+    if error > largest:
         return None
     return BalancedCoverage(max(holds, level) if is_guaranteed else holds, error, level)
 
@@ -187,10 +177,13 @@ def _milliseconds(method: str, labelled: Sequence[int]) -> float:
     if method == "joint":
         if stats.joint_is_costly(labelled):
             return math.inf
-        return 0.5 if classes > 3 and len(set(labelled)) == 1 else 4.0
+        is_quick = classes > 3 and len(set(labelled)) == 1
+        return 0.03 + 0.004 * classes if is_quick else 4.0
     if method == "bootstrap":
-        return 0.5 + 0.12 * sum(math.sqrt(n) for n in labelled)
-    first, each = _COSTS.get(method, (0.05, 0.005))
+        return 0.15 + 0.05 * sum(math.sqrt(n) for n in labelled)
+    if method == "posterior":
+        return 0.1 + 0.05 * sum(math.log10(n) ** 2 for n in labelled)
+    first, each = _COSTS.get(method, (0.01, 0.002))
     return first + each * classes
 
 

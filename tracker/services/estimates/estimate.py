@@ -31,6 +31,7 @@ from tracker.services.estimates.counts import (
 from tracker.services.estimates.decision import Decision, Span
 from tracker.services.estimates.intervals import (
     ALL,
+    Claim,
     MethodWord,
     score,
     score_share,
@@ -40,6 +41,7 @@ from tracker.services.estimates.missing import (
     NOTHING,
     Missing,
     UnclearBounds,
+    bound_each_missing,
     bound_unclear,
 )
 from tracker.services.estimates.replays import REPLAYS_ASIDE, decide_replay
@@ -81,6 +83,7 @@ class Population(Shape):
 
 
 _Bounded = TypeVar("_Bounded", bound=Accuracy)
+_Scored = TypeVar("_Scored", bound=Score)
 
 
 class ClassEstimate(Score, OfClass):
@@ -234,11 +237,25 @@ class Estimate(OfDetector):
         if awaited == NOTHING:
             return self
         self._awaited = awaited
-        classes = [
-            self.bound(one, Measure(words.RECALL, one.name)) for one in self.classes
-        ]
+        classes = self.bound_classes(self.classes, words.RECALL)
         balanced = self.bound(self.balanced, Measure(words.BALANCED))
         return self.model_copy(update={"classes": classes, "balanced": balanced})
+
+    def bound_classes(self, found: list[_Scored], kind: str) -> list[_Scored]:
+        """Return the scores of the classes with bounds, all computed at once."""
+        if self._awaited == NOTHING:
+            return found
+        level = self.shown_level
+        ends = bound_each_missing(
+            [Claim((one.correct,), (one.labelled,), None, level) for one in found],
+            [Measure(kind, name) for name in self.confusion],
+            [*self.confusion],
+            self._awaited,
+        )
+        return [
+            one.model_copy(update={"low": low, "high": high})
+            for one, (low, high) in zip(found, ends, strict=True)
+        ]
 
     def bound(self, found: _Bounded, measure: Measure) -> _Bounded:
         if self._awaited == NOTHING:

@@ -237,8 +237,7 @@ def score_named(estimate: Estimate, measure: Measure) -> Score:
 
 def list_precisions(estimate: Estimate) -> list[Score]:
     _, *each = score_estimate(estimate, words.PRECISION)
-    names = (Measure(words.PRECISION, name) for name in estimate.confusion)
-    return [estimate.bound(*one) for one in zip(each, names, strict=True)]
+    return estimate.bound_classes(each, words.PRECISION)
 
 
 def score_own(estimate: Estimate, measure: str) -> Accuracy:

@@ -18,7 +18,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import stats
-from tracker.services.estimates.intervals import Claim, bound
+from tracker.services.estimates.intervals import Claim, bound_all
 from tracker.services.evidence.measure import Measure, read_measure, spread
 from tracker.shapes import Shape
 from tracker.storage.detectors import Detector, Version
@@ -105,36 +105,51 @@ def count_unlabelled(
 def bound_missing(
     claim: Claim, measure: Measure, classes: Sequence[str], missing: Missing | None
 ) -> tuple[float, float]:
-    """Return the interval of a claim if all that is *missing* were wrong, or right."""
+    return bound_each_missing([claim], [measure], classes, missing)[0]
+
+
+def bound_each_missing(
+    claims: Sequence[Claim],
+    measures: Sequence[Measure],
+    classes: Sequence[str],
+    missing: Missing | None,
+) -> list[tuple[float, float]]:
+    """Return each claim's interval if all that is *missing* were wrong, or right.
+
+    The claims are of one level and on *measures* of one kind.
+    """
     if missing is None:
-        return 0.0, 1.0
-    right, counted, shares, level = claim
+        return [(0.0, 1.0)] * len(claims)
     if not missing:
-        return bound(right, counted, level, shares)
+        return bound_all(claims)
+    _, _, shares, level = claims[0]
 
     def interval(k: npt.ArrayLike, n: npt.ArrayLike, level: float) -> stats.Interval:
-        some, of = (tuple(np.asarray(one).tolist()) for one in (k, n))
-        low, high = bound(some, of, level, shares)
-        return stats.Interval(np.asarray(low), np.asarray(high))
+        rows = zip(np.asarray(k).tolist(), np.asarray(n).tolist(), strict=True)
+        found = bound_all([Claim(tuple(a), tuple(b), shares, level) for a, b in rows])
+        return stats.Interval(*np.array(found).T)
 
     # Of each number counted, how many may be wrong at most, and right.
     answers, unknown = sum(missing.values()), missing.get(None, 0)
     wrong: Any = [answers]
     more = wrong
-    if measure.kind != OVERALL:
+    kind = measures[0].kind
+    if kind != OVERALL:
         wrong, more = stats.count_unanswered([missing.get(name, 0) for name in classes])
         # What got no answer, or one that is no class, may be of any class, and is
         # wrong.
         wrong, more = wrong + (answers - more.sum()), more + unknown
-    if measure.kind == PRECISION:
+    if kind == PRECISION:
         wrong = more
-    if measure.of is not None:
-        place = [classes.index(measure.of)]
-        wrong, more = wrong[place], more[place]
+    if measures[0].of is not None:
+        place_of = {name: place for place, name in enumerate(classes)}
+        places = [[place_of[one.of or ""]] for one in measures]
+        wrong, more = wrong[places], more[places]
+    right, counted, *_ = zip(*claims, strict=True)
     bounds = stats.completed_interval(
         interval, right, counted, level, wrong=wrong, right=more
     )
-    return float(bounds.low), float(bounds.high)
+    return list(zip(bounds.low.tolist(), bounds.high.tolist(), strict=True))
 
 
 def say_missing(missing: Missing | None) -> str:

@@ -80,11 +80,13 @@ def draw_curve(
         # The number of labels at the end needs the rest of a narrow screen.
         if one >= first and x(one) < 600
     ]
+    # Beyond a factor of 500 those of 1, 2 and 5 would touch on a narrow screen.
+    apart = 1 if last.labels < 500 * first else 3
     return {
         "axis": axis,
         "band": " ".join([*upper, *lower]),
         "line": " ".join(place(one.labels, one.accuracy or 0.0) for one in known),
-        "labels": ticks[:: 1 + len(ticks) // 7],
+        "labels": ticks[::apart],
         "last": last,
     }
 

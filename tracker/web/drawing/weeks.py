@@ -48,12 +48,12 @@ def draw_weeks(
     found: Weeks,
     since: date | None = None,
     now: Accuracy | None = None,
-    versions: Sequence[tuple[datetime, str]] = (),
+    versions: Sequence[tuple[date, str]] = (),
 ) -> dict[str, Any]:
     """Return the bars, the oldest first, and what is drawn around them.
 
     *since* a change the interval *now* is what counts, and earlier bars are grey.
-    *versions* are marked when the first query of each was asked.
+    *versions* are marked on the day when the first query of each was asked.
     """
     spans = found.items[::-1]
     if not spans:
@@ -83,7 +83,7 @@ def draw_weeks(
         bars.append(bar)
     marks: dict[date, list[str]] = {}
     for at, name in versions:
-        marks.setdefault(_day(found, at), []).append(name)
+        marks.setdefault(at, []).append(name)
     return {
         "bars": bars,
         "axis": near_axis(found.target, *_find_lows(spans, now if since else None)),

@@ -17,6 +17,7 @@ from tracker.errors import ConflictError
 from tracker.http import by, now
 from tracker.services.deciding.comparison import get_comparison
 from tracker.services.deciding.pairs import Change
+from tracker.services.estimates.calendar import find_birth
 from tracker.services.estimates.charts import build_chart, list_changes, list_states
 from tracker.services.estimates.cohorts import get_cohorts
 from tracker.services.estimates.counts import current_counts
@@ -40,9 +41,9 @@ from tracker.services.wording import check_one_of
 from tracker.storage.base import parse_whole
 from tracker.storage.detectors import Detector, Version, list_versions
 from tracker.storage.estimates import snapshots as storage
+from tracker.storage.estimates.projections import CALENDAR, load_states
 from tracker.storage.estimates.snapshots import Snapshot
 from tracker.storage.labelling.audits import list_audits
-from tracker.storage.queries.finding import find_first_asked
 from tracker.storage.telling import list_detector_events
 from tracker.web.blueprint import page, reading
 from tracker.web.detectors import tell_briefly
@@ -172,6 +173,8 @@ def _along_weeks(
     is_decided = found.measure == detector.measure
     below = [one for one in found.items if one.below_target][:_MOST_BELOW]
     names = [detector.measure, *(name for name, _ in detector.also), OVERALL]
+    zone, versions = detector.zone, list_versions(session, detector.id)[-_MOST_MARKS:]
+    states = load_states(session, versions)
     return {
         "found": found,
         "wrong": {
@@ -190,9 +193,10 @@ def _along_weeks(
             row.since,
             row.interval if is_decided else None,
             [
-                (at, one.name)
-                for one in list_versions(session, detector.id)[-_MOST_MARKS:]
-                if (at := find_first_asked(session, one))
+                # Its calendar knows the day, without a walk along the queries before.
+                (find_birth(session, one, state, zone), one.name)
+                for one in versions
+                for state in [states.get(one.id, {}).get((CALENDAR, ""), {})]
             ],
         ),
     }

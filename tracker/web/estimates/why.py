@@ -6,10 +6,10 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from tracker import stats
-from tracker.charts.histogram import TailPicture, draw_curve, draw_tail
+from tracker.charts.histogram import draw_curve, draw_tail
 from tracker.http import database, now
 from tracker.services.detectors import get_detector
-from tracker.services.estimates.estimate import ClassEstimate, get_estimate
+from tracker.services.estimates.estimate import get_estimate
 from tracker.services.versions import choose_versions
 from tracker.stats import TailSide, chances_of_ever_missing
 from tracker.web.blueprint import page, reading
@@ -38,6 +38,18 @@ def show_why(detector_id: str) -> ResponseReturnValue:
         scope = next(
             (one for one in known if one.name == name), next(iter(known), None)
         )
+        tail = None
+        if scope is not None:
+            # Begin where one may see something: at the bound that is further away.
+            seen = scope.correct / scope.labelled
+            low_is_further = seen - scope.low > scope.high - seen
+            supposed = round(scope.low if low_is_further else scope.high, 3)
+            percent = request.args.get("supposed", type=float)
+            if percent is not None and 0 <= percent <= 100:
+                supposed = percent / 100
+            is_high = supposed * scope.labelled >= scope.correct
+            side: TailSide = "fewer" if is_high else "more"
+            tail = draw_tail(scope.correct, scope.labelled, supposed, side)
         return render_template(
             "why/why.html",
             detector=detector,
@@ -46,7 +58,7 @@ def show_why(detector_id: str) -> ResponseReturnValue:
             scope=scope,
             tail_share=(1 - estimate.confidence_level) / 2,
             reading=None if scope is None else read(scope, name=scope.name, tone=0),
-            tail=None if scope is None else _draw_own(scope),
+            tail=tail,
             published=[
                 draw_tail(*PUBLISHED[:2], supposed, "fewer")
                 for supposed in PUBLISHED[2]
@@ -67,19 +79,6 @@ def show_peeking(detector_id: str) -> ResponseReturnValue:
             level=_PEEKED_LEVEL,
             ceiling=_CEILING,
         )
-
-
-def _draw_own(scope: ClassEstimate) -> TailPicture:
-    # Begin where one may see something: at the bound that is further away.
-    seen = scope.correct / scope.labelled
-    low_is_further = seen - scope.low > scope.high - seen
-    supposed = round(scope.low if low_is_further else scope.high, 3)
-    percent = request.args.get("supposed", type=float)
-    if percent is not None and 0 <= percent <= 100:
-        supposed = percent / 100
-    is_high = supposed * scope.labelled >= scope.correct
-    side: TailSide = "fewer" if is_high else "more"
-    return draw_tail(scope.correct, scope.labelled, supposed, side)
 
 
 @lru_cache(maxsize=2)

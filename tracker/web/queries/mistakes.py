@@ -48,6 +48,12 @@ def show_mistakes(detector_id: str) -> ResponseReturnValue:
             found = get_facets(session, detector, asked.wanted, at=now())
         except InvalidInputError as error:
             problem = str(error)
+        # That no estimate counts.  To find a few among many takes a walk along all.
+        others: int | None = 0
+        if asked.counted == "yes" and not problem:
+            aside = replace(asked.wanted, is_counted=False)
+            is_large = _is_large(session, detector)
+            others = None if is_large else count(session, detector, aside)
         page = render_template(
             "queries/mistakes.html",
             detector=detector,
@@ -63,21 +69,9 @@ def show_mistakes(detector_id: str) -> ResponseReturnValue:
             whole=found and found.items[0],
             is_cut=found and found.is_cut,
             since=_name_span(asked),
-            others=0 if problem else _count_others(session, detector, asked),
+            others=others,
         )
     return page, 400 if problem else 200
-
-
-def _count_others(session: Session, detector: Detector, asked: Filter) -> int | None:
-    """Return how many more mistakes there are that no estimate counts.
-
-    None for many queries: to find a few of them takes a walk along all mistakes.
-    """
-    if asked.counted != "yes":
-        return 0
-    if _is_large(session, detector):
-        return None
-    return count(session, detector, replace(asked.wanted, is_counted=False))
 
 
 def _name_span(asked: Filter) -> str:

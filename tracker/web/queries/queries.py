@@ -169,6 +169,11 @@ def render_query(session: Session, query: Query, form: Form) -> str:
     query = see_as(session, query, account().name)
     is_editor = account().may(EDITOR)
     second = find_recheck(session, query)
+    how: dict[str, Any] = {"sort": asked.order, "after": query, "limit": 1, "at": now()}
+    neighbours = {}
+    for name, back in (("before", True), ("behind", False)):
+        found = find_queries(session, detector, asked.wanted, **how, is_backwards=back)
+        neighbours[name] = next(iter(found[0]), None)
     return render_template(
         "queries/query.html",
         # What is known of a gold query nobody who labels may see.
@@ -187,24 +192,11 @@ def render_query(session: Session, query: Query, form: Form) -> str:
         keys=choose_keys(detector.classes),
         known_tags=list_tags(session, detector.id),
         asked=asked.address,
-        **_find_neighbours(session, detector, query, asked),
+        **neighbours,
         settles=query.agreement == DISPUTED and is_editor,
         is_closed=is_closed(query, account()),
         form=form,
     )
-
-
-def _find_neighbours(
-    session: Session, detector: Detector, query: Query, asked: Filter
-) -> dict[str, Query | None]:
-    how: dict[str, Any] = {"sort": asked.order, "after": query, "limit": 1, "at": now()}
-    found: dict[str, Query | None] = {}
-    for name, is_backwards in (("before", True), ("behind", False)):
-        nearest, _, _ = find_queries(
-            session, detector, asked.wanted, **how, is_backwards=is_backwards
-        )
-        found[name] = next(iter(nearest), None)
-    return found
 
 
 @page("GET /queries/<query_id>/image", "viewer")
