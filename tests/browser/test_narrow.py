@@ -111,6 +111,20 @@ def test_no_card_of_the_overview_cuts_what_it_holds(
         assert card.evaluate("card => card.scrollWidth - card.clientWidth") <= 1
 
 
+@pytest.mark.parametrize("width", [721, 1024, 1440])
+def test_a_button_with_a_long_name_covers_no_sentence(
+    open_page: Open, width: int
+) -> None:
+    page = open_page("/label", viewport={"width": width, "height": 900}).page
+    long = "Label a name of twenty-four ch…, then the next"
+    page.locator(".act > .btn").evaluate("(one, text) => one.textContent = text", long)
+    ends = page.evaluate("""() => [".answer-card > div:first-child", ".act > .btn"].map(
+      (one) => document.querySelector(one).getBoundingClientRect())
+      .map(({ left, right, top, bottom }) => ({ left, right, top, bottom }))""")
+    said, button = ends
+    assert said["right"] < button["left"] or said["bottom"] <= button["top"]
+
+
 def test_the_tab_that_is_shown_is_in_sight(open_page: Open) -> None:
     page = open_page("/detectors/det_1/setup", viewport=PHONE).page
     expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=1)
