@@ -108,18 +108,8 @@ def _print_decisions(found: MeasuredEstimate) -> None:
 
 
 def _print_left_out(found: Estimate) -> None:
-    counts = {
-        "unclear": found.unclear,
-        "disputed": found.disputed_left_out,
-        "targeted": found.targeted_left_out,
-        "unstated": found.unstated_left_out,
-        "replayed": found.replayed_left_out,
-        "of repeated inputs": found.repeats_left_out,
-        "of groups that count by another query": found.grouped_left_out,
-    }
-    if any(counts.values()):
-        said = (f"{count:,} {name}" for name, count in counts.items() if count)
-        click.echo(f"left out: {', '.join(said)}")
+    if found.left_out:
+        click.echo(f"left out: {found.left_out}")
     if found.versions_left_out:
         click.echo(
             f"an input counts once, by a version that was drawn: "
@@ -167,10 +157,12 @@ def _print_slices(found: Slices) -> None:
     if not found.is_counted:
         click.echo("The job counts this key now; ask again in a minute.")
         return
-    if found.unstated_left_out:
-        click.echo(
-            f"left out: {found.unstated_left_out:,} labels without a stated sampling"
-        )
+    for number, kind in (
+        (found.unstated_left_out, "labels without a stated sampling"),
+        (found.replayed_left_out, "replayed labels"),
+    ):
+        if number:
+            click.echo(f"left out: {number:,} {kind}")
     rows = []
     for one in found.items:
         state = one.state.replace("_", " ")
@@ -236,7 +228,8 @@ def _print_csv(found: Weeks) -> None:
 def _print_weeks(found: Weeks) -> None:
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}, {found.measure} by "
-        f"{found.by}, {found.time_zone}"
+        f"{found.by}, {found.time_zone}; intervals by {found.population} labels, each "
+        f"{found.unit} counts once"
     )
     rows = []
     for one in found.items:

@@ -37,7 +37,7 @@ from tracker.storage.estimates.cells import Counts, day_in, midnight_in, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.projections import list_projections
 from tracker.storage.queries.finding import find_first_asked
-from tracker.words import ANYTIME, BALANCED, OVERALL, UNSTATED
+from tracker.words import ANYTIME, BALANCED, OVERALL, REPLAYED, UNSTATED
 
 METADATA = "metadata."
 Cells = Mapping[tuple[str, str], int]
@@ -209,6 +209,9 @@ class Slices(OfDetector):
     )
     unit: Unit = Field(description="What counts once.")
     labels: int
+    replayed_left_out: int = Field(
+        description="Labels that inputs had already, given to another version."
+    )
     unstated_left_out: int = Field(
         description="Labels of which nobody has said how they were chosen. No slice "
         "counts them."
@@ -270,6 +273,7 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
     )
     counts = pool(current_counts(session, versions).values())
     unstated = counts.count(standings_of(UNSTATED, None))
+    replayed = standings_of(REPLAYED, detector.label_sampling)
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -286,6 +290,7 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         unit=unit_of(detector),
         labels=overall.labelled,
         unstated_left_out=0 if detector.label_sampling else unstated,
+        replayed_left_out=counts.count(replayed),
         overall=overall,
         measured=measured,
         items=_describe(detector, parts, measure, level),
