@@ -77,6 +77,8 @@ def _print_estimate(found: MeasuredEstimate) -> None:
         click.echo(
             f"no answer: {found.unanswered:,} of {found.labels:,}, counted as wrong"
         )
+    for warning in found.warnings:
+        click.echo(f"warning: {warning.message}")
     _print_left_out(found)
     if found.weighted is not None:
         balanced = found.weighted.balanced

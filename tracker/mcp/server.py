@@ -369,6 +369,8 @@ def _say_estimate(found: MeasuredEstimate, measure: Measure) -> str:
     mean = f"the mean of {classes}, with " if measure.kind == BALANCED else ""
     counts = f"{score.correct:,} of {plural(score.labelled, 'prediction')} correct"
     said += f": {mean}{counts}. It rests on {found.basis}"
+    for warning in found.warnings:
+        said += f" {warning.message}."
     first = f"{name}, version {plain(found.version or '')}:"
     return " ".join(filter(None, (first, report, said)))
 

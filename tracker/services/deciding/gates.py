@@ -195,8 +195,9 @@ def _ask(
     if not checks:
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
     own = score_own(estimate, detector.measure)
+    warnings = [f"{one.message}." for one in estimate.warnings]
     return Gate(
-        basis=estimate.basis,
+        basis=" ".join([estimate.basis, *warnings]),
         confidence_level=level,
         detector=detector.name,
         version=estimate.version,

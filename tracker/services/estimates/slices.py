@@ -271,9 +271,6 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         _bound(*_count([whole], detector.classes, one), level)[0]
         for one in (Measure(OVERALL), measure)
     )
-    counts = pool(current_counts(session, versions).values())
-    unstated = counts.count(standings_of(UNSTATED, None))
-    replayed = standings_of(REPLAYED, detector.label_sampling)
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -289,12 +286,21 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         measure=str(measure),
         unit=unit_of(detector),
         labels=overall.labelled,
-        unstated_left_out=0 if detector.label_sampling else unstated,
-        replayed_left_out=counts.count(replayed),
+        **_count_left_out(session, detector, versions),
         overall=overall,
         measured=measured,
         items=_describe(detector, parts, measure, level),
     )
+
+
+def _count_left_out(
+    session: Session, detector: Detector, versions: Sequence[Version]
+) -> dict[str, Any]:
+    counts = pool(current_counts(session, versions).values())
+    return {
+        f"{one}_left_out": counts.count(standings_of(one, detector.label_sampling))
+        for one in (UNSTATED, REPLAYED)
+    }
 
 
 def _add_up(

@@ -98,7 +98,9 @@ class Weeks(OfDetector):
     """The weeks, days or months of a version, the newest first."""
 
     by: Cut
-    population: PopulationWord = Field(description="Whose labels the intervals count.")
+    population: PopulationWord = Field(
+        default=LIVE, description="Whose labels the intervals count."
+    )
     unit: Unit = Field(description="What counts once.")
     measure: str
     target: float | None = Field(description="The target of the measure.")
@@ -153,7 +155,6 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
         name=detector.name,
         version=next((one.name for one in versions), None),
         by=by,
-        population=LIVE,
         unit=unit_of(detector),
         measure=str(chosen),
         target=target,
