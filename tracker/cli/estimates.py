@@ -13,7 +13,7 @@ from tracker.rounding import outward
 from tracker.services.deciding.planning import price_audit
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.report import add_sentence, tell_change
 from tracker.services.estimates.slices import Slices, get_slices
@@ -79,7 +79,13 @@ def _print_estimate(found: MeasuredEstimate) -> None:
         )
     for warning in found.warnings:
         click.echo(f"warning: {warning.message}")
-    _print_left_out(found)
+    if found.left_out:
+        click.echo(f"left out: {found.left_out}")
+    if found.versions_left_out:
+        click.echo(
+            f"an input counts once, by a version that was drawn: "
+            f"{found.versions_left_out:,} labels of other versions left out"
+        )
     if found.weighted is not None:
         balanced = found.weighted.balanced
         shown = "not known" if balanced is None else f"{balanced:.6f}"
@@ -107,16 +113,6 @@ def _print_decisions(found: MeasuredEstimate) -> None:
         )
         if decision.advice is not None:
             click.echo(decision.advice.text)
-
-
-def _print_left_out(found: Estimate) -> None:
-    if found.left_out:
-        click.echo(f"left out: {found.left_out}")
-    if found.versions_left_out:
-        click.echo(
-            f"an input counts once, by a version that was drawn: "
-            f"{found.versions_left_out:,} labels of other versions left out"
-        )
 
 
 def _counts(one: Any) -> tuple[str, str]:
