@@ -119,6 +119,9 @@ def test_the_bounds_are_those_that_hold_at_every_look(run, detector, service) ->
 def test_an_estimate_says_since_which_day_its_verdict_is(detector, service) -> None:
     found = service.server.get(f"{path_of(detector)}/estimate").json
     assert ", since" not in str(Estimate(found, detector, service.server))
+    warned = {**found, "warnings": [{"message": "Mistakes come in bursts"}]}
+    said = str(Estimate(warned, detector, service.server))
+    assert "warning: Mistakes come in bursts\n" in said
     found["decision"]["span"]["since"] = "2026-11-09"
     said = str(Estimate(found, detector, service.server))
     assert said.endswith("] at every look, since 9 Nov 2026")

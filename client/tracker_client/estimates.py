@@ -115,7 +115,10 @@ class Estimate(Mapping[str, Any]):
             f"{scope:{widths[0]}}  {counts:>{widths[1]}}  {said}"
             for scope, counts, said in table
         ]
-        return "\n".join([self._title(), self["basis"], *lines, *self._decided()])
+        # A server of before has none.
+        warnings = [f"warning: {one['message']}" for one in self.get("warnings", ())]
+        said = [self["basis"], *warnings, *lines, *self._decided()]
+        return "\n".join([self._title(), *said])
 
     def _decided(self) -> list[str]:
         """Return verdicts with their measures and intervals, or why there is none."""

@@ -163,3 +163,11 @@ def test_a_label_that_was_picked_is_no_word_in_a_file_either(api, wanted):
         assert api.send_file(PATH, body, "application/json").status_code == 200
     query = query_of(api, "a")
     assert (query["label"], query["agreement"]) == ("YES", "agreed")
+
+
+def test_a_dispute_is_no_correction(api, wanted):
+    assert send(api, *ROWS).status_code == 200
+    found = api.get("/detectors/door/estimate").json
+    # Where two are wanted, one word is missing of c.
+    assert found["disputed_left_out"] == wanted
+    assert found["corrections"] == 0

@@ -1,5 +1,7 @@
 """Plans by API."""
 
+import math
+
 import pytest
 
 from tests.api.problems import assert_problem
@@ -44,6 +46,27 @@ def test_a_plan_says_what_each_class_needs(api, published):
         }
     assert plan["classes"][0]["to_certify"] is None
     assert plan["next"] == {"class": "YES", "reason": "narrows_most"}
+
+
+@pytest.mark.parametrize(
+    ("measure", "right", "counted", "following"),
+    [
+        ("overall", 64, 72, None),
+        ("precision:YES", 23, 26, None),
+        ("recall:NO", 41, 44, "NO"),
+    ],
+)
+def test_a_plan_goes_by_the_measure(api, published, measure, right, counted, following):
+    api.patch("/detectors/door", {"measure": measure, "label_sampling": "random"})
+    plan = api.get(PATH).json
+    assert [plan[one] for one in ("population", "unit", "measure")] == [
+        "live",
+        "input",
+        measure,
+    ]
+    more = labels_to_reach_width(right, counted, 0.1, 0.95)
+    assert plan["draws_for_width"] == math.ceil(more * 72 / counted)
+    assert (plan["next"] and plan["next"]["class"]) == following
 
 
 def test_the_target_is_the_detectors_unless_another_is_given(api, published):

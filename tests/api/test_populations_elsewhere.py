@@ -98,3 +98,17 @@ def test_a_label_that_was_there_says_nothing_of_how_late_labels_come(api, door, 
     assert (day["queries"], day["labelled"]) == (1, 0)
     (day,) = api.get("/detectors/door/cohorts?version=v1").json["items"]
     assert (day["queries"], day["labelled"]) == (20, 20)
+
+
+def test_slices_and_weeks_say_whose_labels_they_count(api, judged):
+    api.patch("/detectors/door", {"slices": ["camera"]})
+    row = {"predicted": "YES", "version": "v2", "metadata": {"camera": "north"}}
+    send(api, *(row | {"key": f"v2-{n}", "input": f"i{n}"} for n in range(20)))
+    for version, replayed, unstated in (("v1", 0, 10), ("v2", 10, 10)):
+        found = api.get(f"/detectors/door/slices?by=week&version={version}").json
+        assert [found[name] for name in KEYS] == ["live", "input"]
+        assert found["replayed_left_out"] == replayed
+        assert found["unstated_left_out"] == unstated
+        found = api.get(f"/detectors/door/weeks?version={version}").json
+        assert [found[name] for name in KEYS] == ["live", "input"]
+    assert api.get("/detectors/door/labelers").json["unit"] == "input"

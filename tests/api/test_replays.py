@@ -43,6 +43,44 @@ def test_a_new_version_replays_a_random_part_and_passes_the_gate(api, door):
     assert by_name == {"v1": False, "v2": True}
 
 
+def test_one_label_of_its_own_makes_no_replay_of_mistakes_a_comparison(api, door):
+    api.patch(PATH, {"label_sampling": "random", "measure": "overall"})
+    names = [f"frame {number}" for number in range(80)]
+    put(api, "v1", names[:40], label="YES")
+    put(api, "v1", names[40:], label="NO")
+    rows = [{"version": "v2", "input": one, "predicted": "NO"} for one in names[40:]]
+    api.post(f"{PATH}/import", {"items": rows})
+    compare = f"{PATH}/comparison?old=v1&new=v2"
+    assert "unseen" in api.get(compare).json["no_decision_because"]
+
+    put(api, "v2", ["own"], label="YES")
+    found = api.get(compare).json
+    assert (found["verdict"], found["decision"]) == ("undecided", None)
+    assert "unseen" in found["no_decision_because"]
+    gate = {"version": "v2", "target": 0.1, "not_worse_than": "v1"}
+    assert_problem(api.post(f"{PATH}/gate", gate), 409)
+    # Nor does saying that it was made without them: it was put to the mistakes only.
+    api.patch(f"{PATH}/versions/v2", {"unseen": True})
+    assert api.get(compare).json["decision"] is None
+    put(api, "v2", names[:40])
+    assert api.get(compare).json["verdict"] == "better"
+
+
+def test_labels_that_come_after_both_versions_compare_them(api, door):
+    api.patch(PATH, {"label_sampling": "random", "measure": "overall"})
+    names = [f"frame {number}" for number in range(40)]
+    put(api, "v1", names)
+    put(api, "v1", ["elsewhere"], label="YES")
+    # Half of the traffic only.
+    rows = [{"version": "v2", "input": one, "predicted": "NO"} for one in names[20:]]
+    api.post(f"{PATH}/import", {"items": rows})
+    put(api, "v2", ["own"], label="YES")
+    given = [{"input": one, "label": "NO"} for one in names]
+    assert api.post(f"{PATH}/import", {"items": given}).status_code == 200
+    found = api.get(f"{PATH}/comparison?old=v1&new=v2").json
+    assert (found["verdict"], found["no_decision_because"]) == ("better", None)
+
+
 def test_a_gate_is_asked_over_http_by_its_conditions(api, door):
     api.post(f"{PATH}/queries", {"predicted": "YES", "label": "YES"})
     assert_problem(api.post(f"{PATH}/gate", {}), 422, field="target")

@@ -211,3 +211,34 @@ def test_the_job_keeps_what_is_counted_and_reads_no_query(
     assert ask() == waiting
     with database.read() as session:
         assert recount(session, session.get_one(Detector, 1)) == []
+
+
+def test_a_replay_that_may_have_seen_the_labels_names_no_threshold(api, door):
+    api.patch("/detectors/door", {"target": 0.5, "label_sampling": "random"})
+    rows = [{"predicted": "YES", "input": f"{n}", "confidence": 0.9} for n in range(99)]
+    for version, label in (("v1", {"label": "YES"}), ("v2", {})):
+        items = [{**row, **label, "version": version} for row in rows]
+        sent = api.post("/detectors/door/import", {"items": items})
+        assert sent.status_code == 200, sent.text
+    path = "/detectors/door/thresholds"
+    found = api.get(f"{path}?version=v1").json
+    assert (found["lowest"]["threshold"], found["no_decision_because"]) == (0.9, None)
+    found = api.get(f"{path}?version=v2").json
+    assert (found["population"], found["lowest"]) == ("replayed", None)
+    assert "unseen" in found["no_decision_because"]
+    api.patch("/detectors/door/versions/v2", {"unseen": True})
+    assert api.get(f"{path}?version=v2").json["lowest"]["threshold"] == 0.9
+
+
+def test_where_every_query_gets_its_label_those_without_one_may_be_wrong(api, door):
+    api.patch("/detectors/door", {"target": 0.5, "label_sampling": "all"})
+    rows = [{"predicted": "YES", "confidence": 0.9, "key": f"{n}"} for n in range(99)]
+    labels = [{"label": "YES"} if n < 40 else {} for n in range(99)]
+    items = [row | label for row, label in zip(rows, labels, strict=True)]
+    api.post("/detectors/door/import", {"items": items})
+    path = "/detectors/door/thresholds"
+    found = api.get(path).json
+    assert (found["points"][0]["labelled"], found["lowest"]) == (40, None)
+    items = [{"key": row["key"], "label": "YES"} for row in rows[40:80]]
+    api.post("/detectors/door/import", {"items": items})
+    assert api.get(path).json["lowest"]["threshold"] == 0.9

@@ -72,3 +72,24 @@ def test_a_plan_refuses_what_it_cannot_do(door):
     assert "not a number" in door("plan", "door", "--target", "nan", status=2).stderr
     assert "v9" in door("plan", "door", "--version", "v9", status=1).stderr
     assert "--more" in door("plan", "door", "--more", "-1", status=2).stderr
+
+
+def test_an_estimate_warns_of_bursts_and_says_whose_labels_parts_count(shell):
+    make = ("detectors", "create", "new", "--question", "Is it?")
+    shell(*make, "--label-sampling", "random", "--measure", "overall")
+    rows = [f"{n},v1,{'NO' if n // 5 % 8 == 0 else 'YES'},YES" for n in range(100)]
+    file = shell.file("bursts.csv", "\n".join(["input,version,predicted,label", *rows]))
+    shell("import", "new", file)
+    assert "warning: Mistakes come in bursts" in shell("estimate", "new").stdout
+    # The overall accuracy needs labels of no certain class.
+    said = shell("plan", "new").stdout
+    assert "more labels drawn at random bring the interval of the overall" in said
+    assert "Next" not in said
+    file = shell.file("again.csv", "input,version,predicted\n1,v2,YES\n2,v2,NO\n")
+    shell("import", "new", file)
+    said = shell("slices", "new", "--by", "week", "--version", "v2").stdout
+    assert "left out: 2 replayed labels" in said
+    said = shell("weeks", "new", "--version", "v2").stdout
+    assert "intervals by live labels, each input counts once" in said
+    said = shell("compare", "new").stdout
+    assert "by live and replayed labels; each input counts once" in said

@@ -83,7 +83,8 @@ def test_estimate_plan_and_gate_give_one_advice(bench: Bench) -> None:
     advice = estimate.decision.advice
     assert advice is not None
     assert advice.name == "YES"
-    plan = build_plan(estimate, Goal())
+    plan = build_plan(estimate, Goal(), "balanced")
+    assert plan.next is not None
     assert (plan.advice, plan.next.name) == (advice, "YES")
     with bench.database.read() as session:
         asked = ask_gate(
@@ -115,7 +116,7 @@ def test_a_plan_says_what_an_audit_would_take(bench: Bench, is_sure: bool) -> No
     assert advice is not None
     assert advice.random_queries is not None
     assert advice.audit_labels is not None
-    plan = build_plan(estimate, Goal())
+    plan = build_plan(estimate, Goal(), "balanced")
     assert plan.advice == advice
     fewer = f"An audit would take about {roughly(advice.audit_labels):,} labels."
     # All were asked within the last seven days.

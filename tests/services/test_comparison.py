@@ -10,6 +10,7 @@ from tests.services.conftest import Bench
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.services.deciding import pairs
 from tracker.services.deciding.comparison import Comparison
+from tracker.services.detectors import change_version
 from tracker.stats import (
     anytime,
     boxed_paired_difference,
@@ -54,6 +55,10 @@ def log_by_hand(bench: Bench, rows: Iterable[tuple[str, str, str]] = BY_HAND) ->
     for number, (truth, was, now) in enumerate(rows):
         labels = (truth, None) if number % 2 else (None, truth)
         log_pair(bench, f"input-{number}", (was, now), labels)
+    # The old one had its labels before the new one was asked.
+    with bench.database.write() as session:
+        known = by("alice", bench.clock())
+        change_version(session, bench.attached(session), "v2", known, unseen=True)
 
 
 def label_many(bench: Bench, pairs_of_a_class: int) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from tests.conftest import START, by
 from tests.databases import get_by_id, noted_statements
+from tests.imports import import_rows
 from tests.services.conftest import Bench
 from tests.services.folds import compute_fold
 from tests.services.test_recompute import import_steps
@@ -152,6 +153,34 @@ def test_the_same_labels_in_one_run_or_in_many_give_the_same_rows(
         store_again(session, found, computed_at=START)
 
     assert stored(bench) == one_by_one
+
+
+@pytest.mark.parametrize("measure", ["balanced", "overall", "recall:YES"])
+@pytest.mark.parametrize("is_dated", [False, True])
+def test_a_file_sorted_by_what_is_right_makes_no_slice_worse(
+    bench: Bench, recompute: Callable[[], None], measure: str, is_dated: bool
+) -> None:
+    draw = random.Random(3)
+    declare(bench, "camera")
+    with bench.database.write() as session:
+        bench.attached(session).measure = measure
+    rows = [
+        {
+            "predicted": "YES" if draw.random() < 0.8 else "NO",
+            "label": "YES",
+            "metadata": {"camera": draw.choice(CAMERAS)},
+            **(
+                {"asked_at": f"2026-01-0{1 + number % 7}T00:00:00Z"} if is_dated else {}
+            ),
+        }
+        for number in range(900)
+    ]
+    rows.sort(key=lambda row: (row["predicted"] == "YES", str(row["metadata"])))
+    with bench.database.write() as session:
+        detector, at = bench.attached(session), by("alice", bench.clock())
+        import_rows(session, detector, rows, at, digest="sorted")
+    recompute()
+    assert {one.state for one in cut(bench).items} == {"no_difference_shown"}
 
 
 def test_a_key_declared_later_is_counted_by_the_job(

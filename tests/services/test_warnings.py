@@ -6,11 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from tests.conftest import START
+from tests.conftest import START, by
 from tests.services.conftest import Bench
 from tests.services.test_groups import change, recompute
+from tracker.mcp.server import _say_estimate
+from tracker.services.deciding.gates import GateChoice, ask_gate
 from tracker.services.estimates import fold
 from tracker.services.estimates.estimate import Estimate
+from tracker.services.estimates.measures import add_measure
+from tracker.services.estimates.report import add_sentence
+from tracker.services.evidence.measure import Measure
 from tracker.storage.detectors import list_versions
 from tracker.storage.estimates.projections import BURSTS, load_states
 
@@ -47,6 +52,17 @@ def test_bursts_are_warned_of_before_and_after_the_job(bench: Bench) -> None:
     assert "12 neighbouring pairs" in found.message
     recompute(bench)
     assert bench.estimate().warnings == before.warnings
+
+
+def test_gates_and_language_models_are_told_of_bursts(bench: Bench) -> None:
+    log_bursts(bench, in_fives(20, every=8))
+    found = add_measure(bench.estimate(method="anytime"), "recall")
+    with bench.database.read() as session:
+        detector, at = bench.attached(session), by("alice", bench.clock())
+        asked = ask_gate(session, detector, GateChoice(target=0.1), at)
+        said = _say_estimate(add_sentence(detector, found), Measure("balanced"))
+    for words in (asked.basis, said):
+        assert "Mistakes come in bursts (12 neighbouring pairs" in words
 
 
 def test_mistakes_in_random_order_are_not_warned_of(bench: Bench) -> None:

@@ -180,6 +180,18 @@ def test_one_labeler_is_enough_unless_more_are_wanted(
         assert sent.status_code == status, typed
 
 
+def test_the_overview_of_a_version_has_its_own_disputes(
+    people: People, door: str, shelf: Shelf
+) -> None:
+    for said in ("NO", "NO", "NO", "YES"):
+        answer(people["ann"], door, "YES")
+        answer(people["ben"], door, said)
+    shelf.add_queries(door, [{"predicted": "YES", "version": "v2"}])
+    pages = [f"/detectors/{door}?version={one}" for one in ("default", "v2")]
+    found = [facts(people["eve"].get(page))["Disputed"] for page in pages]
+    assert found == ["3", "0"]
+
+
 @pytest.mark.thorough
 def test_settling_one_query_settles_all_of_its_input(
     people: People, shelf: Shelf, database: Database
@@ -197,7 +209,8 @@ def test_settling_one_query_settles_all_of_its_input(
         session.execute(text("UPDATE queries SET agreement = 'disputed'"))
         first = session.execute(text("SELECT id FROM queries WHERE key = 'v1'"))
         query = f"iq_{first.scalar_one()}"
-    assert facts(people["ann"].get(f"/detectors/{door}"))["Disputed"] != "0"
+    queues = people["ann"].get(f"/detectors/{door}/labelling").text
+    assert "people disagree2settles" in queues
     compared = people["ann"].get(f"/detectors/{door}/changes?new=v2").text
     assert (
         "An input whose queries have disputed labels counts by that of v1" in compared

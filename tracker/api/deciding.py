@@ -170,4 +170,6 @@ def get_plan(path: parameters.IdPath, query: PlanChoice) -> parameters.Answer:
         detector = get_detector(session, path.id)
         estimate = get_estimate(session, detector, computed_at=now(), **of)
         estimate = planning.price_audit(session, detector, estimate)
-    return planning.build_plan(estimate, planning.Goal(**choices)).dump()
+    return planning.build_plan(
+        estimate, planning.Goal(**choices), detector.measure
+    ).dump()

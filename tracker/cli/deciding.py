@@ -79,6 +79,8 @@ def _print_comparison(found: Comparison) -> None:
         if found.decision.labels_to_decide:
             more = found.decision.labels_to_decide
             click.echo(f"about {more:,} more pairs would decide it")
+    whose = found.population or "live and replayed"
+    click.echo(f"by {whose} labels; each {found.unit} counts once")
     click.echo(f"for one look, {found.confidence_level:g} intervals:")
     if found.paired is not None:
         _print_paired(found.paired)
@@ -286,7 +288,7 @@ def gate(
 
 _REASONS = {
     "unlabelled": "it has no label yet",
-    "narrows_most": "a label of it narrows the balanced interval most",
+    "narrows_most": "a label of it narrows the interval most",
 }
 
 
@@ -336,7 +338,7 @@ def plan(
             confidence_level=confidence_level,
         )
         estimate = planning.price_audit(session, owner, estimate)
-    found = planning.build_plan(estimate, planning.Goal(**goal))
+    found = planning.build_plan(estimate, planning.Goal(**goal), owner.measure)
     refusal = estimate.no_decision_because if estimate.target is not None else None
     options.print_as(
         format_name,
@@ -372,14 +374,18 @@ def _print_plan(
         ]
         rows.append(row)
     options.print_rows(columns, rows)
-    if found.for_balanced_width == 0:
-        click.echo(f"The balanced interval is already at most {found.width:g} wide.")
-    elif found.for_balanced_width is not None:
-        more = plural(found.for_balanced_width, "more label")
+    is_balanced = found.measure == BALANCED
+    number = found.for_balanced_width if is_balanced else found.draws_for_width
+    if number == 0:
+        click.echo(f"The {found.interval} is already at most {found.width:g} wide.")
+    elif number is not None:
+        how = "in all" if is_balanced else "drawn at random"
         click.echo(
-            f"{more} in all bring the balanced interval to a width of {found.width:g}."
+            f"{plural(number, 'more label')} {how} bring the {found.interval} to a "
+            f"width of {found.width:g}."
         )
-    click.echo(f"Next: {found.next.name}; {_REASONS[found.next.reason]}.")
+    if found.next is not None:
+        click.echo(f"Next: {found.next.name}; {_REASONS[found.next.reason]}.")
     if no_verdict_because:
         click.echo(f"No verdict: {no_verdict_because}.")
     if found.advice is not None:

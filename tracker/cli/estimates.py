@@ -13,7 +13,7 @@ from tracker.rounding import outward
 from tracker.services.deciding.planning import price_audit
 from tracker.services.detectors import get_detector
 from tracker.services.estimates.decision import Span
-from tracker.services.estimates.estimate import Estimate, get_estimate
+from tracker.services.estimates.estimate import get_estimate
 from tracker.services.estimates.measures import MeasuredEstimate, add_measure
 from tracker.services.estimates.report import add_sentence, tell_change
 from tracker.services.estimates.slices import Slices, get_slices
@@ -77,7 +77,15 @@ def _print_estimate(found: MeasuredEstimate) -> None:
         click.echo(
             f"no answer: {found.unanswered:,} of {found.labels:,}, counted as wrong"
         )
-    _print_left_out(found)
+    for warning in found.warnings:
+        click.echo(f"warning: {warning.message}")
+    if found.left_out:
+        click.echo(f"left out: {found.left_out}")
+    if found.versions_left_out:
+        click.echo(
+            f"an input counts once, by a version that was drawn: "
+            f"{found.versions_left_out:,} labels of other versions left out"
+        )
     if found.weighted is not None:
         balanced = found.weighted.balanced
         shown = "not known" if balanced is None else f"{balanced:.6f}"
@@ -105,26 +113,6 @@ def _print_decisions(found: MeasuredEstimate) -> None:
         )
         if decision.advice is not None:
             click.echo(decision.advice.text)
-
-
-def _print_left_out(found: Estimate) -> None:
-    counts = {
-        "unclear": found.unclear,
-        "disputed": found.disputed_left_out,
-        "targeted": found.targeted_left_out,
-        "unstated": found.unstated_left_out,
-        "replayed": found.replayed_left_out,
-        "of repeated inputs": found.repeats_left_out,
-        "of groups that count by another query": found.grouped_left_out,
-    }
-    if any(counts.values()):
-        said = (f"{count:,} {name}" for name, count in counts.items() if count)
-        click.echo(f"left out: {', '.join(said)}")
-    if found.versions_left_out:
-        click.echo(
-            f"an input counts once, by a version that was drawn: "
-            f"{found.versions_left_out:,} labels of other versions left out"
-        )
 
 
 def _counts(one: Any) -> tuple[str, str]:
@@ -167,10 +155,12 @@ def _print_slices(found: Slices) -> None:
     if not found.is_counted:
         click.echo("The job counts this key now; ask again in a minute.")
         return
-    if found.unstated_left_out:
-        click.echo(
-            f"left out: {found.unstated_left_out:,} labels without a stated sampling"
-        )
+    for number, kind in (
+        (found.unstated_left_out, "labels without a stated sampling"),
+        (found.replayed_left_out, "replayed labels"),
+    ):
+        if number:
+            click.echo(f"left out: {number:,} {kind}")
     rows = []
     for one in found.items:
         state = one.state.replace("_", " ")
@@ -236,7 +226,8 @@ def _print_csv(found: Weeks) -> None:
 def _print_weeks(found: Weeks) -> None:
     click.echo(
         f"{found.name}, version {found.version or 'none yet'}, {found.measure} by "
-        f"{found.by}, {found.time_zone}"
+        f"{found.by}, {found.time_zone}; intervals by {found.population} labels, each "
+        f"{found.unit} counts once"
     )
     rows = []
     for one in found.items:

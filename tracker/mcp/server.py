@@ -205,9 +205,9 @@ class Desk:
             estimate = self._estimate(session, found, version)
             estimate = planning.price_audit(session, found, estimate)
             plan = planning.build_plan(
-                estimate, planning.Goal(width=width, target=target)
+                estimate, planning.Goal(width=width, target=target), found.measure
             )
-        said = _say_plan(plan)
+        said = f"{_say_plan(plan)} It starts from {estimate.basis}"
         if plan.advice is not None:
             said += f" {plan.advice.text}"
         return _answer(said, plan.dump())
@@ -285,7 +285,7 @@ class Desk:
         with self.at(detector) as (session, found):
             estimate = self._estimate(session, found, version, method="anytime")
             estimate = planning.price_audit(session, found, estimate)
-            plan = planning.build_plan(estimate, planning.Goal())
+            plan = planning.build_plan(estimate, planning.Goal(), found.measure)
         said = add_sentence(found, add_measure(estimate, "recall"))
         sentence = _explain(said, plan, read_measure(found.measure))
         return _answer(sentence, estimate.dump())
@@ -369,6 +369,8 @@ def _say_estimate(found: MeasuredEstimate, measure: Measure) -> str:
     mean = f"the mean of {classes}, with " if measure.kind == BALANCED else ""
     counts = f"{score.correct:,} of {plural(score.labelled, 'prediction')} correct"
     said += f": {mean}{counts}. It rests on {found.basis}"
+    for warning in found.warnings:
+        said += f" {warning.message}."
     first = f"{name}, version {plain(found.version or '')}:"
     return " ".join(filter(None, (first, report, said)))
 
@@ -384,11 +386,8 @@ def _explain(
         said.append(plain(tell_change(found.change, found.sentence), limit=400))
     if found.decision is not None and found.decision.advice is not None:
         said.append(found.decision.advice.text)
-    if found.unclear or found.targeted_left_out:
-        said.append(
-            f"Left out: {plural(found.unclear, 'unclear label')} and "
-            f"{plural(found.targeted_left_out, 'targeted label')}."
-        )
+    if found.left_out:
+        said.append(f"Left out: {found.left_out}.")
     if found.weighted is not None:
         said.append(
             f"By the weights of {plural(found.weighted.labels, 'label')} it is "
@@ -400,13 +399,19 @@ def _explain(
 
 def _say_plan(plan: planning.LabelPlan) -> str:
     width = f"{100 * plan.width:g} points"
-    if plan.for_balanced_width is None:
+    is_balanced = plan.measure == BALANCED
+    number = plan.for_balanced_width if is_balanced else plan.draws_for_width
+    of = plain(plan.interval)
+    if number is None:
         said = f"No number of labels can be foreseen for an interval of {width}."
-    elif plan.for_balanced_width == 0:
-        said = f"The balanced interval is already at most {width} wide."
+    elif number == 0:
+        said = f"The {of} is already at most {width} wide."
     else:
-        more = plural(plan.for_balanced_width, "more label")
-        said = f"With {more} the balanced interval is {width} wide."
+        more = plural(number, "more label")
+        drawn = "" if is_balanced else " drawn at random"
+        said = f"With {more}{drawn} the {of} is {width} wide."
+    if plan.next is None:
+        return said
     return f"{said} The next label is worth most of class {plain(plan.next.name)}."
 
 

@@ -71,7 +71,7 @@ def is_correction(label: Any, replaced: Any) -> sa.ColumnElement[bool]:
     While several people are asked, different labels are no corrections.
     """
     return sa.and_(
-        label.standing.not_in((REPEAT, WITHDRAWN)),
+        label.standing.not_in((REPEAT, WITHDRAWN, OPEN, DISPUTED)),
         replaced.standing.not_in((OPEN, DISPUTED, WITHDRAWN)),
         truth_of(label) != truth_of(replaced),
     )

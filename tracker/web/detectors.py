@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, by, database, now
 from tracker.rounding import roughly
+from tracker.services.deciding.planning import count_draws
 from tracker.services.detectors import (
     archive_detector,
     bring_back_detector,
@@ -34,11 +35,9 @@ from tracker.services.versions import choose_versions
 from tracker.shapes import Accuracy
 from tracker.storage.base import dump_id, list_newest, parse_id
 from tracker.storage.detectors import Detector, Version, are_archived, list_versions
-from tracker.storage.queries.queries import count_disputed
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
 from tracker.web.blueprint import answer_live, cut_page, lead_to, page, reading
-from tracker.web.deciding.planning import count_draws
 from tracker.web.detector_list import renew_first_key
 from tracker.web.drawing.answers import (
     draw_curve,
@@ -124,7 +123,7 @@ def show_detector(detector_id: str, new_key: str | None = None) -> ResponseRetur
             new_key=new_key,
             # Only for a page that is drawn: it reads thousands of queries.
             find_differences=partial(_find_differences, session, page),
-            count_draws=partial(count_draws, estimate, 2 * _NEAR),
+            count_draws=partial(count_draws, estimate, 2 * _NEAR, detector.measure),
             **_read_rows(detector, page["published"] or estimate, request.args),
             pairs=list_pairs(estimate)[:_MOST_PAIRS],
         )
@@ -169,7 +168,6 @@ def _build_overview(
         "versions": list_versions(session, detector.id),
         "version": version,
         "waiting": _count_waiting(session, detector, estimate),
-        "disputed": count_disputed(session, detector.id),
         "reread": read_errors(session, detector, estimate),
         "curve": _draw_curve(session, version, row, asked.get("of"), published),
         "weeks": {} if published else _draw_weeks(session, version, row),
@@ -201,7 +199,7 @@ def _fingerprint(page: Mapping[str, Any]) -> str:
         estimate.confusion,
         row.queries,
         page["waiting"],
-        page["disputed"],
+        estimate.disputed_left_out,
         reread and reread.fingerprint,
         row.failure and row.failure.attempts,
         told and told[0][0].id,
@@ -219,7 +217,8 @@ def _count_waiting(session: Session, detector: Detector, estimate: Estimate) -> 
         return 0
     queue = build_queue(session, detector, QueueChoice(version=estimate.version), by())
     # Where nothing can be foreseen, as many as tell it within so many points.
-    more = found.labels_to_decide or count_draws(estimate, 2 * _NEAR) or 1
+    more = found.labels_to_decide
+    more = more or count_draws(estimate, 2 * _NEAR, detector.measure) or 1
     return count_waiting(session, queue, at_most=min(roughly(more), MOST_WAITING))
 
 

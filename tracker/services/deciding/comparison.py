@@ -39,6 +39,12 @@ from tracker.storage.labelling.reservations import Drawn, count_drawn
 from tracker.words import ANSWER, BALANCED, OVERALL, PRECISION, UNSTATED
 
 Source = Literal["paired", "unpaired"]
+# Of a version with labels of its own, which replayed ones must not decide about.
+KNOWN = (
+    "inputs of both had their label before it was put to them, so it may have been "
+    "made with it, or put to them because of it; say that it was not made with them "
+    "(unseen), and put it to all that were labelled at random"
+)
 
 
 class UnpairedChange(pairs.Change):
@@ -220,7 +226,7 @@ def _refuse(
 ) -> str | None:
     """Return why pairs that there are decide nothing.
 
-    A version without a live label is compared by what it took over, as in a replay.
+    What a version took over is a replay, whether it has a live label besides or not.
     """
     if awaited is None:
         return say_missing(awaited)
@@ -236,10 +242,14 @@ def _refuse(
         kind = one.population.kind
         if kind == UNSTATED:
             return refuse_unstated(one.labels)
-        if not _is_live(one) and (kind == LIVE or one.labels):
-            because = find_replay(session, detector, version).no_pairs_because
-            if because is not None:
-                return f"{version.name}: {because}"
+        is_live = _is_live(one)
+        if one.replayed_left_out if is_live else kind == LIVE or one.labels:
+            replay = find_replay(session, detector, version)
+            # Nobody could pick inputs by labels that came only later.
+            if replay.no_pairs_because is None or (is_live and replay.is_blind):
+                continue
+            because = KNOWN if is_live else replay.no_pairs_because
+            return f"{version.name}: {because}"
     return None
 
 

@@ -199,8 +199,9 @@ def _ask(
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
     own = score_own(estimate, detector.measure)
     counted = score_named(estimate, read_measure(detector.measure)).labelled
+    warnings = [f"{one.message}." for one in estimate.warnings]
     return Gate(
-        basis=estimate.basis,
+        basis=" ".join([estimate.basis, *warnings]),
         confidence_level=level,
         detector=detector.name,
         version=estimate.version,

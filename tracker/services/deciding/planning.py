@@ -10,8 +10,11 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from tracker import shapes, stats, words
+from tracker.services.estimates.counted import Unit
 from tracker.services.estimates.decision import Advice
 from tracker.services.estimates.estimate import ClassEstimate, Estimate
+from tracker.services.evidence.measure import read_measure
+from tracker.services.evidence.populations import PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.labelling.auditing import audit_sets, audits
 from tracker.services.wording import invalid
@@ -65,6 +68,11 @@ def narrow_balanced(  # noqa: PLR0913, PLR0917 - counts, and the interval of the
         return stats.labels_to_reach_balanced_width(ks, ns, width, level)
     interval = partial(stats.balanced_interval, method, shares=shares)
     return stats.labels_to_narrow(interval, ks, ns, width, level)
+
+
+def _narrow(estimate: Estimate, k: int, n: int, width: float) -> int | None:
+    is_deciding = estimate.method == words.DECIDING_METHOD
+    return _narrow_class(k, n, width, estimate.shown_level, is_deciding=is_deciding)
 
 
 @lru_cache(maxsize=4096)
@@ -122,7 +130,7 @@ class NextClass(shapes.OfClass):
     """The class whose next label helps most."""
 
     reason: Literal["unlabelled", "narrows_most"] = Field(
-        description="unlabelled, or narrows_most (the balanced interval)."
+        description="unlabelled, or narrows_most (the interval of the measure)."
     )
 
 
@@ -130,6 +138,9 @@ class LabelPlan(shapes.OfDetector):
     """How many labels it takes to know the accuracies well enough."""
 
     computed_at: Instant
+    population: PopulationWord = Field(description="Whose labels it starts from.")
+    unit: Unit = Field(description="What counts once.")
+    measure: str = Field(description="The detector's measure, which the advice is on.")
     confidence_level: float
     width: float
     target: float | None
@@ -143,11 +154,25 @@ class LabelPlan(shapes.OfDetector):
         description="The total number of labels that brings the balanced interval "
         "to the width."
     )
-    next: NextClass
+    draws_for_width: int | None = Field(
+        description="About how many queries drawn at random bring the interval of the "
+        "measure to the width; null where that cannot be foreseen."
+    )
+    next: NextClass | None = Field(
+        description="null where the measure is the overall accuracy or a precision, "
+        "which no label of a certain class is needed for."
+    )
     advice: Advice | None = Field(
         description="What decides the target; null without one, once it is decided, "
         "and where nothing can be foreseen."
     )
+
+    @property
+    def interval(self) -> str:
+        """Which interval the width is of, in words."""
+        if self.measure == words.BALANCED:
+            return "balanced interval"
+        return f"interval of the {read_measure(self.measure).name}"
 
 
 def price_audit(session: Session, detector: Detector, estimate: Estimate) -> Estimate:
@@ -207,11 +232,15 @@ def _foresee(
 
 
 def build_plan(
-    estimate: Estimate, goal: Goal, *, among: Collection[str] | None = None
+    estimate: Estimate,
+    goal: Goal,
+    measure: str,
+    *,
+    among: Collection[str] | None = None,
 ) -> LabelPlan:
     """Return what it takes from *estimate* to *goal*, for each class or those *among*.
 
-    A goal without a target has the detector's, if there is one.
+    *measure* is the detector's.  A goal without a target has the detector's, if any.
 
     Raises InvalidInputError for more labels than are planned for.
     """
@@ -228,6 +257,9 @@ def build_plan(
         name=estimate.name,
         version=estimate.version,
         computed_at=estimate.computed_at,
+        population=estimate.population.kind,
+        unit=estimate.unit,
+        measure=measure,
         confidence_level=level,
         **asdict(goal),
         classes=[
@@ -238,14 +270,40 @@ def build_plan(
             if among is None or one.name in among
         ],
         for_balanced_width=None if balanced is None else sum(balanced),
-        next=choose_next(estimate),
+        draws_for_width=count_draws(estimate, goal.width, measure),
+        next=choose_next(estimate, measure),
         advice=None if estimate.decision is None else estimate.decision.advice,
     )
 
 
-def choose_next(estimate: Estimate) -> NextClass:
-    """Return the class whose next label is worth most."""
-    found = estimate.classes[stats.next_class(estimate.correct, estimate.labelled)]
+def count_draws(estimate: Estimate, width: float, measure: str) -> int | None:
+    """Return how many random draws bring the interval of *measure* to *width*, roughly.
+
+    Nobody can order labels of a class: they come as often as the class does.
+    """
+    chosen = read_measure(measure)
+    right, counted = chosen.count_right(estimate.confusion)
+    more: tuple[int | None, ...] | None
+    if chosen.kind == words.BALANCED:
+        more = labels_for_balanced(estimate, width)
+    else:
+        more = (_narrow(estimate, right[0], counted[0], width),)
+    pairs = list(zip(more or (None,), counted, strict=False))
+    if any(wanted is None or (wanted and not n) for wanted, n in pairs):
+        return None
+    draws = (wanted * estimate.labels / n for wanted, n in pairs if wanted)
+    return math.ceil(max(draws, default=0))
+
+
+def choose_next(estimate: Estimate, measure: str) -> NextClass | None:
+    """Return the class whose next label is worth most for *measure*, if one is."""
+    chosen = read_measure(measure)
+    if chosen.kind in {words.OVERALL, words.PRECISION}:
+        return None
+    place = stats.next_class(estimate.correct, estimate.labelled)
+    if chosen.of is not None:
+        place = [*estimate.confusion].index(chosen.of)
+    found = estimate.classes[place]
     return NextClass(
         name=found.name, reason="narrows_most" if found.labelled else "unlabelled"
     )
@@ -269,13 +327,7 @@ def _plan_class(
         name=one.name,
         correct=k,
         labelled=n,
-        for_width=_narrow_class(
-            k,
-            n,
-            goal.width,
-            estimate.shown_level,
-            is_deciding=estimate.method == words.DECIDING_METHOD,
-        ),
+        for_width=_narrow(estimate, k, n, goal.width),
         for_balanced_width=for_balanced,
         to_certify=to_certify,
         chance_to_certify=chance,

@@ -77,6 +77,8 @@ class Replay(NamedTuple):
     awaited: Missing | None = NOTHING
     # How many inputs are not among the cells.
     left: int = 0
+    # Whether each input that it was put to got its label only later.
+    is_blind: bool = False
 
 
 class _Member(NamedTuple):
@@ -113,13 +115,14 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
     """
     streams: dict[tuple[int | None, bool], list[_Member]] = {}
     seen: set[str] = set()
-    put = 0
+    put = late = 0
     standings = standings_of(LIVE, detector.label_sampling)
     for row in iter_replayed(session, detector.id, version.id, standings=standings):
         if row.input in seen:
             continue
         seen.add(row.input)
         put += row.asked is not None
+        late += row.asked is not None and _first_label(row) < row.asked
         place = row.version_id, _first_label(row) > version.created_at
         # Whether it said something of the input without its label.
         is_blind = row.asked and (version.unseen or _first_label(row) > row.asked)
@@ -148,6 +151,7 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         None if is_whole else because,
         awaited,
         len(seen) - cells.total(),
+        is_blind=not late,
     )
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.services.estimates.projections import Place, Projection, VersionFold
 from tracker.services.evidence.measure import read_measure, spread
+from tracker.services.evidence.random_queue import hash_to_unit
 from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import Change, Counts, pool
 from tracker.storage.estimates.counts import count_pending_labels
@@ -22,6 +23,8 @@ from tracker.words import NO_VALUE
 MOST_VALUES = 500
 OTHER = "(other)"
 _LONGEST_VALUE = 200
+# So many labels are put in an order of their own at once.
+_MOST_WAITING = 20_000
 _SPECIAL = frozenset({OTHER, NO_VALUE})
 
 
@@ -70,6 +73,8 @@ class SliceCounts(Projection):
         self._touched: set[str] = set()
         self._compared: set[tuple[str, str]] = set()
         self._evidence: Evidence = {}
+        # The labels of this fold that are not compared yet.
+        self._labels: list[tuple[Any, ...]] = []
         self.worse: list[dict[str, Any]] = []
 
     @classmethod
@@ -138,8 +143,21 @@ class SliceCounts(Projection):
         name = self._compare(change)
         if name is not None and change.added is not None:
             self._compared.add((name, value))
+            is_right = change.added.label == change.added.predicted
+            # Labels that came at once, in a file, may be sorted by what is right, which
+            # no evidence survives: they are taken by the day on which they were asked,
+            # those of a day in a random order.
+            rank = hash_to_unit(self.fold.detector.queue_seed, change.id)
+            place = change.created_at, change.day, rank
+            self._labels.append((*place, name, value, is_right))
+            if len(self._labels) >= _MOST_WAITING:
+                self._compare_waiting()
+
+    def _compare_waiting(self) -> None:
+        for *_, name, value, is_right in sorted(self._labels):
             watch = self._watches.setdefault(name, stats.SliceWatch())
-            watch.add(value, change.added.label == change.added.predicted)
+            watch.add(value, is_right)
+        self._labels.clear()
 
     def _touch(self, value: str) -> str:
         """Return the value of the slice for *value*, which is there from then on."""
@@ -154,6 +172,7 @@ class SliceCounts(Projection):
 
     def close(self, rows: Callable[[str], Sequence[Kept]]) -> None:
         """Find which slices are shown to be worse and were not told of yet."""
+        self._compare_waiting()
         self._evidence = {
             (name, value): one
             for name, watch in self._watches.items()

@@ -37,7 +37,7 @@ from tracker.storage.estimates.cells import Counts, day_in, midnight_in, pool
 from tracker.storage.estimates.counts import count_window
 from tracker.storage.estimates.projections import list_projections
 from tracker.storage.queries.finding import find_first_asked
-from tracker.words import ANYTIME, BALANCED, OVERALL, UNSTATED
+from tracker.words import ANYTIME, BALANCED, OVERALL, REPLAYED, UNSTATED
 
 METADATA = "metadata."
 Cells = Mapping[tuple[str, str], int]
@@ -209,6 +209,9 @@ class Slices(OfDetector):
     )
     unit: Unit = Field(description="What counts once.")
     labels: int
+    replayed_left_out: int = Field(
+        description="Labels that inputs had already, given to another version."
+    )
     unstated_left_out: int = Field(
         description="Labels of which nobody has said how they were chosen. No slice "
         "counts them."
@@ -268,8 +271,6 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         _bound(*_count([whole], detector.classes, one), level)[0]
         for one in (Measure(OVERALL), measure)
     )
-    counts = pool(current_counts(session, versions).values())
-    unstated = counts.count(standings_of(UNSTATED, None))
     return Slices(
         detector=dump_id("det", detector.id),
         name=detector.name,
@@ -285,11 +286,21 @@ def get_slices(  # noqa: PLR0913 - every choice that the API offers.
         measure=str(measure),
         unit=unit_of(detector),
         labels=overall.labelled,
-        unstated_left_out=0 if detector.label_sampling else unstated,
+        **_count_left_out(session, detector, versions),
         overall=overall,
         measured=measured,
         items=_describe(detector, parts, measure, level),
     )
+
+
+def _count_left_out(
+    session: Session, detector: Detector, versions: Sequence[Version]
+) -> dict[str, Any]:
+    counts = pool(current_counts(session, versions).values())
+    return {
+        f"{one}_left_out": counts.count(standings_of(one, detector.label_sampling))
+        for one in (UNSTATED, REPLAYED)
+    }
 
 
 def _add_up(

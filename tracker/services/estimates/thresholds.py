@@ -12,16 +12,19 @@ from sqlalchemy.orm import Session
 from tracker import stats
 from tracker.services.estimates.counted import Unit, say_basis, unit_of
 from tracker.services.estimates.counts import current_counts, pick_population
+from tracker.services.estimates.decision import refuse_unstated
 from tracker.services.estimates.intervals import ALL, MethodWord
+from tracker.services.estimates.missing import is_all
+from tracker.services.estimates.replays import find_replay
 from tracker.services.evidence.populations import POOLED, PopulationWord
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.shapes import OfDetector, Shape
 from tracker.storage.base import dump_id
-from tracker.storage.detectors import Detector
+from tracker.storage.detectors import Detector, Version
 from tracker.storage.estimates.cells import STEPS, pool
 from tracker.storage.estimates.thresholds import ConfidenceBin, count_confidences
-from tracker.words import EXACT, OVERALL, UNSTATED
+from tracker.words import EXACT, OVERALL, REPLAYED, UNSTATED
 
 # Thresholds at equal shares of the queries, and bins of equal width.
 _THRESHOLDS = 10
@@ -76,9 +79,14 @@ class Thresholds(_Confidences):
         "chosen after a look at the curve, so lower bounds are taken that hold at all "
         "thresholds and for every target at once. null without a target."
     )
+    no_decision_because: str | None = Field(
+        description="Why these labels decide on no threshold: nobody has said how they "
+        "were chosen, or they were replayed and may have been seen or picked."
+    )
     lowest: ThresholdPoint | None = Field(
         description="The lowest threshold whose accuracy is at least the target at the "
-        "confidence level, at one look; null without one or without a target."
+        "confidence level, at one look; null without one or without a target. Where "
+        "every query gets its label, those without one count as wrong for it."
     )
 
 
@@ -126,7 +134,7 @@ def get_thresholds(
     session: Session, detector: Detector, *, target: float | None = None, **choices: Any
 ) -> Thresholds:
     """Return the accuracy above thresholds at fixed shares of all queries."""
-    head, bins, begun = _read(session, detector, **choices)
+    head, bins, versions = _read(session, detector, **choices)
     level, points = head["confidence_level"], list[ThresholdPoint]()
     above = _at_equal_shares(bins)
     if above:
@@ -145,15 +153,21 @@ def get_thresholds(
     target = target or detector.target
     # Whether it was set when nobody can have seen a label.
     at = detector.target_at
-    is_early = at is not None and all(at <= one for one in begun)
+    is_early = at is not None and all(at <= one.created_at for one in versions)
     is_stored = is_early and target == detector.target
-    lowest = None
-    # Labels that may have been picked decide nothing.
-    if target is not None and points and head["population"] != UNSTATED:
+    lowest = because = None
+    # Labels that may have been picked, or seen, decide nothing.
+    if head["population"] == UNSTATED:
+        because = refuse_unstated(head["labels"])
+    elif head["population"] == REPLAYED:
+        because = find_replay(session, detector, versions[0]).no_pairs_because
+    if target is not None and points and because is None:
+        # Where every query gets its label, those without one may turn out wrong.
+        counted = "queries" if is_all(detector) else "labelled"
         find = stats.lowest_threshold if is_stored else stats.lowest_in_band
         lowest = find(
             [point.correct for point in points],
-            [point.labelled for point in points],
+            [getattr(point, counted) for point in points],
             [point.share for point in points],
             target=target,
             confidence_level=level,
@@ -163,6 +177,7 @@ def get_thresholds(
         target=target,
         rule=None if target is None else "stored" if is_stored else "typed",
         points=points,
+        no_decision_because=because,
         lowest=None if lowest is None else points[lowest],
     )
 
@@ -207,8 +222,8 @@ def _read(
     computed_at: datetime,
     version: str | None = None,
     confidence_level: float | None = None,
-) -> tuple[dict[str, Any], list[ConfidenceBin], list[datetime]]:
-    """Return what is said of all labels, their bins, and when versions began."""
+) -> tuple[dict[str, Any], list[ConfidenceBin], Sequence[Version]]:
+    """Return what is said of all labels, their bins, and their versions."""
     versions = choose_versions(session, detector, version)
     counts = pool(current_counts(session, versions).values())
     is_pooled = version == ALL
@@ -232,7 +247,7 @@ def _read(
         "queries": sum(one.queries for one in bins),
         "labels": labels,
     }
-    return head, bins, [one.created_at for one in versions]
+    return head, bins, versions
 
 
 def _score(one: ConfidenceBin, low: float, high: float) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 
 from tracker import stats
 from tracker.services.estimates.calendar import find_birth, load_days
+from tracker.services.estimates.counted import Unit, unit_of
 from tracker.services.estimates.counts import current_counts, pick_population
 from tracker.services.estimates.intervals import Claim
 from tracker.services.estimates.missing import (
@@ -32,7 +33,7 @@ from tracker.services.estimates.missing import (
     is_all,
 )
 from tracker.services.evidence.measure import Measure, parse_measure, spread
-from tracker.services.evidence.populations import LIVE, standings_of
+from tracker.services.evidence.populations import LIVE, PopulationWord, standings_of
 from tracker.services.fields import Instant
 from tracker.services.versions import choose_versions
 from tracker.services.wording import invalid
@@ -60,7 +61,11 @@ class SpanAccuracy(Shape):
         description="The queries of the span that arrived without a label, which are "
         "drawn from at random; groups count once. With basis labels all its queries."
     )
-    labels: int = Field(description="The scored labels of queries of the span.")
+    labels: int = Field(
+        description="The scored labels of queries of the span: live ones, or those "
+        "that are replayed or unstated where it has no live one. The interval rests "
+        "on live ones only."
+    )
     drawn: int = Field(
         description="How many the interval rests on: of the queries those that come "
         "before the first one without an answer in their random order, or labels."
@@ -93,6 +98,10 @@ class Weeks(OfDetector):
     """The weeks, days or months of a version, the newest first."""
 
     by: Cut
+    population: PopulationWord = Field(
+        default=LIVE, description="Whose labels the intervals count."
+    )
+    unit: Unit = Field(description="What counts once.")
     measure: str
     target: float | None = Field(description="The target of the measure.")
     confidence_level: float = Field(
@@ -146,6 +155,7 @@ def get_weeks(  # noqa: PLR0913 - every choice that the API offers.
         name=detector.name,
         version=next((one.name for one in versions), None),
         by=by,
+        unit=unit_of(detector),
         measure=str(chosen),
         target=target,
         confidence_level=detector.confidence_level,

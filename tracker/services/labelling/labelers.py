@@ -155,6 +155,7 @@ class LabelerReport(shapes.Shape):
     detector: str = Field(description="The id of the detector.")
     name: str = Field(description="The name of the detector.")
     confidence_level: float = Field(description="The level of each interval by itself.")
+    unit: Unit = Field(description="What counts once.")
     agreed: shapes.Score = Field(
         description="Of the queries that several people labelled, those on which they "
         "agree."
@@ -195,6 +196,7 @@ def get_labelers(session: Session, detector: Detector) -> LabelerReport:
         detector=dump_id("det", detector.id),
         name=detector.name,
         confidence_level=detector.confidence_level,
+        unit=unit_of(detector),
         agreed=agreed,
         disputed=disputed,
         pairs=_compare_pairs(detector, opinions),

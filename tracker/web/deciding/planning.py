@@ -22,13 +22,14 @@ from tracker.services.deciding.planning import (
     Goal,
     build_plan,
     choose_next,
-    labels_for_balanced,
+    count_draws,
     price_audit,
 )
 from tracker.services.estimates.estimate import Estimate, get_estimate
 from tracker.services.estimates.facets import LABELER, get_facets
 from tracker.services.estimates.intervals import ALL
 from tracker.services.estimates.query_lists import QueryFilter
+from tracker.services.evidence.measure import read_measure
 from tracker.services.labelling.labelers import count_confirmed, list_assignments
 from tracker.services.labelling.queues import (
     MOST_COUNTED,
@@ -80,7 +81,11 @@ def show_plan(detector_id: str) -> ResponseReturnValue:
             detector=detector,
             estimate=estimate,
             version=version,
-            plan=_build_plan(estimate, points=points if points in CHOICES else USUAL),
+            plan=_build_plan(
+                estimate,
+                points=points if points in CHOICES else USUAL,
+                measure=detector.measure,
+            ),
             choices=CHOICES,
             # They are on a page that is looked at, not in what the Overview asks for.
             most=MOST_COUNTED,
@@ -128,38 +133,28 @@ def _find_people(
     }
 
 
-def _build_plan(estimate: Estimate, *, points: str) -> dict[str, Any]:
-    following = choose_next(estimate).name
+def _build_plan(estimate: Estimate, *, points: str, measure: str) -> dict[str, Any]:
+    following = choose_next(estimate, measure)
+    name = None if following is None else following.name
     shown = {one.name for one in read_classes(estimate, limit=MOST_ROWS)}
     goal = Goal(width=2 * float(points) / 100)
-    plan = build_plan(estimate, goal, among={*shown, following})
+    among = shown if name is None else {*shown, name}
+    plan = build_plan(estimate, goal, measure, among=among)
     accuracies = {one.name: one.accuracy for one in estimate.classes}
     return {
         "points": points,
         "labels": plan,
-        "drawn": count_draws(estimate, goal.width),
+        "measured": read_measure(measure).name,
         "classes": [one for one in plan.classes if one.name in shown],
         "hidden": len(estimate.classes) - len(shown),
         # The class whose label helps most, and what it is supposed to be.
-        "next": next(one for one in plan.classes if one.name == following),
-        "supposed": accuracies[following],
+        "next": next((one for one in plan.classes if one.name == name), None),
+        "supposed": None if name is None else accuracies[name],
         # How many draws reach other widths.
-        "rows": [(one, count_draws(estimate, 2 * float(one) / 100)) for one in ROWS],
+        "rows": [
+            (one, count_draws(estimate, 2 * float(one) / 100, measure)) for one in ROWS
+        ],
     }
-
-
-def count_draws(estimate: Estimate, width: float) -> int | None:
-    """Return how many random draws bring the balanced interval to *width*, roughly.
-
-    Nobody can order labels of a class: they come as often as the class does.
-    """
-    labelled = estimate.labelled
-    more = labels_for_balanced(estimate, width)
-    pairs = list(zip(more or (), labelled, strict=False))
-    if more is None or any(wanted and not n for wanted, n in pairs):
-        return None
-    draws = (wanted * sum(labelled) / n for wanted, n in pairs if wanted)
-    return math.ceil(max(draws, default=0))
 
 
 # When each method is of use; its own description stands in the documentation.

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from tracker.errors import ConflictError, InvalidInputError
 from tracker.http import account, by, database, now
 from tracker.services.deciding.pairs import Change
+from tracker.services.estimates.counted import unit_of
 from tracker.services.estimates.weeks import SpanAccuracy, Weeks
 from tracker.services.fields import parse_input
 from tracker.services.labelling.auditing import audits
@@ -127,6 +128,7 @@ def _read_spans(
         name=detector.name,
         version=None,
         by=schedule.every,
+        unit=unit_of(detector),
         measure=audits.measure_of(made[0]) if made else detector.measure,
         target=schedule.target,
         confidence_level=detector.confidence_level,
