@@ -222,21 +222,6 @@ class Estimate(OfDetector):
     _awaited: Missing | None = PrivateAttr(default_factory=dict)
 
     @property
-    def left_out(self) -> str:
-        """The labels that are not counted, in words; empty where all are."""
-        counts = {
-            "unclear": self.unclear,
-            "disputed": self.disputed_left_out,
-            "targeted": self.targeted_left_out,
-            "unstated": self.unstated_left_out,
-            "replayed": self.replayed_left_out,
-            "of repeated inputs": self.repeats_left_out,
-            "of groups that count by another query": self.grouped_left_out,
-        }
-        said = (f"{count:,} {name}" for name, count in counts.items() if count)
-        return ", ".join(said)
-
-    @property
     def shown_level(self) -> float:
         """The level at which its method computes each interval."""
         if self.method != words.DECIDING_METHOD:

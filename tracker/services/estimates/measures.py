@@ -176,6 +176,20 @@ class MeasuredEstimate(Estimate):
         "while there are none, and for anything but all labels of one version.",
     )
 
+    @property
+    def left_out(self) -> str:
+        """The labels that are not counted, in words; empty where all are."""
+        counts = {
+            "unclear": self.unclear,
+            "disputed": self.disputed_left_out,
+            "targeted": self.targeted_left_out,
+            "unstated": self.unstated_left_out,
+            "replayed": self.replayed_left_out,
+            "of repeated inputs": self.repeats_left_out,
+            "of groups that count by another query": self.grouped_left_out,
+        }
+        return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
     def dump(self) -> dict[str, Any]:
         """Return it as it stands in JSON, without what nobody asked for."""
         found = super().dump()
