@@ -4,6 +4,7 @@ Each says where its format is written down.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from tracker.services.wording import show
 from tracker.words import NO_ANSWER
 
 _EMPTY: Record = {}
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def _lm_answer(record: Record, _: Record) -> Any:
@@ -26,20 +28,43 @@ def _lm_answer(record: Record, _: Record) -> Any:
     return NO_ANSWER if answer in ("[invalid]", "", None) else answer
 
 
-def _promptfoo_truth(record: Record, _: Record) -> Any:
+def _promptfoo_truth(record: Record) -> tuple[str, Any]:
+    """Return the variable that holds the truth, if one does, and the truth.
+
+    What an answer must only contain is no truth: a wrong one may contain it too.
+    """
     for path in ("vars.expected", "testCase.vars.expected"):
         if isinstance(found := find(record, path), str):
-            return found
+            return "expected", found
     tests = find(record, "testCase.assert")
     for one in tests if isinstance(tests, list) else ():
-        if one.get("type") in ("equals", "icontains", "contains"):
-            return one.get("value")
-    return None
+        if one.get("type") == "equals":
+            named = _VARIABLE.fullmatch(str(one.get("value")))
+            name = named[1] if named else ""
+            return name, find(record, f"vars.{name}") if named else one.get("value")
+    return "expected", None
 
 
 def _promptfoo_input(record: Record, _: Record) -> Any:
+    truth, _value = _promptfoo_truth(record)
     given = record.get("vars") or {}
-    return only({k: v for k, v in given.items() if k != "expected"}) or None
+    return only({k: v for k, v in given.items() if k != truth}) or None
+
+
+def _inspect_answer(record: Record, _: Record) -> Any:
+    """Return what all scorers took for the answer, else what was answered."""
+    scores = record.get("scores")
+    given = scores.items() if isinstance(scores, dict) else ()
+    answers = {name: find(one, "answer") for name, one in given}
+    said = {name: one for name, one in answers.items() if one is not None}
+    if len({str(one).strip().casefold() for one in said.values()}) > 1:
+        raise ValueError(
+            f"the scorers {' and '.join(map(show, said))} read different answers; "
+            f"choose one, as in map predicted=scores.{next(iter(said))}.answer"
+        )
+    if said:
+        return next(iter(said.values()))
+    return first_of(record, {}, "output.completion | output.choices[0].message.content")
 
 
 def _human_truth(record: Record, _: Record) -> Any:
@@ -144,8 +169,7 @@ SHAPES = (
                 record.get("id") if record.get("epoch", 1) == 1 else None
             ),
             "group": "id",
-            "predicted": "scores.*.answer | output.completion"
-            " | output.choices[0].message.content",
+            "predicted": _inspect_answer,
             "label": "target",
             "version": "^.eval.model",
         },
@@ -194,7 +218,7 @@ SHAPES = (
         {
             "input": _promptfoo_input,
             "predicted": "response.output",
-            "label": _promptfoo_truth,
+            "label": lambda record, _: _promptfoo_truth(record)[1],
             "version": lambda record, _: (
                 find(record, "provider.label")
                 or first_of(record, {}, "provider.id | provider")
@@ -385,5 +409,67 @@ SHAPES = (
         "images annotations categories",
         {"input": "name", "label": _coco_label},
         records=_coco_images,
+    ),
+    # Tables that are of a shape only as a whole: their names could be of others too.
+    # https://tune.tidymodels.org/reference/collect_predictions.html; the id is that of
+    # the resampling, and the truth has the name of the outcome.
+    Shape(
+        "predictions of tidymodels",
+        ".pred_class .row .config",
+        {"key": ".row", "predicted": ".pred_class"},
+        others=r"\.pred_.+|id\d?|\.iter",
+        own=1,
+    ),
+    # https://github.com/huggingface/pytorch-image-models, inference.py with --topk and
+    # --results-separate-col
+    *(
+        Shape(
+            "predictions of timm",
+            f"filename {answer}_0 {answer}_1 {score}_0 {score}_1",
+            {
+                "input": "filename",
+                "predicted": f"{answer}_0",
+                "confidence": "prob_0",
+            },
+            others=rf"(index|{answer}|{score})_\d+",
+        )
+        for answer in ("label", "index")
+        for score in ("prob", "logit")
+    ),
+    # https://catboost.ai/docs/en/concepts/output-data_model-value-output
+    *(
+        Shape(
+            "predictions of CatBoost",
+            f"{key} Class Label",
+            {
+                "key": key,
+                "predicted": "Class",
+                "label": "Label",
+                "group": "GroupId | QueryId",
+            },
+            others="(Probability|LogProbability|RawFormulaVal)(:Class=.+)?|Exponent|"
+            "Baseline|Weight|GroupId|QueryId|SubgroupId|GroupWeight|Timestamp",
+        )
+        for key in ("SampleId", "DocId")
+    ),
+    # https://github.com/confident-ai/deepeval, TestResult and EvaluationDataset
+    Shape(
+        "results of deepeval",
+        "input actual_output expected_output",
+        {"input": "input", "predicted": "actual_output", "label": "expected_output"},
+        others="name|success|metrics_data|conversational|index|multimodal|context|"
+        "retrieval_context|turns|metadata|additional_metadata|classifications|"
+        "expectations|comments|source_file|tools_called|expected_tools|token_cost|"
+        "input_token_count|output_token_count|custom_column_key_values",
+    ),
+    # https://docs.ultralytics.com/modes/predict, Results.to_csv and to_json
+    Shape(
+        "answers of Ultralytics",
+        "name class confidence",
+        {"confidence": "confidence"},
+        others="box|track_id|segments|keypoints",
+        unclear="name, class and confidence may be the answers of Ultralytics, several "
+        "of an image, or those of files; say which column is the prediction, as in map "
+        "predicted=name",
     ),
 )
