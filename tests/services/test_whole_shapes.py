@@ -24,6 +24,7 @@ def table(header: str, *cells: str) -> str:
     lines = [header]
     for number, (label, predicted) in enumerate(PAIRS):
         said = {"L": label, "P": predicted, "N": str(number)}
+        said["N.jpg"] = f"{number}.jpg"
         said["R"] = str(label == predicted)
         lines.append(",".join(said.get(one, one) for one in cells))
     return "\n".join([*lines, ""])
@@ -211,18 +212,28 @@ def test_sums_beside_a_matrix_are_no_class(name: str) -> None:
     assert len(rows) == 47
 
 
-def test_only_what_an_answer_must_equal_is_the_truth_of_promptfoo() -> None:
-    def labels(asserted: list[dict[str, str]], **more: str) -> list[str | None]:
-        case = {"vars": {"text": "t", **more}, "testCase": {"assert": asserted}}
-        found = {"results": {"results": [{**PROMPTFOO, **case}]}}
-        [row], _ = read(json.dumps(found), "x.json")
-        return [row.get("label"), row["input"]]
+CONTAINS = {"type": "contains", "value": "NO"}
+VARIABLE = {"type": "equals", "value": "{{ class }}"}
+RUBRIC = {"type": "llm-rubric", "value": "{{ text }}"}
 
-    contains = {"type": "contains", "value": "NO"}
-    assert labels([contains]) == [None, "t"]
-    assert labels([contains, {"type": "equals", "value": "YES"}]) == ["YES", "t"]
-    variable = {"type": "equals", "value": "{{ class }}"}
-    assert labels([variable], **{"class": "YES"}) == ["YES", "t"]
+
+def promptfoo(*tests: dict[str, str]) -> str:
+    case = {"vars": {"text": "t", "class": "YES"}, "testCase": {"assert": tests}}
+    return json.dumps({"results": {"results": [{**PROMPTFOO, **case}]}})
+
+
+def test_only_what_an_answer_must_equal_is_the_truth_of_promptfoo() -> None:
+    [row], _ = read(promptfoo(CONTAINS, RUBRIC, VARIABLE), "x.json")
+    assert (row["label"], row["input"]) == ("YES", "t")
+    [row], _ = read(promptfoo(RUBRIC), "x.json")
+    assert "label" not in row
+    rows, report = read(promptfoo(RUBRIC, CONTAINS), "x.json")
+    assert not rows
+    [error] = report.errors
+    assert error.message.endswith("map label=testCase.assert[1].value")
+    choices = read_choices(columns=["label=testCase.assert[1].value"])
+    [row], _ = read(promptfoo(RUBRIC, CONTAINS), "x.json", choices=choices)
+    assert (row["label"], row["predicted"]) == ("NO", "NO")
 
 
 def test_scorers_that_read_other_answers_are_asked_about() -> None:

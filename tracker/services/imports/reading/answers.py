@@ -28,10 +28,8 @@ _CLASSES = (
 _SCORES = ("score", "confidence", "probability", "prob", "p")
 _COUNTS = {"count", "counts", "frequency", "freq", "support"}
 # How the last row and column of a matrix are called that are sums of the others.
-_SUMS = {
-    *("all", "sum", "total", "totals", "grand_total", "marginal", "\u03c3", "\u2211"),
-    *("gesamt", "gesamtergebnis", "summe"),
-}
+_SUMS = {"all", "sum", "total", "totals", "gesamt", "summe", "grand_total"}
+_SUMS |= {"gesamtergebnis", "marginal", "\u03c3", "\u2211"}
 
 
 def read_answer(value: Any) -> tuple[Any, Any]:

@@ -28,27 +28,32 @@ def _lm_answer(record: Record, _: Record) -> Any:
     return NO_ANSWER if answer in ("[invalid]", "", None) else answer
 
 
-def _promptfoo_truth(record: Record) -> tuple[str, Any]:
-    """Return the variable that holds the truth, if one does, and the truth.
-
-    What an answer must only contain is no truth: a wrong one may contain it too.
-    """
+def _promptfoo_truth(record: Record, _: Record) -> Any:
     for path in ("vars.expected", "testCase.vars.expected"):
         if isinstance(found := find(record, path), str):
-            return "expected", found
-    tests = find(record, "testCase.assert")
-    for one in tests if isinstance(tests, list) else ():
+            return found
+    found = find(record, "testCase.assert")
+    tests = found if isinstance(found, list) else []
+    for one in tests:
         if one.get("type") == "equals":
             named = _VARIABLE.fullmatch(str(one.get("value")))
-            name = named[1] if named else ""
-            return name, find(record, f"vars.{name}") if named else one.get("value")
-    return "expected", None
+            return find(record, f"vars.{named[1]}") if named else one.get("value")
+    for place, one in enumerate(tests):
+        if one.get("type") in ("icontains", "contains"):
+            raise ValueError(
+                "its test says only what the answer must contain; if that is its "
+                f"class, add map label=testCase.assert[{place}].value"
+            )
+    return None
 
 
 def _promptfoo_input(record: Record, _: Record) -> Any:
-    truth, _value = _promptfoo_truth(record)
     given = record.get("vars") or {}
-    return only({k: v for k, v in given.items() if k != truth}) or None
+    found = find(record, "testCase.assert")
+    tests = found if isinstance(found, list) else []
+    values = (str(one.get("value")) for one in tests if one.get("type") == "equals")
+    truths = {"expected", *(one[1] for one in map(_VARIABLE.fullmatch, values) if one)}
+    return only({k: v for k, v in given.items() if k not in truths}) or None
 
 
 def _inspect_answer(record: Record, _: Record) -> Any:
@@ -218,7 +223,7 @@ SHAPES = (
         {
             "input": _promptfoo_input,
             "predicted": "response.output",
-            "label": lambda record, _: _promptfoo_truth(record)[1],
+            "label": _promptfoo_truth,
             "version": lambda record, _: (
                 find(record, "provider.label")
                 or first_of(record, {}, "provider.id | provider")
