@@ -199,13 +199,21 @@ def test_the_truth_beside_a_confidence_is_no_prediction(name: str) -> None:
     assert fields(look(content)).get(name, "label") == "label"
 
 
+@pytest.mark.parametrize("name", ["true_class", "ground_truth", "target"])
+def test_classes_beside_a_truth_and_a_confidence_are_proposed(name: str) -> None:
+    found = look(table(f"image,{name},class,confidence", "N.jpg", "L", "P", "0.9"))
+    assert found.proposed == {"predicted": "class"}
+    assert found.counts == {"NO": [3, 6], "YES": [3, 6]}
+
+
 @pytest.mark.parametrize(
     "name", ["Gesamtergebnis", "\u03a3", "Marginal", "Grand Total"]
 )
 def test_sums_beside_a_matrix_are_no_class(name: str) -> None:
     matrix = f",YES,NO,{name}\nYES,2,2,4\nNO,1,7,8\n{name},3,9,{{}}\n"
-    rows, _ = read(matrix.format(12))
+    rows, report = read(matrix.format(12))
     assert len(rows) == 12
+    assert not report.errors
     # A class may be called so, too.
     three = Detector(id=9, name="x", classes=["YES", "NO", name])
     rows, _ = read(matrix.format(11), detector=three)

@@ -295,10 +295,7 @@ def guess_columns(
 
 
 def find_whole(names: Iterable[str], *, has_header: bool = True) -> Shape | None:
-    """Return the shape that a table is of as a whole, with all its columns.
-
-    Without a header later rows may have more of them.
-    """
+    """Return the shape that a table is of as a whole; its header names all columns."""
     columns = [name for name in names if not _UNNAMED.fullmatch(normal(name))]
     shapes = (one for one in SHAPES if has_header and one.others is not None)
     return next((one for one in shapes if one.holds(columns)), None)
@@ -479,6 +476,9 @@ def _find_unclear(
     Labels of what is known by key or input need no prediction.
     """
     known = fields.keys() & {"label", "predicted", "key", "input"}
+    if "confidence" in fields and known_field(fields.get("label", "")) == "label":
+        # Something was answered about the input.
+        known -= {"input"}
     if known > {"label"} or len(others) > _FEW_COLUMNS:
         return ()
     found = sorted(filter(holds_classes, others), key=_truth_first)

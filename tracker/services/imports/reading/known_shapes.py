@@ -60,16 +60,14 @@ def _inspect_answer(record: Record, _: Record) -> Any:
     """Return what all scorers took for the answer, else what was answered."""
     scores = record.get("scores")
     given = scores.items() if isinstance(scores, dict) else ()
-    answers = {name: find(one, "answer") for name, one in given}
-    said = {name: one for name, one in answers.items() if one is not None}
+    said = {k: one["answer"] for k, one in given if find(one, "answer") is not None}
     if len({str(one).strip().casefold() for one in said.values()}) > 1:
         raise ValueError(
             f"the scorers {' and '.join(map(show, said))} read different answers; "
             f"choose one, as in map predicted=scores.{next(iter(said))}.answer"
         )
-    if said:
-        return next(iter(said.values()))
-    return first_of(record, {}, "output.completion | output.choices[0].message.content")
+    paths = "output.completion | output.choices[0].message.content"
+    return next(iter(said.values())) if said else first_of(record, {}, paths)
 
 
 def _human_truth(record: Record, _: Record) -> Any:
