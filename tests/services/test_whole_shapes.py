@@ -204,6 +204,11 @@ def test_classes_beside_a_truth_and_a_confidence_are_proposed(name: str) -> None
     found = look(table(f"image,{name},class,confidence", "N.jpg", "L", "P", "0.9"))
     assert found.proposed == {"predicted": "class"}
     assert found.counts == {"NO": [3, 6], "YES": [3, 6]}
+    # Of two that could be it, none is taken, and both are named.
+    content = table(f"image,{name},kind,sort,score", "N.jpg", "L", "P", "R", "0.9")
+    found = look(content)
+    assert not found.proposed
+    assert "classes are also in kind and sort, not read" in found.report.warnings[0]
 
 
 @pytest.mark.parametrize(
