@@ -169,7 +169,8 @@ def _read_rows(
 ) -> Iterator[rows.Piece]:
     # What is no list is JSON Lines of one line.
     items = body if isinstance(body, list) else [body]
-    if all(isinstance(one, dict) for one in items):
+    is_whole = isinstance(items[0], dict) and column_names.find_whole(items[0])
+    if is_whole and all(isinstance(one, dict) for one in items):
         names = list(dict.fromkeys(name for one in items for name in one))
         if column_names.find_whole(names) is not None:
             return rows.iter_tables(
