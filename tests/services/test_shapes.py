@@ -410,6 +410,8 @@ def test_a_path_goes_by_names_and_places() -> None:
 
 def test_every_shape_has_a_name_of_its_own_fields() -> None:
     for shape in SHAPES:
+        if shape.unclear:
+            continue
         assert shape.fields.keys() & {"predicted", "label"}, shape.name
         assert shape.fields.keys() & {"key", "input"}, shape.name
         assert shape.records or len(shape.has.split()) > 1, shape.name

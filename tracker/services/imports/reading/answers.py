@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from itertools import chain, compress, count
 from typing import Any
 
-from tracker.services.imports.reading.column_names import is_of_classes, normal, role_of
+from tracker.services.imports.reading.column_names import (
+    find_whole,
+    is_of_classes,
+    normal,
+    role_of,
+)
 from tracker.services.imports.reading.rows import (
     UNKNOWN,
     Piece,
@@ -23,7 +28,8 @@ _CLASSES = (
 _SCORES = ("score", "confidence", "probability", "prob", "p")
 _COUNTS = {"count", "counts", "frequency", "freq", "support"}
 # How the last row and column of a matrix are called that are sums of the others.
-_SUMS = {"all", "sum", "total", "totals", "gesamt", "summe"}
+_SUMS = {"all", "sum", "total", "totals", "gesamt", "summe", "grand_total"}
+_SUMS |= {"gesamtergebnis", "marginal", "\u03c3", "\u2211"}
 
 
 def read_answer(value: Any) -> tuple[Any, Any]:
@@ -66,7 +72,8 @@ def read_answers(
         if role in {"predicted", "label", "confidence"}
         and not {dict, list}.isdisjoint(piece.types(name))
     }
-    if piece.is_strict or not nested:
+    is_whole = find_whole(piece.names, has_header=piece.has_header) is not None
+    if piece.is_strict or is_whole or not nested:
         yield piece
         return
     rows = []

@@ -11,7 +11,7 @@ from tracker.errors import FieldError
 from tracker.services.imports.reading import rows
 from tracker.services.imports.reading.choices import METADATA, REFUSE, Choices
 from tracker.services.imports.reading.known_shapes import SHAPES
-from tracker.services.imports.reading.shapes import LONGEST_NAME, known_columns
+from tracker.services.imports.reading.shapes import LONGEST_NAME, Shape
 from tracker.services.wording import show, show_name
 
 # Beside its own name.
@@ -251,7 +251,8 @@ def guess_columns(
     header each row answers for its own names, and unknown ones are only noted.
     """
     wrong: list[FieldError] = []
-    known, is_shaped = _known(names, choices)
+    whole = find_whole(names, has_header=has_header)
+    known, is_shaped = _known(names, choices, whole)
     # The other columns of a tool's own file are known ones.
     extra = choices.extra or (METADATA if is_shaped else choices.usual_extra)
     fields = _find_judges(names, wrong) | dict(_chosen(names, choices, wrong))
@@ -268,7 +269,8 @@ def guess_columns(
         _find_by_words(fields, others, settled, holds_classes)
     _find_input(fields, others, choices.given, extra)
     may_ask = knows_classes or not fields.keys() & {"label", "predicted"}
-    unclear = _find_unclear(fields, others, holds_classes) if may_ask else ()
+    asked = others if may_ask and not (is_shaped and whole) else []
+    unclear = _find_unclear(fields, asked, holds_classes)
     if extra == METADATA and "predicted" not in fields:
         # Labels of queries that are known already, whose metadata stays as it is.
         left_out, others = (*left_out, *dict.fromkeys(others)), []
@@ -292,12 +294,37 @@ def guess_columns(
     )
 
 
-def _known(names: Sequence[str], choices: Choices) -> tuple[dict[str, str], bool]:
-    shaped = known_columns(names, SHAPES)
-    if shaped is not None:
-        return {normal(column): name for column, name in shaped.items()}, True
-    normals = set(map(normal, names))
+def find_whole(names: Iterable[str], *, has_header: bool = True) -> Shape | None:
+    """Return the shape that a table is of as a whole; its header names all columns."""
+    columns = [name for name in names if not _UNNAMED.fullmatch(normal(name))]
+    shapes = (one for one in SHAPES if has_header and one.others is not None)
+    return next((one for one in shapes if one.holds(columns)), None)
+
+
+def _known(
+    names: Sequence[str], choices: Choices, whole: Shape | None
+) -> tuple[dict[str, str], bool]:
     found = dict(KNOWN)
+    tables = (one for one in SHAPES if one.others is None and one.holds(names))
+    shape = next(tables, whole)
+    if shape is not None:
+        if shape.unclear and not {"predicted", "label"} & {
+            *(*choices.columns, *choices.remembered),
+        }:
+            rows.refuse_columns([FieldError("map", shape.unclear)])
+        # Each version answers the same test set.
+        is_run = "version" in choices.given and shape is whole
+        own = {
+            normal(column): "input" if is_run and name == "key" else name
+            for name, columns in shape.fields.items()
+            if isinstance(columns, str)
+            for column in columns.split(" | ")
+            if column in names
+        }
+        # An id beside the outcome is that of the resampling.
+        del found["id"]
+        return (found | own, False) if shape.own else (own, True)
+    normals = set(map(normal, names))
     if normals >= _LABEL_STUDIO:
         found |= dict.fromkeys(_BOOKKEEPING, "")
         found |= {"annotator": "labeler", "created_at": "labelled_at"}
@@ -398,11 +425,10 @@ def _find_by_words(
     settled: Set[str],
     holds_classes: Callable[[str], bool],
 ) -> None:
-    if fields.keys() >= {"label", "confidence"} and not fields.keys() & {
-        *("predicted", "key"),
-        *settled,
-    }:
-        # The answers of a classifier, as many call them.
+    is_said = fields.keys() & {"predicted", "key", *settled}
+    called = normal(fields.get("label", ""))
+    # The answers of a classifier, as many call them; other names are of the truth.
+    if "confidence" in fields and not is_said and called in {"label", "choice"}:
         fields["predicted"] = fields.pop("label")
     for sought in ("predicted", "label", "confidence"):
         found = [one for one in others if role_of(one) == sought]
@@ -450,12 +476,15 @@ def _find_unclear(
     Labels of what is known by key or input need no prediction.
     """
     known = fields.keys() & {"label", "predicted", "key", "input"}
+    # What has a confidence was answered.
+    is_one = not ("confidence" in fields and known_field(fields.get("label", "")))
+    known -= set() if is_one else {"input"}
     if known > {"label"} or len(others) > _FEW_COLUMNS:
         return ()
     found = sorted(filter(holds_classes, others), key=_truth_first)
     if "predicted" in known:
         found = [one for one in found if role_of(one) != "predicted"]
-    elif len(found) != (1 if "label" in known else 2):
+    elif is_one and len(found) != (1 if "label" in known else 2):
         return ()
     return tuple(found)
 

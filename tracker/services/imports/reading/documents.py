@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tracker.errors import FieldError, InvalidInputError
-from tracker.services.imports.reading import rows
+from tracker.services.imports.reading import column_names, rows
 from tracker.services.imports.reading.column_names import known_field, normal, role_of
 from tracker.services.imports.reading.known_shapes import SHAPES
 from tracker.services.imports.reading.shapes import find, read_records, read_shape
@@ -155,7 +155,7 @@ def document_pieces(
         if shape.records and shape.fits(body):
             where = shape.records
             records = find(body, where) if isinstance(where, str) else where(body)
-            yield from read_shape(shape, body, records, notes)
+            yield from read_shape(shape, body, records, columns, notes)
             return
     for tells, read in DOCUMENTS.values():
         if tells(body):
@@ -169,6 +169,13 @@ def _read_rows(
 ) -> Iterator[rows.Piece]:
     # What is no list is JSON Lines of one line.
     items = body if isinstance(body, list) else [body]
+    is_whole = isinstance(items[0], dict) and column_names.find_whole(items[0])
+    if is_whole and all(isinstance(one, dict) for one in items):
+        names = list(dict.fromkeys(name for one in items for name in one))
+        if column_names.find_whole(names) is not None:
+            return rows.iter_tables(
+                names, ([one.get(name) for name in names] for one in items)
+            )
     # A classifier's answers by class, as a pipeline returns them for each input.
     records = rows.iter_objects(
         {"prediction": one} if isinstance(one, list) else one for one in items

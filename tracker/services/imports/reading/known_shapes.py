@@ -4,6 +4,7 @@ Each says where its format is written down.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from tracker.services.wording import show
 from tracker.words import NO_ANSWER
 
 _EMPTY: Record = {}
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def _lm_answer(record: Record, _: Record) -> Any:
@@ -30,16 +32,42 @@ def _promptfoo_truth(record: Record, _: Record) -> Any:
     for path in ("vars.expected", "testCase.vars.expected"):
         if isinstance(found := find(record, path), str):
             return found
-    tests = find(record, "testCase.assert")
-    for one in tests if isinstance(tests, list) else ():
-        if one.get("type") in ("equals", "icontains", "contains"):
-            return one.get("value")
+    found = find(record, "testCase.assert")
+    tests = found if isinstance(found, list) else []
+    for one in tests:
+        if one.get("type") == "equals":
+            named = _VARIABLE.fullmatch(str(one.get("value")))
+            return find(record, f"vars.{named[1]}") if named else one.get("value")
+    for place, one in enumerate(tests):
+        if one.get("type") in ("icontains", "contains"):
+            raise ValueError(
+                "its test says only what the answer must contain; if that is its "
+                f"class, add map label=testCase.assert[{place}].value"
+            )
     return None
 
 
 def _promptfoo_input(record: Record, _: Record) -> Any:
     given = record.get("vars") or {}
-    return only({k: v for k, v in given.items() if k != "expected"}) or None
+    found = find(record, "testCase.assert")
+    tests = found if isinstance(found, list) else []
+    values = (str(one.get("value")) for one in tests if one.get("type") == "equals")
+    truths = {"expected", *(one[1] for one in map(_VARIABLE.fullmatch, values) if one)}
+    return only({k: v for k, v in given.items() if k not in truths}) or None
+
+
+def _inspect_answer(record: Record, _: Record) -> Any:
+    """Return what all scorers took for the answer, else what was answered."""
+    scores = record.get("scores")
+    given = scores.items() if isinstance(scores, dict) else ()
+    said = {k: one["answer"] for k, one in given if find(one, "answer") is not None}
+    if len({str(one).strip().casefold() for one in said.values()}) > 1:
+        raise ValueError(
+            f"the scorers {' and '.join(map(show, said))} read different answers; "
+            f"choose one, as in map predicted=scores.{next(iter(said))}.answer"
+        )
+    paths = "output.completion | output.choices[0].message.content"
+    return next(iter(said.values())) if said else first_of(record, {}, paths)
 
 
 def _human_truth(record: Record, _: Record) -> Any:
@@ -144,8 +172,7 @@ SHAPES = (
                 record.get("id") if record.get("epoch", 1) == 1 else None
             ),
             "group": "id",
-            "predicted": "scores.*.answer | output.completion"
-            " | output.choices[0].message.content",
+            "predicted": _inspect_answer,
             "label": "target",
             "version": "^.eval.model",
         },
@@ -385,5 +412,67 @@ SHAPES = (
         "images annotations categories",
         {"input": "name", "label": _coco_label},
         records=_coco_images,
+    ),
+    # Tables that are of a shape only as a whole: their names could be of others too.
+    # https://tune.tidymodels.org/reference/collect_predictions.html; the id is that of
+    # the resampling, and the truth has the name of the outcome.
+    Shape(
+        "predictions of tidymodels",
+        ".pred_class .row .config",
+        {"key": ".row", "predicted": ".pred_class"},
+        others=r"\.pred_.+|id\d?|\.iter",
+        own=1,
+    ),
+    # https://github.com/huggingface/pytorch-image-models, inference.py with --topk and
+    # --results-separate-col
+    *(
+        Shape(
+            "predictions of timm",
+            f"filename {answer}_0 {answer}_1 {score}_0 {score}_1",
+            {
+                "input": "filename",
+                "predicted": f"{answer}_0",
+                "confidence": "prob_0",
+            },
+            others=rf"(index|{answer}|{score})_\d+",
+        )
+        for answer in ("label", "index")
+        for score in ("prob", "logit")
+    ),
+    # https://catboost.ai/docs/en/concepts/output-data_model-value-output
+    *(
+        Shape(
+            "predictions of CatBoost",
+            f"{key} Class Label",
+            {
+                "key": key,
+                "predicted": "Class",
+                "label": "Label",
+                "group": "GroupId | QueryId",
+            },
+            others="(Probability|LogProbability|RawFormulaVal)(:Class=.+)?|Exponent|"
+            "Baseline|Weight|GroupId|QueryId|SubgroupId|GroupWeight|Timestamp",
+        )
+        for key in ("SampleId", "DocId")
+    ),
+    # https://github.com/confident-ai/deepeval, TestResult and EvaluationDataset
+    Shape(
+        "results of deepeval",
+        "input actual_output expected_output",
+        {"input": "input", "predicted": "actual_output", "label": "expected_output"},
+        others="name|success|metrics_data|conversational|index|multimodal|context|"
+        "retrieval_context|turns|metadata|additional_metadata|classifications|"
+        "expectations|comments|source_file|tools_called|expected_tools|token_cost|"
+        "input_token_count|output_token_count|custom_column_key_values",
+    ),
+    # https://docs.ultralytics.com/modes/predict, Results.to_csv and to_json
+    Shape(
+        "answers of Ultralytics",
+        "name class confidence",
+        {"confidence": "confidence"},
+        others="box|track_id|segments|keypoints",
+        unclear="name, class and confidence may be the answers of Ultralytics, several "
+        "of an image, or those of files; say which column is the prediction, as in map "
+        "predicted=name",
     ),
 )

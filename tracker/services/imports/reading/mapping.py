@@ -290,7 +290,10 @@ class MappedRows:
             if not is_known:
                 is_known, held = True, None
                 named = {*self.choices.columns, *map(column_names.role_of, piece.names)}
-                if "predicted" not in named:
+                whole = column_names.find_whole(
+                    piece.names, has_header=piece.has_header
+                )
+                if "predicted" not in named and whole is None:
                     found = answers.find_class_columns(
                         piece, classes, has_label="label" in named
                     )

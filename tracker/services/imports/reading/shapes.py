@@ -9,7 +9,7 @@ records; ``a | b`` is the first there is.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
@@ -42,10 +42,27 @@ class Shape:
     is_row: Get = lambda *_: True
     # A path with the same value in all rows, or the file is of several things.
     same: str = ""
+    # For a table that is of the shape only if it has no column but those: what the
+    # others are called, and how many the user named.
+    others: str | None = None
+    own: int = 0
+    # Why it is not read before somebody says which column is which.
+    unclear: str = ""
 
     def fits(self, record: Any) -> bool:
-        return isinstance(record, Mapping) and all(
+        is_record = self.others is None and isinstance(record, Mapping)
+        return is_record and all(
             find(record, path) is not None for path in self.has.split()
+        )
+
+    def holds(self, columns: Collection[str]) -> bool:
+        """Return whether a table of those *columns* is of the shape."""
+        has = set(self.has.split())
+        if self.records or not has <= set(columns):
+            return False
+        more = set(columns) - has
+        return self.others is None or self.own == sum(
+            not re.fullmatch(self.others, name) for name in more
         )
 
 
@@ -87,6 +104,8 @@ class _Reading:
 
     shape: Shape
     document: Record
+    # By field, the path that was named.
+    columns: Mapping[str, str]
     left_out: int = 0
     _same: Any = None
     _heads: set[str] = field(default_factory=set)
@@ -95,6 +114,7 @@ class _Reading:
     def rows(self, records: Iterable[Any]) -> Iterator[Row]:
         self._heads = set().union(*map(_heads_of, self.shape.fields.values()))
         self._answers = _heads_of(self.shape.fields.get("predicted", ""))
+        said = {*_CLASSES, *self.columns.values()}
         numbers = count(1)
         for record in records:
             if isinstance(record, Row):
@@ -111,7 +131,7 @@ class _Reading:
                         "records of one of them",
                     )
                 row = self._read(record)
-                if row.errors or row.values.keys() & _CLASSES:
+                if row.errors or row.values.keys() & said:
                     yield row._replace(number=next(numbers))
                     continue
             self.left_out += 1
@@ -122,10 +142,7 @@ class _Reading:
         metadata = {}
         for name, where in self.shape.fields.items():
             try:
-                if isinstance(where, str):
-                    found = first_of(record, self.document, where)
-                else:
-                    found = where(record, self.document)
+                at, found = self._find(record, name, where)
             except ValueError as error:
                 errors.append(FieldError(name, str(error)))
                 continue
@@ -133,18 +150,28 @@ class _Reading:
                 found = only(found)
             if found is None:
                 continue
-            values[name] = found
+            values[at] = found
             if name in _NAMES:
-                values[name] = as_name(found)
-                if values[name] != found and isinstance(found, str):
+                values[at] = as_name(found)
+                if values[at] != found and isinstance(found, str):
                     metadata["text"] = found
         # It has a place for an answer, and none in it.
-        is_empty = "predicted" not in values and not self._answers.isdisjoint(record)
-        if is_empty or "predicted" in values:
+        has_answer = {"predicted", self.columns.get("predicted")} & values.keys()
+        is_empty = not (has_answer or self._answers.isdisjoint(record))
+        if is_empty or has_answer:
             metadata |= self._rest(record)
             if metadata:
                 values["metadata"] = metadata
         return Row(0, values, tuple(errors), ("predicted",) if is_empty else ())
+
+    def _find(self, record: Record, name: str, where: str | Get) -> tuple[str, Any]:
+        """Return what the file calls a field, and its value: first what was named."""
+        named = self.columns.get(name, name)
+        if named != name and (found := find(record, named)) is not None:
+            return named, found
+        if isinstance(where, str):
+            return name, first_of(record, self.document, where)
+        return name, where(record, self.document)
 
     def _rest(self, record: Record) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -206,14 +233,18 @@ def read_records(
         return
     rows = (row for piece in whole for row in piece.rows())
     records = (row if row.errors else row.values for row in rows)
-    yield from read_shape(shape, record, records, notes)
+    yield from read_shape(shape, record, records, {}, notes)
 
 
 def read_shape(
-    shape: Shape, document: Record, records: Iterable[Any], notes: list[str]
+    shape: Shape,
+    document: Record,
+    records: Iterable[Any],
+    columns: Mapping[str, str],
+    notes: list[str],
 ) -> Iterator[Piece]:
     """Read the *records* of a *document*, which are of the *shape*."""
-    reading = _Reading(shape, document)
+    reading = _Reading(shape, document, columns)
     notes.append(f"the file was read as {shape.name}")
     yield from iter_pieces(reading.rows(records))
     if reading.left_out:
@@ -221,20 +252,3 @@ def read_shape(
             f"{reading.left_out:,} records have neither a prediction nor a label and "
             "were left out"
         )
-
-
-def known_columns(
-    names: Iterable[str], shapes: Iterable[Shape]
-) -> dict[str, str] | None:
-    """Return which field each column of a table of a shape holds, None if of none."""
-    columns = dict.fromkeys(names)
-    for shape in shapes:
-        if not shape.records and all(path in columns for path in shape.has.split()):
-            return {
-                path: name
-                for name, paths in shape.fields.items()
-                if isinstance(paths, str)
-                for path in paths.split(" | ")
-                if path in columns
-            }
-    return None
