@@ -1,5 +1,8 @@
 """Whether the system, the judge or the mix moved, from the outside."""
 
+import random
+import secrets
+
 import pytest
 
 from tests.api.conftest import Api
@@ -19,6 +22,13 @@ ASKED = WEEKS | {
     "new_judge": "llm-2",
     "anchors": 300,
 }
+
+
+@pytest.fixture(autouse=True)
+def _draws(monkeypatch):
+    """Draw the same anchors in each run: some draws show a move by chance."""
+    draws = random.Random(7)
+    monkeypatch.setattr(secrets, "SystemRandom", lambda: draws)
 
 
 def send(api: Api, rows: list[dict], *, judge: str = "", by=None, at: int = 0) -> None:
