@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+import sqlalchemy as sa
 
 from tests.api.problems import assert_problem
 from tests.conftest import by
@@ -18,7 +19,14 @@ from tracker.services.labelling.auditing.audit_lifecycle import (
 )
 from tracker.storage.base import count_rows, find_by_id
 from tracker.storage.labelling.audits import Audit, AuditItem
-from tracker.storage.tasks import AUDITS, HOLD_SECONDS, enqueue, find_task, take
+from tracker.storage.tasks import (
+    AUDITS,
+    HOLD_SECONDS,
+    Task,
+    enqueue,
+    find_task,
+    take,
+)
 
 DAY = timedelta(days=1)
 # Saturday, 31 January 2026; the first week begins on Monday, 2 February in Berlin.
@@ -289,6 +297,47 @@ def test_a_set_is_frozen_in_pieces_and_seen_whole_or_not_at_all(
     estimate = api.get(f"/audits/{audit['id']}/estimate").json
     assert (estimate["labels"], estimate["labels_used"]) == (1, 0)
     assert answer(api, audit, 100) == 4
+
+
+def test_a_worker_keeps_its_task_while_it_writes_a_set(
+    api, door, clock, worker, monkeypatch, database
+):
+    begin(api)
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 10)
+    clock.at += DAY
+    held, add_items = [], audits.add_items
+
+    def renew_task(session, *given):
+        add_items(session, *given)
+        # As the thread that renews does, which passes over what is locked.
+        task = sa.select(Task.id).where(Task.kind == AUDITS)
+        with database.read() if database.is_sqlite else database.write() as other:
+            held.append(other.scalars(task.with_for_update(skip_locked=True)).all())
+
+    monkeypatch.setattr(audits, "add_items", renew_task)
+    worker()
+    assert [len(one) for one in held] == [1]
+    assert len(weekly(api)) == 1
+
+
+def test_what_is_left_of_a_set_is_deleted_by_the_ids_of_its_queries(
+    api, door, clock, worker, monkeypatch, database
+):
+    begin(api)
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 10)
+    clock.at += DAY
+    worker.kill(monkeypatch)
+    ran = []
+    sa.event.listen(
+        database.engine, "before_cursor_execute", lambda *given: ran.append(given[2])
+    )
+    worker()
+    # Without statistics PostgreSQL would run a subquery once for each of them.
+    [first, *_] = [one for one in ran if one.startswith("DELETE FROM audit_items")]
+    assert "SELECT" not in first
+    assert len(weekly(api)) == 1
 
 
 def test_a_schedule_that_is_stopped_while_it_freezes_makes_no_audit(

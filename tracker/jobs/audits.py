@@ -45,8 +45,11 @@ class Audits(Handler):
         # What was done is on the disk before the task is.
         def write(do: Callable[..., Any], *given: Any) -> Any:
             def step(session: Session) -> Any:
+                hold(session, task, locks=False)
+                found = do(session, *given)
+                # Locked no sooner, because a locked task is not renewed.
                 hold(session, task)
-                return do(session, *given)
+                return found
 
             watch.check()
             return self.database.run_piece(step)

@@ -199,6 +199,9 @@ def _ask(
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
     own = score_own(estimate, detector.measure)
     counted = score_named(estimate, read_measure(detector.measure)).labelled
+    if estimate.decision is not None:
+        # Of a replay only those that were put to it at random.
+        counted = estimate.decision.labels
     warnings = [f"{one.message}." for one in estimate.warnings]
     return Gate(
         basis=" ".join([estimate.basis, *warnings]),

@@ -307,11 +307,14 @@ def list_open_scheduled(session: Session, *, are_whole: bool = True) -> Sequence
 def discard_piece(session: Session, audit: Audit, most: int) -> bool:
     """Delete some items of an audit that is not whole, or itself; True for more."""
     own = is_of(AuditItem, audit)
-    some = sa.select(AuditItem.query_id).where(own).limit(most)
-    is_left = base.delete_rows(session, AuditItem, own, AuditItem.query_id.in_(some))
-    if not is_left:
+    # Read first: PostgreSQL takes a set without statistics for one row, and would look
+    # for each of them in all.
+    some = session.scalars(sa.select(AuditItem.query_id).where(own).limit(most)).all()
+    if some:
+        base.delete_rows(session, AuditItem, own, AuditItem.query_id.in_(some))
+    else:
         base.delete_rows(session, Audit, detector_id=audit.detector_id, id=audit.id)
-    return is_left > 0
+    return bool(some)
 
 
 def is_of(rows_of: Any, audit: Audit) -> sa.ColumnElement[bool]:

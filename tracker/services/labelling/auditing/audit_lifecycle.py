@@ -253,8 +253,9 @@ def plan_freezing(session: Session, key: Key, at: datetime) -> list[Step]:
 
     def skip(session: Session) -> None:
         locked = session.get_one(AuditSchedule, key, with_for_update=True)
-        locked.skipped = [*locked.skipped, [dump_instant(locked.next_since), why]]
-        locked.next_since = until
+        if locked.stopped_at is None:
+            locked.skipped = [*locked.skipped, [dump_instant(locked.next_since), why]]
+            locked.next_since = until
 
     try:
         new, plan = _plan_audit(session, schedule, newest, at)
