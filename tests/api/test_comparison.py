@@ -238,3 +238,28 @@ def test_labels_that_nobody_vouches_for_compare_nothing(api):
         "better",
         None,
     )
+
+
+@pytest.mark.parametrize("source", ["erased", "grouped"])
+def test_labels_known_before_of_which_nobody_knows_when_compare_nothing(
+    api, door, source
+):
+    api.patch("/detectors/door", {"label_sampling": "random", "measure": "overall"})
+    group = {"group": "g"} if source == "grouped" else {}
+    said = {"predicted": "NO", "label": "NO", "version": "v0"} | group
+    names = [f"f{number}" for number in range(60)]
+    known = [
+        api.post("/detectors/door/queries", said | {"input": name}).json["id"]
+        for name in names
+    ]
+    for version, predicted in (("v1", "YES"), ("v2", "NO")):
+        rows = [{"input": name, "predicted": predicted} for name in names[20:]]
+        rows.append({"input": f"of {version}", "predicted": "YES", "label": "YES"})
+        items = [row | {"version": version} for row in rows]
+        sent = api.post("/detectors/door/import", {"items": items})
+        assert sent.status_code == 200, sent.text
+    for query in known if source == "erased" else ():
+        assert api.delete(f"/queries/{query}").status_code < 300
+    found = api.get("/detectors/door/comparison?old=v1&new=v2").json
+    assert (found["verdict"], found["decision"]) == ("undecided", None)
+    assert found["no_decision_because"]

@@ -1,14 +1,18 @@
 """Thresholds and calibration by API."""
 
 import random
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 
 from tests.api.problems import assert_problem
 from tests.databases import noted_statements
+from tracker.jobs.retention import delete_old_queries
 from tracker.services.estimates.recount import recount
 from tracker.stats import lowest_in_band, lowest_threshold, simultaneous_band
 from tracker.storage.detectors import Detector
+from tracker.storage.queries.queries import Query
 
 
 def rows_of(number, *, labelled_every=2, version="v1"):
@@ -230,7 +234,9 @@ def test_a_replay_that_may_have_seen_the_labels_names_no_threshold(api, door):
     assert api.get(f"{path}?version=v2").json["lowest"]["threshold"] == 0.9
 
 
-def test_where_every_query_gets_its_label_those_without_one_may_be_wrong(api, door):
+def test_where_every_query_gets_its_label_those_without_one_may_be_wrong(
+    api, door, database, clock
+):
     api.patch("/detectors/door", {"target": 0.5, "label_sampling": "all"})
     rows = [{"predicted": "YES", "confidence": 0.9, "key": f"{n}"} for n in range(99)]
     labels = [{"label": "YES"} if n < 40 else {} for n in range(99)]
@@ -239,6 +245,17 @@ def test_where_every_query_gets_its_label_those_without_one_may_be_wrong(api, do
     path = "/detectors/door/thresholds"
     found = api.get(path).json
     assert (found["points"][0]["labelled"], found["lowest"]) == (40, None)
+    with database.read() as session:
+        ids = list(session.scalars(select(Query.id).where(Query.label.is_(None))))
+    later = clock.at + timedelta(days=9)
+    with database.write() as session:
+        delete_old_queries(session, 1, ids[-19:], deleted_at=later)
+    api.post(
+        "/detectors/door/import",
+        {"items": [{"key": f"{n}", "label": "YES"} for n in range(40, 55)]},
+    )
+    # 55 of 80 would do; but those that were deleted may have been wrong.
+    assert api.get(path).json["lowest"] is None
     items = [{"key": row["key"], "label": "YES"} for row in rows[40:80]]
     api.post("/detectors/door/import", {"items": items})
     assert api.get(path).json["lowest"]["threshold"] == 0.9

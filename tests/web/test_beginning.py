@@ -3,7 +3,12 @@
 import re
 from collections.abc import Callable
 
+from tests.conftest import by
 from tests.web.conftest import Shelf, Visitor
+from tracker.services.people.keys import create_key
+from tracker.storage.base import list_rows
+from tracker.storage.database import Database
+from tracker.storage.people import ApiKey
 
 
 def test_a_key_is_made_on_the_spot_and_runs_as_it_stands(visitor: Visitor) -> None:
@@ -41,6 +46,17 @@ def test_another_key_revokes_the_one_before(visitor: Visitor) -> None:
         for key in keys
     ]
     assert answers == [401, 403]
+
+
+def test_a_key_that_a_person_named_alike_is_not_revoked(
+    visitor: Visitor, database: Database
+) -> None:
+    with database.write() as session:
+        create_key(session, "first key", "editor", by())
+    visitor.post("/begin")
+    with database.read() as session:
+        states = {one.name: one.revoked_at for one in list_rows(session, ApiKey)}
+    assert states == {"first key": None, "first key 2": None}
 
 
 def test_a_detector_without_queries_has_commands_with_a_key_for_it_alone(

@@ -195,7 +195,8 @@ def renew_first_key(
     for old in list_rows(session, ApiKey):
         if made := made_here.fullmatch(old.name):
             taken.append(int(made[1] or 1))
-            if old.revoked_at is None:
+            # Another one of that name was made by a person.
+            if old.revoked_at is None and old.role == LOGGER:
                 revoke_key(session, old.name, by())
     name = f"{called} {max(taken) + 1}" if len(taken) > 1 else called
     return create_key(session, name, LOGGER, by(), detectors=detectors)

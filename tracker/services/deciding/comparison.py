@@ -245,8 +245,10 @@ def _refuse(
         is_live = _is_live(one)
         if one.replayed_left_out if is_live else kind == LIVE or one.labels:
             replay = find_replay(session, detector, version)
-            # Nobody could pick inputs by labels that came only later.
-            if replay.no_pairs_because is None or (is_live and replay.is_blind):
+            # Nobody could pick inputs by labels that came only later.  Where the query
+            # that had a label first is erased, nobody knows when.
+            is_blind = is_live and replay.blind >= one.replayed_left_out
+            if replay.no_pairs_because is None or is_blind:
                 continue
             because = KNOWN if is_live else replay.no_pairs_because
             return f"{version.name}: {because}"

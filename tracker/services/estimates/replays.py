@@ -77,8 +77,8 @@ class Replay(NamedTuple):
     awaited: Missing | None = NOTHING
     # How many inputs are not among the cells.
     left: int = 0
-    # Whether each input that it was put to got its label only later.
-    is_blind: bool = False
+    # How many inputs it was put to, if each got its label only later, else none.
+    blind: int = 0
 
 
 class _Member(NamedTuple):
@@ -151,7 +151,7 @@ def find_replay(session: Session, detector: Detector, version: Version) -> Repla
         None if is_whole else because,
         awaited,
         len(seen) - cells.total(),
-        is_blind=not late,
+        blind=0 if late else put,
     )
 
 

@@ -162,12 +162,15 @@ def get_thresholds(
     elif head["population"] == REPLAYED:
         because = find_replay(session, detector, versions[0]).no_pairs_because
     if target is not None and points and because is None:
-        # Where every query gets its label, those without one may turn out wrong.
-        counted = "queries" if is_all(detector) else "labelled"
+        labelled = [point.labelled for point in points]
+        if is_all(detector):
+            # Those without a label may turn out wrong, and so may deleted ones.
+            deleted = sum(one.deleted for one in versions)
+            labelled = [point.queries + deleted for point in points]
         find = stats.lowest_threshold if is_stored else stats.lowest_in_band
         lowest = find(
             [point.correct for point in points],
-            [getattr(point, counted) for point in points],
+            labelled,
             [point.share for point in points],
             target=target,
             confidence_level=level,
