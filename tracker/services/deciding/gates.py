@@ -198,10 +198,9 @@ def _ask(
     if not checks:
         raise InvalidInputError.of("target", f"{detector.name} has none of its own")
     own = score_own(estimate, detector.measure)
-    counted = score_named(estimate, read_measure(detector.measure)).labelled
-    if estimate.decision is not None:
-        # Of a replay only those that were put to it at random.
-        counted = estimate.decision.labels
+    measure, found = read_measure(detector.measure), estimate.decision
+    # Of a replay those alone that were put to it at random.
+    counted = found.labels if found else score_named(estimate, measure).labelled
     warnings = [f"{one.message}." for one in estimate.warnings]
     return Gate(
         basis=" ".join([estimate.basis, *warnings]),

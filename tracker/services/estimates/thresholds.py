@@ -162,15 +162,10 @@ def get_thresholds(
     elif head["population"] == REPLAYED:
         because = find_replay(session, detector, versions[0]).no_pairs_because
     if target is not None and points and because is None:
-        labelled = [point.labelled for point in points]
-        if is_all(detector):
-            # Those without a label may turn out wrong, and so may deleted ones.
-            deleted = sum(one.deleted for one in versions)
-            labelled = [point.queries + deleted for point in points]
         find = stats.lowest_threshold if is_stored else stats.lowest_in_band
         lowest = find(
             [point.correct for point in points],
-            labelled,
+            _count_tried(detector, versions, points),
             [point.share for point in points],
             target=target,
             confidence_level=level,
@@ -183,6 +178,17 @@ def get_thresholds(
         no_decision_because=because,
         lowest=None if lowest is None else points[lowest],
     )
+
+
+def _count_tried(
+    detector: Detector, versions: Sequence[Version], points: Sequence[ThresholdPoint]
+) -> list[int]:
+    """Return of how many queries those that are right are counted at each point."""
+    if not is_all(detector):
+        return [point.labelled for point in points]
+    # Those without a label may turn out wrong, and so may deleted ones.
+    deleted = sum(one.deleted for one in versions)
+    return [point.queries + deleted for point in points]
 
 
 def get_calibration(
