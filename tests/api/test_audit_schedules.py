@@ -299,6 +299,29 @@ def test_a_set_is_frozen_in_pieces_and_seen_whole_or_not_at_all(
     assert answer(api, audit, 100) == 4
 
 
+def test_what_is_erased_is_offered_to_nobody_and_has_no_clear_answer(
+    api, door, clock, worker
+):
+    begin(api, half_width=None, labels=10)
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 10)
+    for number in range(3):
+        [query] = api.get(f"/detectors/door/queries?key=0-{number}").json["items"]
+        assert api.delete(f"/queries/{query['id']}").status_code < 300
+    clock.at += DAY
+    worker()
+    [audit] = weekly(api)
+    assert answer(api, audit, 100) == 7
+    estimate = api.get(f"/audits/{audit['id']}/estimate").json
+    assert (estimate["labels"], estimate["unclear"]) == (7, 3)
+    draws = api.get(f"/audits/{audit['id']}/record").json["draws"]
+    gone = [one["key"] for one in draws if one["label"] == "UNCLEAR"]
+    assert (len(draws), sorted(gone)) == (10, ["0-0", "0-1", "0-2"])
+    worker()
+    [audit] = weekly(api)
+    assert audit["closed_at"] is not None
+
+
 def test_a_worker_keeps_its_task_while_it_writes_a_set(
     api, door, clock, worker, monkeypatch, database
 ):

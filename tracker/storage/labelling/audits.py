@@ -29,6 +29,7 @@ from tracker.storage.queries.queries import (
     is_of_query,
     of_query,
 )
+from tracker.words import UNCLEAR
 
 
 class _Asked:
@@ -354,9 +355,12 @@ def is_awaited(session: Session, query: AnyQuery) -> bool:
     return session.scalar(statement) is not None
 
 
+# What was erased before anybody labelled it has no clear answer, and never will.
+_IS_GONE = Query.label.is_(None) & Query.erased_at.is_not(None)
+_LABEL = sa.case((_IS_GONE, UNCLEAR), else_=Query.label).label("label")
 _ANSWER = (
     *(AuditDraw.number, AuditDraw.query_id, AuditDraw.stratum),
-    *(Query.key, Query.predicted, Query.confidence, Query.label, Query.label_id),
+    *(Query.key, Query.predicted, Query.confidence, _LABEL, Query.label_id),
 )
 
 
@@ -397,7 +401,7 @@ def list_offered(
     """Return the first open draws that are *labeler*'s, or whose time was up *at*."""
     statement = _select_draws(audit, AuditDraw.number, AuditDraw.query_id).where(
         AuditDraw.number >= audit.answered,
-        Query.label.is_(None),
+        *(Query.label.is_(None), Query.erased_at.is_(None)),
         (AuditDraw.labeler == labeler) | (AuditDraw.until <= at),
     )
     return session.execute(statement.limit(limit)).all()
@@ -464,9 +468,10 @@ def release_draws(
 def set_sampling(
     session: Session, detector_id: int, query_id: int, sampling: str
 ) -> bool:
-    """Say how a query was chosen; False if it has a label already."""
-    open_one = base.are_among(Query, [(detector_id, query_id)]), Query.label.is_(None)
-    return base.change_rows(session, Query, *open_one, sampling=sampling) > 0
+    """Say how a query was chosen; False if it has a label already or was erased."""
+    is_open = Query.label.is_(None), Query.erased_at.is_(None)
+    own = base.are_among(Query, [(detector_id, query_id)])
+    return base.change_rows(session, Query, own, *is_open, sampling=sampling) > 0
 
 
 def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
@@ -477,7 +482,7 @@ def count_draws(session: Session, audits: Sequence[Audit]) -> dict[int, int]:
         .where(
             AuditDraw.detector_id.in_({audit.detector_id for audit in audits}),
             AuditDraw.audit_id.in_([audit.id for audit in audits]),
-            Query.label.is_not(None),
+            Query.label.is_not(None) | Query.erased_at.is_not(None),
         )
         .group_by(AuditDraw.audit_id)
     )
