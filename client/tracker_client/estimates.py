@@ -115,8 +115,7 @@ class Estimate(Mapping[str, Any]):
             f"{scope:{widths[0]}}  {counts:>{widths[1]}}  {said}"
             for scope, counts, said in table
         ]
-        # A server of before has none.
-        warnings = [f"warning: {one['message']}" for one in self.get("warnings", ())]
+        warnings = [f"warning: {one['message']}" for one in self["warnings"]]
         said = [self["basis"], *warnings, *lines, *self._decided()]
         return "\n".join([self._title(), *said])
 

@@ -1,6 +1,5 @@
 """The list of the detectors, those that need a look first, and the first use."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -21,10 +20,10 @@ from tracker.errors import InvalidInputError
 from tracker.http import account, by, database, now
 from tracker.services.estimates.report import Report, Reports
 from tracker.services.fields import is_storable, parse_input
-from tracker.services.people.keys import create_key, revoke_key
+from tracker.services.people.keys import renew_logger_key
 from tracker.services.people.own import OwnChange, change_own, get_own
 from tracker.services.versions import choose_default_versions
-from tracker.storage.base import count_rows, dump_id, list_detector_ids, list_rows
+from tracker.storage.base import count_rows, dump_id, list_detector_ids
 from tracker.storage.detectors import (
     Detector,
     are_archived,
@@ -32,10 +31,10 @@ from tracker.storage.detectors import (
     list_detectors,
     list_owned_ids,
 )
-from tracker.storage.people import Account, ApiKey, Pin
+from tracker.storage.people import Account, Pin
 from tracker.web.blueprint import Sort, lead_to, page, pages, session_of, sort_rows
 from tracker.web.drawing.readings import Axis
-from tracker.words import LOGGER, STATES
+from tracker.words import STATES
 
 _PAGE = 50
 MINE = "mine"
@@ -181,22 +180,6 @@ def make_first_key() -> ResponseReturnValue:
     with database().write() as session:
         if list_detectors(session, limit=1):
             return lead_to("show_detectors")
-        key = renew_first_key(session, _FIRST_KEY)
+        key = renew_logger_key(session, _FIRST_KEY, by())
     # Not a redirect: the key would have to be kept somewhere on the way.
     return render_template("detectors/list.html", total=0, archived=0, new_key=key)
-
-
-def renew_first_key(
-    session: Session, called: str, detectors: Sequence[str] | None = None
-) -> str:
-    """Make a key that only logs, and revoke those *called* so before it."""
-    made_here = re.compile(rf"{called}( \d+)?")
-    taken = [0]
-    for old in list_rows(session, ApiKey):
-        if made := made_here.fullmatch(old.name):
-            taken.append(int(made[1] or 1))
-            # Another one of that name was made by a person.
-            if old.revoked_at is None and old.role == LOGGER:
-                revoke_key(session, old.name, by())
-    name = f"{called} {max(taken) + 1}" if len(taken) > 1 else called
-    return create_key(session, name, LOGGER, by(), detectors=detectors)

@@ -29,6 +29,7 @@ from tracker.services.estimates.report import Report
 from tracker.services.estimates.weeks import get_weeks
 from tracker.services.evidence.measure import Measure, read_measure
 from tracker.services.labelling.queues import QueueChoice, build_queue, count_waiting
+from tracker.services.people.keys import renew_logger_key
 from tracker.services.telling.deliveries import say, say_in_full
 from tracker.services.telling.events import SLICE_WORSE
 from tracker.services.versions import choose_versions
@@ -38,7 +39,6 @@ from tracker.storage.detectors import Detector, Version, are_archived, list_vers
 from tracker.storage.tasks import RECOMPUTE, find_failures
 from tracker.storage.telling import Event, list_detector_events
 from tracker.web.blueprint import answer_live, cut_page, lead_to, page, reading
-from tracker.web.detector_list import renew_first_key
 from tracker.web.drawing.answers import (
     draw_curve,
     list_pairs,
@@ -104,7 +104,7 @@ def make_detector_key(detector_id: str) -> ResponseReturnValue:
         if list_versions(session, detector.id):
             return lead_to("show_detector", detector_id=detector_id)
         called = f"first key of {dump_id('det', detector.id)}"
-        key = renew_first_key(session, called, [detector_id])
+        key = renew_logger_key(session, called, by(), detectors=[detector_id])
     return show_detector(detector_id, key)
 
 

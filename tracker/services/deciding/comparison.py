@@ -40,7 +40,7 @@ from tracker.words import ANSWER, BALANCED, OVERALL, PRECISION, UNSTATED
 
 Source = Literal["paired", "unpaired"]
 # Of a version with labels of its own, which replayed ones must not decide about.
-KNOWN = (
+_KNOWN_BEFORE = (
     "inputs of both had their label before it was put to them, so it may have been "
     "made with it, or put to them because of it; say that it was not made with them "
     "(unseen), and put it to all that were labelled at random"
@@ -250,7 +250,7 @@ def _refuse(
             is_blind = is_live and replay.blind >= one.replayed_left_out
             if replay.no_pairs_because is None or is_blind:
                 continue
-            because = KNOWN if is_live else replay.no_pairs_because
+            because = _KNOWN_BEFORE if is_live else replay.no_pairs_because
             return f"{version.name}: {because}"
     return None
 

@@ -15,10 +15,18 @@ from tracker.services.estimates.intervals import score
 # How long the coverage of one method may take.
 _MILLISECONDS = 20.0
 
-# The most and the fewest draws, and the largest error.  A few samples show what an
-# approximation loses.  What is proved is worth a simulated figure only where that is
-# more precise than the proof.
-_APPROXIMATE, _GUARANTEED = (400, 20, 1.0), (500, 100, 0.01)
+
+class _Budget(NamedTuple):
+    """How the coverage of a method may be simulated."""
+
+    most_draws: int
+    fewest_draws: int
+    largest_error: float
+
+
+# A few samples show what an approximation loses.  What is proved is worth a
+# simulated figure only where that is more precise than the proof.
+_APPROXIMATE, _GUARANTEED = _Budget(400, 20, 1.0), _Budget(500, 100, 0.01)
 
 # Milliseconds for an interval, and for each of its classes, where they are many.
 _COSTS = {"anytime": (0.04, 0.015), "mid-p": (0.06, 0.015)}
@@ -157,16 +165,16 @@ def _cover(method: str, estimate: Estimate) -> BalancedCoverage | None:
     truth = tuple(_supposed(scope) for scope in estimate.classes)
     level = estimate.confidence_level
     is_guaranteed = stats.get_method(method).is_guaranteed
-    most_draws, fewest_draws, largest = _GUARANTEED if is_guaranteed else _APPROXIMATE
+    budget = _GUARANTEED if is_guaranteed else _APPROXIMATE
     most = int(_MILLISECONDS / _milliseconds(method, labelled))
     if can_sum_balanced(estimate) and stats.count_likely(labelled, truth) <= most:
         found = _sum_coverage(method, labelled, truth, level)
         return BalancedCoverage(found.holds, 0.0, level)
-    if most < fewest_draws:
+    if most < budget.fewest_draws:
         return None
-    draws = min(most, most_draws)
+    draws = min(most, budget.most_draws)
     holds, error = _simulated(method, labelled, truth, level, draws)
-    if error > largest:
+    if error > budget.largest_error:
         return None
     return BalancedCoverage(max(holds, level) if is_guaranteed else holds, error, level)
 

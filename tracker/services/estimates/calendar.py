@@ -381,10 +381,11 @@ def _load(state: Mapping[str, Any]) -> Now:
     birth = date.fromisoformat(state["birth"]).toordinal()
     change, counts, until = (state[name] for name in ("change", "counts", "until"))
     awaited = (state[name] for name in ("awaited", "awaited_in_all"))
+    starts = tuple(map(date.fromisoformat, state["starts"]))
     return Now(
         birth,
         change and AccuracyChange.model_validate(change),
-        tuple(map(date.fromisoformat, state.get("starts", ()))),
+        starts,
         counts and Counts.load(counts),
         until and date.fromisoformat(until),
         *(None if one is None else dict(one) for one in awaited),

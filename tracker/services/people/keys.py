@@ -14,10 +14,15 @@ from tracker.services.fields import is_storable
 from tracker.services.people.accounts import check_is_free, check_name, parse_name
 from tracker.services.wording import check_one_of, dump_instant, invalid, missing
 from tracker.storage import people as storage
-from tracker.storage.base import find_row, list_detector_ids, set_detector_ids
+from tracker.storage.base import (
+    find_row,
+    list_detector_ids,
+    list_rows,
+    set_detector_ids,
+)
 from tracker.storage.inserting import Asked
 from tracker.storage.people import ApiKey, digest_of
-from tracker.words import KEY_ROLES
+from tracker.words import KEY_ROLES, LOGGER
 
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 32
@@ -69,6 +74,25 @@ def create_key(  # noqa: PLR0913 - name, role, access and expiry.
         session, "key made", name, role=role, detectors=given, expires=ends, owner=owner
     )
     return text
+
+
+def renew_logger_key(
+    session: Session, name: str, by: By, *, detectors: Iterable[str] | None = None
+) -> str:
+    """Make a key that only logs and revoke the one made so before; return its text.
+
+    It is called *name*, or that with the next number.
+    """
+    made_so = re.compile(rf"{re.escape(name)}( \d+)?")
+    taken = [0]
+    for old in list_rows(session, ApiKey):
+        if made := made_so.fullmatch(old.name):
+            taken.append(int(made[1] or 1))
+            # One of that name with another role was made by a person.
+            if old.revoked_at is None and old.role == LOGGER:
+                revoke_key(session, old.name, by)
+    called = f"{name} {max(taken) + 1}" if len(taken) > 1 else name
+    return create_key(session, called, LOGGER, by, detectors=detectors)
 
 
 def _parse_expiry(text: str, *, at: datetime) -> datetime:

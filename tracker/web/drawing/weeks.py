@@ -53,7 +53,8 @@ def draw_weeks(
     """Return the bars, the oldest first, and what is drawn around them.
 
     *since* a change the interval *now* is what counts, and earlier bars are grey.
-    *versions* are marked on the day when the first query of each was asked.
+    *versions* are marked on the day of the first query that each had at its first
+    label.
     """
     spans = found.items[::-1]
     if not spans:

@@ -3,7 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, get_args
 
 from flask import Response, jsonify, render_template, request
@@ -173,8 +173,6 @@ def _along_weeks(
     is_decided = found.measure == detector.measure
     below = [one for one in found.items if one.below_target][:_MOST_BELOW]
     names = [detector.measure, *(name for name, _ in detector.also), OVERALL]
-    zone, versions = detector.zone, list_versions(session, detector.id)[-_MOST_MARKS:]
-    states = load_states(session, versions)
     return {
         "found": found,
         "wrong": {
@@ -192,14 +190,19 @@ def _along_weeks(
             found,
             row.since,
             row.interval if is_decided else None,
-            [
-                # Its calendar knows the day, without a walk along the queries before.
-                (find_birth(session, one, state, zone), one.name)
-                for one in versions
-                for state in [states.get(one.id, {}).get((CALENDAR, ""), {})]
-            ],
+            _mark_versions(session, detector),
         ),
     }
+
+
+def _mark_versions(session: Session, detector: Detector) -> list[tuple[date, str]]:
+    """Return the days of the newest versions, by what their calendars know."""
+    versions = list_versions(session, detector.id)[-_MOST_MARKS:]
+    states, marks = load_states(session, versions), []
+    for one in versions:
+        state = states.get(one.id, {}).get((CALENDAR, ""), {})
+        marks.append((find_birth(session, one, state, detector.zone), one.name))
+    return marks
 
 
 def _read_comparison(session: Session, detector: Detector) -> dict[str, Any] | None:

@@ -72,8 +72,11 @@ def read_answers(
         if role in {"predicted", "label", "confidence"}
         and not {dict, list}.isdisjoint(piece.types(name))
     }
-    is_whole = find_whole(piece.names, has_header=piece.has_header) is not None
-    if piece.is_strict or is_whole or not nested:
+    if (
+        piece.is_strict
+        or not nested
+        or find_whole(piece.names, has_header=piece.has_header) is not None
+    ):
         yield piece
         return
     rows = []

@@ -476,15 +476,16 @@ def _find_unclear(
     Labels of what is known by key or input need no prediction.
     """
     known = fields.keys() & {"label", "predicted", "key", "input"}
-    # What has a confidence was answered.
-    is_one = not ("confidence" in fields and known_field(fields.get("label", "")))
-    known -= set() if is_one else {"input"}
+    # What has a confidence was answered, so labels of inputs alone cannot be meant.
+    lacks_answer = "confidence" in fields and known_field(fields.get("label", ""))
+    if lacks_answer:
+        known -= {"input"}
     if known > {"label"} or len(others) > _FEW_COLUMNS:
         return ()
     found = sorted(filter(holds_classes, others), key=_truth_first)
     if "predicted" in known:
         found = [one for one in found if role_of(one) != "predicted"]
-    elif is_one and len(found) != (1 if "label" in known else 2):
+    elif not lacks_answer and len(found) != (1 if "label" in known else 2):
         return ()
     return tuple(found)
 
