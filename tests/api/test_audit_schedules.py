@@ -132,6 +132,13 @@ def schedule_of(api):
     return found
 
 
+def fill_week(api, clock):
+    """Log the ten queries of a first week, whose set is due then."""
+    clock.at = MONDAY + 7 * DAY
+    send(api, 0, 10)
+    clock.at += DAY
+
+
 def begin(api, **more):
     made = api.post("/detectors/door/audits", {**WEEKLY, **more}, role="editor")
     assert made.status_code == 201, made.text
@@ -272,9 +279,7 @@ def test_a_set_is_frozen_in_pieces_and_seen_whole_or_not_at_all(
     monkeypatch.setattr(audits, "PIECE", 3)
     monkeypatch.setattr("tracker.jobs.audits.PIECE", 3)
     begin(api, half_width=None, labels=4)
-    clock.at = MONDAY + 7 * DAY
-    send(api, 0, 10)
-    clock.at += DAY
+    fill_week(api, clock)
     worker.kill(monkeypatch, step=step, pieces=pieces)
     with database.read() as session:
         left = [count_rows(session, one) for one in (Audit, AuditItem)]
@@ -326,9 +331,7 @@ def test_a_worker_keeps_its_task_while_it_writes_a_set(
     api, door, clock, worker, monkeypatch, database
 ):
     begin(api)
-    clock.at = MONDAY + 7 * DAY
-    send(api, 0, 10)
-    clock.at += DAY
+    fill_week(api, clock)
     held, add_items = [], audits.add_items
 
     def renew_task(session, *given):
@@ -348,9 +351,7 @@ def test_what_is_left_of_a_set_is_deleted_by_the_ids_of_its_queries(
     api, door, clock, worker, monkeypatch, database
 ):
     begin(api)
-    clock.at = MONDAY + 7 * DAY
-    send(api, 0, 10)
-    clock.at += DAY
+    fill_week(api, clock)
     worker.kill(monkeypatch)
     ran = []
     sa.event.listen(
@@ -367,9 +368,7 @@ def test_a_schedule_that_is_stopped_while_it_freezes_makes_no_audit(
     api, door, clock, worker, monkeypatch, database
 ):
     begin(api)
-    clock.at = MONDAY + 7 * DAY
-    send(api, 0, 10)
-    clock.at += DAY
+    fill_week(api, clock)
     add_items = audits.add_items
 
     def stop(session, *given):
@@ -432,9 +431,7 @@ def test_a_schedule_that_fails_keeps_no_other_from_its_audits(
 ):
     begin(api)
     begin(api, name="Other")
-    clock.at = MONDAY + 7 * DAY
-    send(api, 0, 10)
-    clock.at += DAY
+    fill_week(api, clock)
 
     def fail(session, key, at):
         if key[1] == 1:
